@@ -1,17 +1,20 @@
-"""Costs of work: seconds and peak memory."""
+"""Costs of work: seconds and peak memory, and the check that a fit finds room on this machine."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Peak", "Stopwatch", "cheap_collections", "peak_memory"]
+from evalplugin.base.errors import ModelError
+
+__all__ = ["Peak", "Stopwatch", "cheap_collections", "check_memory", "peak_memory"]
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -93,3 +96,27 @@ def _trim() -> None:
     """Give the free memory of the C library's allocator back to the system, where it can (glibc)."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def check_memory(needed: int, subject: str, remedy: str) -> None:
+    """Check that the machine has the memory that a fit needs.
+
+    Raises:
+        ModelError: It has less; with both sizes and the remedy.
+    """
+    available = _total_memory()
+    if available is not None and needed > available:
+        raise ModelError(
+            f"{subject} needs {needed:,} bytes ({needed / 2**30:.1f} GiB) of memory, and there are {available:,} "
+            f"({available / 2**30:.1f} GiB); {remedy}"
+        )
+
+
+def _total_memory() -> int | None:
+    """Return the bytes of memory of this machine or its container; None where that is unknown."""
+    if not hasattr(os, "sysconf"):
+        return None
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    text = limit.read_text().strip() if limit.is_file() else "max"
+    return total if text == "max" else min(total, int(text))

@@ -30,6 +30,7 @@ __all__ = [
     "TrackingUriError",
     "UnchangedError",
     "UnknownNameError",
+    "UsageError",
     "did_you_mean",
     "did_you_mean_file",
     "how_to_install",
@@ -105,6 +106,12 @@ class EvalpluginError(Exception):
         super().__init__(redact_message(message))
 
 
+class UsageError(EvalpluginError):
+    """A mistake in the input: a config, a name, a parameter, data, a plugin."""
+
+    exit_code = EXIT_USAGE
+
+
 # The path of a value in nested input: keys and positions from the root on.
 KeyPath = tuple[str | int, ...]
 
@@ -118,10 +125,8 @@ class Problem:
     at_key: bool = False  # whether the key is wrong and not its value; the location is then that of the key
 
 
-class ParameterError(EvalpluginError):
+class ParameterError(UsageError):
     """Parameters that a component does not take, or values that it does not allow."""
-
-    exit_code = EXIT_USAGE
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -129,51 +134,39 @@ class ParameterError(EvalpluginError):
         super().__init__("; ".join(lines))
 
 
-class UnknownNameError(EvalpluginError):
+class UnknownNameError(UsageError):
     """A name that no registry entry has."""
 
-    exit_code = EXIT_USAGE
 
-
-class MissingPackageError(EvalpluginError):
+class MissingPackageError(UsageError):
     """A component that needs a package which is not installed; names the command that installs it."""
 
-    exit_code = EXIT_USAGE
 
-
-class PluginError(EvalpluginError):
+class PluginError(UsageError):
     """A plugin that cannot be loaded, or that registers something a registry refuses."""
 
-    exit_code = EXIT_USAGE
 
-
-class ConfigError(EvalpluginError):
+class ConfigError(UsageError):
     """All mistakes of a config, one line each."""
-
-    exit_code = EXIT_USAGE
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = tuple(map(redact_message, lines))
         super().__init__("\n".join(lines))
 
 
-class DataError(EvalpluginError):
+class DataError(UsageError):
     """Input data that is missing or that breaks a rule; names the location, the value and the allowed ones.
 
     ``parameter`` is the parameter of a component that does not suit the data, where there is one.
     """
-
-    exit_code = EXIT_USAGE
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
         super().__init__(message)
         self.parameter = parameter
 
 
-class EngineError(EvalpluginError):
+class EngineError(UsageError):
     """An engine that cannot run tasks: not reachable, or a node that lacks a package, a plugin or a file."""
-
-    exit_code = EXIT_USAGE
 
 
 class ModelError(EvalpluginError):

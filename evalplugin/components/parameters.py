@@ -7,7 +7,7 @@ import functools
 import json
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -66,8 +66,7 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     except ValidationError as error:
         raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
     try:
-        values = {f.name: getattr(checked, _name(f)) for f in _init_fields(cls)}
-        return cls(**values, **objects)
+        return cls(**{f.name: getattr(checked, _name(f)) for f in _init_fields(cls)}, **objects)
     except ValueError as error:  # a check across parameters in the component's own __post_init__
         raise ParameterError([Problem((), str(error))]) from None
 
@@ -77,22 +76,21 @@ def as_mapping(component: object) -> dict[str, Any]:
 
     Fields with the metadata ``OMITTED_IF_DEFAULT`` are left out where they have their default.
     """
-    adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
     values = {
         _name(f): getattr(component, f.name)
         for f in _init_fields(type(component))
         if not ("omitted_if_default" in f.metadata and getattr(component, f.name) == f.default)
     }
-    plain: dict[str, Any] = adapter.dump_python(values, mode="json")
+    plain: dict[str, Any] = TypeAdapter(dict[str, Any]).dump_python(values, mode="json")
     return plain
 
 
 def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
     """Return the parameters of a component in the order of its fields; those of nested options follow theirs."""
-    found = []
+    parameters = []
     for name, info in _model_of(cls).model_fields.items():
-        nested = info.annotation
-        is_nested = isinstance(nested, type) and dataclasses.is_dataclass(nested)
+        nested: Any = info.annotation
+        is_nested = dataclasses.is_dataclass(nested)
         default = None if info.is_required() else info.get_default(call_default_factory=True)
         parameter = Parameter(
             name=f"{prefix}{name}",
@@ -101,11 +99,10 @@ def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
             required=info.is_required(),
             description=info.description or "",
         )
-        found.append(parameter)
+        parameters.append(parameter)
         if is_nested:
-            assert isinstance(nested, type)
-            found += parameters_of(nested, f"{prefix}{name}.")
-    return found
+            parameters += parameters_of(nested, f"{prefix}{name}.")
+    return parameters
 
 
 def schema_of(cls: type) -> dict[str, Any]:
@@ -118,7 +115,12 @@ def problems_of(
 ) -> list[Problem]:
     """Translate pydantic's errors into problems with the allowed values or the nearest match.
 
-    ``noun`` is ``parameter`` or ``key``, ``owner`` the component that has them.
+    Args:
+        error: The errors of a value.
+        cls: The class that the value was checked by.
+        value: The value.
+        noun: ``parameter`` or ``key``.
+        owner: The component that has the parameters.
     """
     of = f" of {owner}" if owner else ""
     problems: dict[KeyPath, list[Problem]] = {}
@@ -129,7 +131,7 @@ def problems_of(
         given = redact_values({key: item["input"]})[key]  # no message shows a password
         at_key = False
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            allowed = _field_names(_class_at(cls, path[:-1]))
+            allowed = list(_fields(class_in(_annotation_at(cls, path[:-1])) or cls) or ())
             near = did_you_mean(str(path[-1]), allowed) or f"; it takes no {noun}s"
             message = f"unknown {noun} {path[-1]!r}{of}{near}"
             at_key = True
@@ -183,10 +185,14 @@ def _join(messages: list[str]) -> str:
     return f"{' or '.join(dict.fromkeys(heads))}, not {tail}"
 
 
-def _field_names(cls: type) -> list[str]:
-    if issubclass(cls, BaseModel):
-        return [info.alias or name for name, info in cls.model_fields.items()]
-    return [_name(f) for f in _init_fields(cls)]
+def _fields(cls: object) -> dict[str, Any] | None:
+    """Return the annotations of a class by the names that users write; None for what has no fields."""
+    if isinstance(cls, type) and issubclass(cls, BaseModel):
+        return {info.alias or name: info.annotation for name, info in cls.model_fields.items()}
+    if isinstance(cls, type) and dataclasses.is_dataclass(cls):
+        hints = typing.get_type_hints(cls, include_extras=True)
+        return {_name(field): hints[field.name] for field in _init_fields(cls)}
+    return None
 
 
 def _name(field: dataclasses.Field[Any]) -> str:
@@ -221,13 +227,10 @@ def _model_of(cls: Any) -> type[BaseModel]:
 
 
 def _type_text(info: FieldInfo) -> str:
-    return _with_bounds(_annotation_text(info.annotation), info.metadata)
-
-
-def _with_bounds(text: str, metadata: Sequence[Any]) -> str:
+    text = _annotation_text(info.annotation)
     bounds = [
         f"{sign} {getattr(item, attribute)}"
-        for item in metadata
+        for item in info.metadata
         for attribute, sign in _BOUNDS.items()
         if getattr(item, attribute, None) is not None
     ]
@@ -240,8 +243,7 @@ def _annotation_text(annotation: Any) -> str:
             json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation)
         )
     if typing.get_origin(annotation) is typing.Annotated:
-        info = FieldInfo.from_annotation(annotation)
-        return _with_bounds(_annotation_text(info.annotation), info.metadata)
+        return _type_text(FieldInfo.from_annotation(annotation))
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
         key, value = arguments
@@ -276,14 +278,9 @@ def _annotation_at(cls: Any, path: KeyPath) -> Any:
 
 
 def _step(annotation: Any, part: str | int) -> Iterator[Any]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for name, info in annotation.model_fields.items():
-            if part in (name, info.alias):
-                yield info.annotation
-    elif isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-        hints = typing.get_type_hints(annotation, include_extras=True)
-        if part in hints:
-            yield hints[str(part)]
+    if (fields := _fields(annotation)) is not None:
+        if part in fields:
+            yield fields[str(part)]
     elif typing.get_origin(annotation) is dict:
         yield typing.get_args(annotation)[1]
     else:
@@ -291,17 +288,11 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
             yield argument if isinstance(part, int) else next(_step(argument, part), None)
 
 
-def _class_at(cls: type, path: KeyPath) -> type:
-    return class_in(_annotation_at(cls, path)) or cls
-
-
 def class_in(annotation: Any) -> type | None:
     """Return the class with fields that an annotation is, or has among its alternatives."""
-    if isinstance(annotation, type) and (
-        dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel)
-    ):
-        return annotation
-    return next((found for one in typing.get_args(annotation) if (found := class_in(one))), None)
+    if _fields(annotation) is not None:
+        return cast(type, annotation)
+    return next(filter(None, map(class_in, typing.get_args(annotation))), None)
 
 
 def _keys_text(annotation: Any) -> str:
@@ -311,5 +302,5 @@ def _keys_text(annotation: Any) -> str:
     if cls is None:
         return ""
     is_open = issubclass(cls, BaseModel) and cls.model_config.get("extra") == "allow"
-    keys = ", ".join([*_field_names(cls), *(["..."] if is_open else [])])
+    keys = ", ".join([*(_fields(cls) or ()), *(["..."] if is_open else [])])
     return f" of names, each with the keys {keys}" if is_named else f" with the keys {keys}"

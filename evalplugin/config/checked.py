@@ -34,9 +34,14 @@ class Named(Generic[T]):
     type: str
     component: T
 
+    @property
+    def params(self) -> dict[str, Any]:
+        """Every parameter."""
+        return as_mapping(self.component)
+
     def as_mapping(self) -> dict[str, Any]:
         """Return the component as a config names it, every parameter included."""
-        return {"name": self.name, "type": self.type, **as_mapping(self.component)}
+        return {"name": self.name, "type": self.type, **self.params}
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,8 @@ class NamedDataset(Named[DatasetLoader]):
     @property
     def params(self) -> dict[str, Any]:
         """Every parameter, and the filters if there are any."""
-        filters = [{"type": type, **as_mapping(one)} for type, one in self.filters]
-        return as_mapping(self.component) | ({"filters": filters} if filters else {})
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the dataset as a config names it, every parameter included."""
-        return {"name": self.name, "type": self.type, **self.params}
+        filters = [{"type": type, **as_mapping(step)} for type, step in self.filters]
+        return super().params | ({"filters": filters} if filters else {})
 
     def load(self, context: LoadContext) -> Interactions:
         """Return what the filters leave of the interactions.
@@ -113,7 +114,7 @@ class TuningPlan:
 
 @dataclass(frozen=True)
 class CheckedConfig:
-    """A config in which every name is known, every parameter is checked and every grid is expanded."""
+    """A config whose names are known, whose parameters are checked and whose grids are expanded."""
 
     spec: Config
     document: Document = field(repr=False)  # for messages: where each value comes from
@@ -143,7 +144,7 @@ class CheckedConfig:
         return tuple(self.folder / path for path in self.spec.plugins)
 
     def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
-        """Return the most trials of a model on all folds: 0 if it is not tuned, None if only seconds are limited."""
+        """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""
         if self.tune is None or not model.space:
             return 0
         trials = self.tune.budget.trials
@@ -160,9 +161,7 @@ class CheckedConfig:
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
             "tune": None if self.tune is None else self.tune.as_mapping(),
-            "engine": None
-            if self.engine is None
-            else {"type": self.engine.type, **as_mapping(self.engine.component)},
+            "engine": None if self.engine is None else {"type": self.engine.type, **self.engine.params},
             "seeds": self.spec.seeds if self.spec.seeds > 1 else None,  # hashes of before it existed stay
         }
         sections = self.spec.model_dump(by_alias=True) | checked
@@ -174,11 +173,11 @@ class CheckedConfig:
         return yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
 
     def deciding(self, *effects: Effect) -> dict[str, Any]:
-        """Return the resolved sections with one of some effects, in the order of the effects."""
+        """Return the resolved sections that have one of the effects, in the order of the effects."""
         resolved = self.resolved
         return {name: resolved[name] for name in Config.sections(*effects) if name in resolved}
 
     @property
     def hash(self) -> str:
-        """A hash of all that can change a score: the same for two configs that differ in tracking or segments alone."""
+        """A hash of all sections that can change a score, which tracking and segments cannot."""
         return fingerprint(self.deciding("scores"))

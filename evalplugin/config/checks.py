@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,9 +12,8 @@ from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError
 from evalplugin.components.parameters import as_mapping, problems_of
 from evalplugin.components.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
-from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec
+from evalplugin.config.components import ComponentSpec, DatasetSpec, FilterSpec, InlineSpec
 from evalplugin.config.document import Document
-from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
@@ -31,7 +28,7 @@ from evalplugin.config.schema import (
 from evalplugin.config.sections import Compare
 from evalplugin.config.tuning import Tune
 from evalplugin.config.tuning_checks import chosen_metric, problems_of_section, problems_of_spaces
-from evalplugin.data import DATASETS, FILTERS, SPLITS, Filter, LoadContext
+from evalplugin.data import DATASETS, FILTERS, SPLITS, LoadContext
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
@@ -46,9 +43,9 @@ P = ParamSpec("P")
 class Checks:
     """The checks of one config; each adds to the problems, so that all of them are reported together."""
 
-    def __init__(self, document: Document, folder: Path) -> None:
+    def __init__(self, document: Document, context: LoadContext) -> None:
         self.document = document
-        self.folder = folder  # of the config
+        self.context = context
         self.problems: list[Problem] = []
         self.spec: Config | None = None  # None: malformed
         try:
@@ -89,9 +86,9 @@ class Checks:
 
     def extend(self, problems: Iterable[Problem], path: KeyPath) -> bool:
         """Add problems whose paths are relative to another; return whether there are none."""
-        found = [Problem((*path, *p.path), p.message, p.at_key) for p in problems]
-        self.problems += found
-        return not found
+        before = len(self.problems)
+        self.problems += [Problem((*path, *p.path), p.message, p.at_key) for p in problems]
+        return len(self.problems) == before
 
     def attempt(self, path: KeyPath, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Return the result of a function; None if it raises, which adds problems."""
@@ -104,52 +101,50 @@ class Checks:
         return None
 
     def components(
-        self, key: str, kind: type[InlineSpec], registry: Registry[T], context: LoadContext
+        self, key: str, kind: type[FilterSpec | InlineSpec], registry: Registry[T]
     ) -> list[Named[T]]:
         """Return the components under a top-level key that can be made and whose own checks find nothing."""
-        found = (self.component(path, spec, registry, context) for path, spec in self.parts(key, kind))
-        return [one for one in found if one is not None]
+        components = (self.component(path, spec, registry) for path, spec in self.parts(key, kind))
+        return [component for component in components if component is not None]
 
     def component(
-        self, path: KeyPath, spec: InlineSpec | EngineSpec, registry: Registry[T], context: LoadContext
+        self, path: KeyPath, spec: FilterSpec | InlineSpec, registry: Registry[T]
     ) -> Named[T] | None:
         """Return a component if it can be made and its own check finds nothing."""
         if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
             return None
         component = self.attempt(path, registry.create, spec.type, spec.params)
-        check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-        if component is None or not self.extend(check(context), path):
+        if component is None or not self._passes(component, path):
             return None
         return Named(spec.name, spec.type, component)
 
-    def engine(self, context: LoadContext) -> Named[Engine] | None:
-        """Return the engine; None if it is left out or cannot be made."""
-        parts = self.parts("engine", EngineSpec)
-        return self.component(*parts[0], ENGINES, context) if parts else None
+    def _passes(self, component: object, path: KeyPath) -> bool:
+        """Return whether a component's own check finds nothing; problems are relative to a path."""
+        check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
+        return self.extend(check(self.context), path)
 
-    def datasets(self, context: LoadContext) -> list[NamedDataset]:
+    def datasets(self) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""
-        found = []
+        datasets = []
         for path, spec in self.parts("datasets", DatasetSpec):
-            filters: list[tuple[str, Filter]] = []
-            for number, one in enumerate(spec.filters):
-                at = (*path, "filters", number)
-                if self.attempt(self._nested(at, "type"), FILTERS.entry, one.type) is not None:
-                    made = self.attempt(at, FILTERS.create, one.type, one.params)
-                    filters += [] if made is None else [(one.type, made)]
-            named = self.component(path, spec, DATASETS, context)
-            if named is not None:
-                found.append(NamedDataset(named.name, named.type, named.component, tuple(filters)))
-        return found
+            filters = [
+                self.component((*path, "filters", number), each, FILTERS)
+                for number, each in enumerate(spec.filters)
+            ]
+            dataset = self.component(path, spec, DATASETS)
+            if dataset is not None:
+                steps = tuple((each.type, each.component) for each in filters if each is not None)
+                datasets.append(NamedDataset(dataset.name, dataset.type, dataset.component, steps))
+        return datasets
 
-    def segments(self, context: LoadContext) -> list[Named[Segmenter]]:
+    def segments(self) -> list[Named[Segmenter]]:
         """Return the segments, or those of every bake-off where none are named."""
         if "segments" not in self.document.data:
             default: list[SegmentSpec] = Config.model_fields["segments"].get_default()
-            return [Named(one.name, one.type, SEGMENTS.create(one.type)) for one in default]
-        return self.components("segments", SegmentSpec, SEGMENTS, context)
+            return [Named(spec.name, spec.type, SEGMENTS.create(spec.type)) for spec in default]
+        return self.components("segments", SegmentSpec, SEGMENTS)
 
-    def expand(self, spec: ModelSpec, path: KeyPath, context: LoadContext) -> list[ModelRecipe]:
+    def expand(self, spec: ModelSpec, path: KeyPath) -> list[ModelRecipe]:
         """Return the model, with its search space if it is tuned; or one for each point of its grid."""
         if self.attempt(self._nested(path, "type"), MODELS.entry, spec.type) is None:
             return []
@@ -160,29 +155,28 @@ class Checks:
             return []
         before = len(self.problems)
         inputs = tuple(self._inputs(spec, path))
-        found = []
+        models = []
         for name, chosen in points_of(spec):
-            model = self._model(spec, name, chosen, path, context)
-            if model is not None:
-                found.append(replace(model, inputs=inputs, space=spec.tune or None, path=path))
-        if spec.tune and found:
+            params = self._params(spec, chosen, path)
+            if params is not None:
+                models.append(ModelRecipe(name, spec.type, params, inputs, spec.tune or None, path))
+        if spec.tune and models:
             self.extend(problems_of_spaces(spec, self._at((*path, "tune"))), path)
         # Points of a grid share mistakes: each is reported once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
-        return found
+        return models
 
     def _inputs(self, spec: ModelSpec, path: KeyPath) -> Iterator[str]:
         """Yield the declared inputs of a model; check that files exist, and that URIs are of a known kind."""
-        for number, one in enumerate(spec.inputs):
-            if isinstance(one, EnvironmentInput):
-                yield f"{ENV}{one.env}"
+        for number, declared in enumerate(spec.inputs):
+            if isinstance(declared, EnvironmentInput):
+                yield f"{ENV}{declared.env}"
                 continue
-            self.attempt((*path, "inputs", number), inputs_at, one, self.folder)
-            yield one
+            self.attempt((*path, "inputs", number), inputs_at, declared, self.context.base)
+            yield declared
 
-    def _model(
-        self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath, context: LoadContext
-    ) -> ModelRecipe | None:
+    def _params(self, spec: ModelSpec, chosen: dict[str, Any], path: KeyPath) -> dict[str, Any] | None:
+        """Return every parameter of a model at one point of its grid; None if some are wrong."""
         try:
             model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
@@ -202,27 +196,24 @@ class Checks:
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
             return None
-        check: Callable[[LoadContext], list[Problem]] = getattr(model, "check", lambda context: [])
-        if not self.extend(check(context), (*path, "params")):
-            return None
-        return ModelRecipe(name, spec.type, as_mapping(model))
+        return as_mapping(model) if self._passes(model, (*path, "params")) else None
 
     def metrics(self, n: int) -> list[MetricSpec]:
         """Return the metrics; check that no cutoff is above ``n``, the length of the lists."""
-        found: dict[str, MetricSpec] = {}
+        metrics: dict[str, MetricSpec] = {}
         for path, text in self.parts("metrics", str):
             metric = self.attempt(path, parse, text)
             if metric is None:
                 continue
-            if metric.name in found:
+            if metric.name in metrics:
                 self.add(path, f"{text!r} is the metric {metric.name!r}, which the list has already")
             if metric.k is not None and metric.k > n:
                 self.add(
                     path,
                     f"{text!r} looks at {metric.k} items, but lists are {n} long (recommend.n); lower k or raise n",
                 )
-            found[metric.name] = metric
-        return list(found.values())
+            metrics[metric.name] = metric
+        return list(metrics.values())
 
     def names(
         self, metrics: Sequence[MetricSpec], segments: Sequence[Named[Segmenter]], compare: Compare
@@ -236,7 +227,7 @@ class Checks:
             segments=(
                 self._names("segment", "segments", SegmentSpec)
                 if "segments" in self.document.data
-                else [one.name for one in segments]
+                else [segment.name for segment in segments]
             ),
             baseline=compare.baseline,
             knows_champion=not self.malformed & {"compare", "register"},
@@ -245,8 +236,8 @@ class Checks:
     def _names(self, noun: str, key: str, kind: type[ComponentSpec]) -> list[str]:
         """Return the names under a top-level key, and check that none is a duplicate."""
         names: list[str] = []
-        for path, one in self.parts(key, kind):
-            own = [name for name, _ in points_of(one)] if isinstance(one, ModelSpec) else [one.name]
+        for path, spec in self.parts(key, kind):
+            own = [name for name, _ in points_of(spec)] if isinstance(spec, ModelSpec) else [spec.name]
             for name in own:
                 if name in names:
                     message = f"duplicate {noun} name {name!r}; give each a name of its own"
@@ -291,9 +282,7 @@ class Checks:
                     f"register out",
                 )
 
-    def tuning(
-        self, metrics: Sequence[MetricSpec], primary: MetricSpec | None, context: LoadContext
-    ) -> TuningPlan | None:
+    def tuning(self, metrics: Sequence[MetricSpec], primary: MetricSpec | None) -> TuningPlan | None:
         """Return how models are tuned; None if none is, or the section has problems."""
         tune = self.section("tune", Tune)
         tuned = [path for path, spec in self.parts("models", ModelSpec) if spec.tune]
@@ -305,7 +294,7 @@ class Checks:
         tune = tune or Tune()
         split = None
         if tune.split is not None:
-            split = self.component(("tune", "split"), tune.split, SPLITS, context)
+            split = self.component(("tune", "split"), tune.split, SPLITS)
         metric, problems = chosen_metric(tune, metrics, primary)
         if not self.extend(problems, ()) or metric is None:
             return None

@@ -49,8 +49,13 @@ class FilterSpec(Closed):
         return {"type": value} if isinstance(value, str) else value
 
     @property
+    def name(self) -> str:
+        """The type: a filter has no name of its own."""
+        return self.type
+
+    @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the filter."""
+        """The parameters."""
         return dict(self.model_extra or {})
 
 
@@ -58,11 +63,6 @@ class EngineSpec(FilterSpec):
     """Where tasks run: a type and the type's own parameters. Plain text is short for its type alone."""
 
     type: str = Field(description="Registered type, see `evalplugin list engines`.", examples=["local"])
-
-    @property
-    def name(self) -> str:
-        """The type: an engine has no name of its own."""
-        return self.type
 
 
 class InlineSpec(ComponentSpec):

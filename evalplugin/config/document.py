@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,9 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
+Mark = tuple[int, int]  # line and column, from 1
+
+
 @dataclass(frozen=True)
 class Document:
     """A config as plain values, and the location in the file, or the override, that each value came from."""
@@ -73,15 +76,15 @@ class Document:
     name: str  # as the user wrote it
     text: str
     data: dict[str, Any]
-    values: Mapping[KeyPath, tuple[int, int]]  # line and column, from 1
-    keys: Mapping[KeyPath, tuple[int, int]]
+    values: Mapping[KeyPath, Mark] = field(default_factory=dict)  # none of a config from Python
+    keys: Mapping[KeyPath, Mark] = field(default_factory=dict)
     overrides: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def locate(self, problem: Problem) -> str:
         """Return one line: the location of the problem, the path of the key, the message."""
         return f"{self._location(problem)}: {_prefix(problem.path)}{problem.message}"
 
-    def position(self, problem: Problem) -> tuple[int, int]:
+    def position(self, problem: Problem) -> Mark:
         """Return the line and column of the nearest value in the file, for sorting."""
         marks = self.keys if problem.at_key else self.values
         for length in range(len(problem.path), -1, -1):
@@ -106,9 +109,9 @@ class Document:
         overrides = dict(self.overrides)
         for assignment in assignments:
             path, value = parse_override(assignment)
-            _set(data, path, value, _redacted(assignment))
             overrides[path] = f"--set {_redacted(assignment)}"
-        return Document(self.name, self.text, data, self.values, self.keys, overrides)
+            _set(data, path, value, overrides[path])
+        return replace(self, data=data, overrides=overrides)
 
     def with_engine(self, name: str) -> Document:
         """Return the document with another engine; one of the same type keeps its parameters."""
@@ -116,9 +119,7 @@ class Document:
         if name == (written.get("type") if isinstance(written, Mapping) else written):
             return self
         overrides = {**self.overrides, ("engine",): f"--engine {name}"}
-        return Document(
-            self.name, self.text, {**self.data, "engine": name}, self.values, self.keys, overrides
-        )
+        return replace(self, data={**self.data, "engine": name}, overrides=overrides)
 
     def _location(self, problem: Problem) -> str:
         for path, source in self.overrides.items():
@@ -175,24 +176,14 @@ def parse_document(text: str, name: str) -> Document:
         raise ConfigError([f"{name}:{line}:{column}: the character {sign} is not allowed in YAML"]) from None
     except ValueError as error:  # of a version with thousands of digits
         raise ConfigError([f"{name}:1:1: cannot be read as YAML: {error}"]) from None
-    if node is None:
-        raise ConfigError(
-            [
-                f"{name}:1:1: the file is empty; a config names at least experiment, datasets, models and metrics"
-            ]
-        )
-    if not isinstance(node, yaml.MappingNode):
-        line, column = _mark(node)
-        raise ConfigError([f"{name}:{line}:{column}: must be a mapping of keys to values"])
-    builder = _Builder(loader)
-    data = builder.value(node, ())
-    document = Document(name, text, data if isinstance(data, dict) else {}, builder.values, builder.keys)
+    builder = _Builder()
+    data = builder.document(node)
     if builder.problems:
         # The location of a duplicate key is not in the map of locations, which has one for each key.
         raise ConfigError(
             [f"{name}:{line}:{column}: {message}" for (line, column), message in builder.problems]
         )
-    return document
+    return Document(name, text, data, builder.values, builder.keys)
 
 
 def parse_override(assignment: str) -> tuple[KeyPath, Any]:
@@ -202,19 +193,17 @@ def parse_override(assignment: str) -> tuple[KeyPath, Any]:
         ConfigError: There is no ``=``, no key, or no readable value.
     """
     key, equals, text = assignment.partition("=")
-    parts = key.strip().split(".")
+    parts, source = key.strip().split("."), f"--set {_redacted(assignment)}"
     if not equals or not all(parts):
-        raise ConfigError([f"--set {_redacted(assignment)}: must look like models.0.params.k=20"])
+        raise ConfigError([f"{source}: must look like models.0.params.k=20"])
     if len(parts) > MAX_DEPTH:
-        raise ConfigError(
-            [f"--set {_redacted(assignment)}: the key is nested deeper than {MAX_DEPTH} levels"]
-        )
+        raise ConfigError([f"{source}: the key is nested deeper than {MAX_DEPTH} levels"])
     if text.lstrip().startswith(("*", "@")):
         # YAML would read an alias, of which there are none here, or refuse it.
         value: Any = text.strip()
     else:
         # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
-        value = parse_document(f"value: {text}", f"--set {_redacted(assignment)}").data["value"]
+        value = parse_document(f"value: {text}", source).data["value"]
     # A longer number is no position in any list.
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts), value
 
@@ -245,21 +234,31 @@ def _prefix(path: KeyPath) -> str:
     return f"{format_path(path)}: " if path else ""
 
 
-def _mark(node: yaml.Node) -> tuple[int, int]:
+def _mark(node: yaml.Node) -> Mark:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 class _Builder:
     """Builder of plain values from YAML nodes; it records the location of each, and every problem."""
 
-    def __init__(self, loader: _Loader) -> None:
-        self.loader = loader
-        self.values: dict[KeyPath, tuple[int, int]] = {}
-        self.keys: dict[KeyPath, tuple[int, int]] = {}
-        self.problems: list[tuple[tuple[int, int], str]] = []
+    def __init__(self) -> None:
+        self.values: dict[KeyPath, Mark] = {}
+        self.keys: dict[KeyPath, Mark] = {}
+        self.problems: list[tuple[Mark, str]] = []
         self.seen = 0
         self.endless = False
         self.open: set[int] = set()
+
+    def document(self, node: yaml.Node | None) -> dict[str, Any]:
+        """Return the mapping of a whole document."""
+        if node is None:
+            needed = "a config names at least experiment, datasets, models and metrics"
+            self.problems.append(((1, 1), f"the file is empty; {needed}"))
+        elif not isinstance(node, yaml.MappingNode):
+            self._refuse(node, (), "must be a mapping of keys to values")
+        elif isinstance(data := self.value(node, ()), dict):
+            return data
+        return {}
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         if self.endless:
@@ -314,12 +313,11 @@ class _Builder:
 def _scalar(kind: str, text: str) -> Any:
     if kind == "int":
         # Python refuses to read thousands of digits, and in base 0 the leading zeros that YAML's decimals may have.
-        if len(text) > _MAX_DIGITS:
-            raise ValueError("is no 64-bit integer")
-        integer = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if integer not in _INTEGERS:
-            raise ValueError("is no 64-bit integer")
-        return integer
+        if len(text) <= _MAX_DIGITS:
+            integer = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+            if integer in _INTEGERS:
+                return integer
+        raise ValueError("is no 64-bit integer")
     if kind == "float":
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         if math.isinf(number) and "inf" not in text.lower():
@@ -336,19 +334,14 @@ def _copy(value: Any) -> Any:
     return [_copy(v) for v in value] if isinstance(value, list) else value
 
 
-def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
-    def refuse(why: str) -> ConfigError:
-        return ConfigError([f"--set {assignment}: {why}"])
-
+def _set(data: Any, path: KeyPath, value: Any, source: str) -> None:
     for depth, part in enumerate(path):
         container = format_path(path[:depth]) or "the config"
         last = depth == len(path) - 1
         if isinstance(data, list):
             if not isinstance(part, int) or part >= len(data):
-                raise refuse(
-                    f"{container} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, "
-                    f"not {shorten(repr(part), 100)}"
-                )
+                positions = f"name a position from 0 to {len(data) - 1}, not {shorten(repr(part), 100)}"
+                raise ConfigError([f"{source}: {container} is a list of {len(data)}; {positions}"])
             # The shorthand `- random` has no parameters to set: write it out first.
             if not last and isinstance(data[part], str):
                 data[part] = {"type": data[part]}
@@ -357,7 +350,7 @@ def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
             if not last and not isinstance(data.get(part), (dict, list)):
                 data[part] = {}
         else:
-            raise refuse(f"{container} is {data!r}, which has nothing inside")
+            raise ConfigError([f"{source}: {container} is {data!r}, which has nothing inside"])
         if last:
             data[part] = value
         else:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
-from evalplugin.config.components import InlineSpec
+from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
+from evalplugin.config.engines import ENGINES
 from evalplugin.config.schema import ModelSpec
-from evalplugin.config.sections import Compare, Recommend, Tracking
+from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
 
-__all__ = ["load"]
+__all__ = ["ConfigHeader", "load"]
 
 
 def load(
@@ -33,30 +38,30 @@ def load(
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
-    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is the folder of downloaded datasets;
-    ``runs_here``: whether the driver of the tracking store must be installed; ``engine`` is the type of the engine and
-    wins over the config's, whose parameters stay where it is the same.
+    Args:
+        source: The file or the mapping.
+        overrides: Assignments such as ``models.0.params.k=20``.
+        data_home: The folder of downloaded datasets.
+        runs_here: Whether the driver of the tracking store must be installed.
+        engine: The type of the engine, which wins over the config's; one of the same type keeps its parameters.
 
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
-    if isinstance(source, Mapping):
-        document, folder = Document("python", _as_text(source), dict(source), {}, {}), Path.cwd()
-    else:
-        document, folder = read_document(source), source.resolve().parent
+    document, folder = _read(source)
     if overrides:
         document = document.override(overrides)
     if engine is not None:
         document = document.with_engine(engine)
-    return _check(document, folder, data_home, runs_here)
-
-
-def _check(document: Document, folder: Path, data_home: Path | None, runs_here: bool) -> CheckedConfig:
     register_secrets(document.data)
     notify = document.data.get("notify")
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
         register_webhook(notify["url"])
-    checks = Checks(document, folder)
+    return _checked(Checks(document, LoadContext(data_home=data_home, base=folder)), runs_here=runs_here)
+
+
+def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
+    folder = checks.context.base
     tracking = checks.section("tracking", Tracking)
     if runs_here and tracking is not None and tracking.uri is not None:
         checks.attempt(("tracking", "uri"), check_driver, tracking.uri)
@@ -69,15 +74,12 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
         checks.stop_if_any()
 
     # Well-formed parts are checked further even where others are malformed, to report all mistakes together.
-    context = LoadContext(data_home=data_home, base=folder)
-    datasets = checks.datasets(context)
-    splits = checks.components("split", InlineSpec, SPLITS, context)
+    datasets = checks.datasets()
+    splits = checks.components("split", InlineSpec, SPLITS)
     models = [
-        model
-        for path, one in checks.parts("models", ModelSpec)
-        for model in checks.expand(one, path, context)
+        model for path, spec in checks.parts("models", ModelSpec) for model in checks.expand(spec, path)
     ]
-    segments = checks.segments(context)
+    segments = checks.segments()
     recommend = checks.section("recommend", Recommend) or Recommend()
     metrics = checks.metrics(recommend.n)
 
@@ -87,14 +89,14 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     checks.baseline(compare, names.models)
     checks.gate(names)
     checks.registrable(models)
-    tune = checks.tuning(names.metrics, primary, context)
-    engine = checks.engine(context)
+    tune = checks.tuning(names.metrics, primary)
+    engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()
     assert checks.spec is not None
     assert primary is not None
     return CheckedConfig(
         spec=checks.spec,
-        document=document,
+        document=checks.document,
         folder=folder,
         datasets=tuple(datasets),
         splits=tuple(splits),
@@ -103,13 +105,44 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
         primary=primary,
         segments=tuple(segments),
         tune=tune,
-        engine=engine,
+        engine=engines[0] if engines else None,
     )
 
 
-def _as_text(data: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(
-        json.loads(json.dumps(data, default=lambda value: f"<{type(value).__name__}>")),
-        sort_keys=False,
-        allow_unicode=True,
-    )
+def _read(source: Path | Mapping[str, Any]) -> tuple[Document, Path]:
+    """Return the document of a file or a mapping, and the folder that its paths are relative to."""
+    if not isinstance(source, Mapping):
+        return read_document(source), source.resolve().parent
+    plain = json.loads(json.dumps(source, default=lambda value: f"<{type(value).__name__}>"))
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return Document("python", text, dict(source)), Path.cwd()
+
+
+@dataclass(frozen=True)
+class ConfigHeader:
+    """A config's name, experiment and notifier; known even where the rest of the config is wrong."""
+
+    name: str
+    folder: Path
+    experiment: str | None = None
+    notify: Notify | None = None
+
+    @classmethod
+    def of(cls, config: CheckedConfig, experiment: str | None = None) -> ConfigHeader:
+        """Return the header of a checked config; an experiment that is given wins over its own."""
+        return cls(config.name, config.folder, experiment or config.spec.experiment, config.spec.notify)
+
+    @classmethod
+    def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> ConfigHeader:
+        """Return the parts that can be read, whatever is wrong with the config and the assignments."""
+        try:
+            document, folder = _read(source)
+        except Exception:  # noqa: BLE001 - `load` reports it
+            return cls(str(source), source.parent) if isinstance(source, Path) else cls("python", Path.cwd())
+        for assignment in overrides:
+            with suppress(ConfigError):
+                document = document.override([assignment])
+        experiment, notify = document.data.get("experiment"), None
+        with suppress(ValidationError):
+            notify = Notify.model_validate(document.data.get("notify"))
+        return cls(document.name, folder, experiment if isinstance(experiment, str) else None, notify)

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.programs import with_output
+from evalplugin.base.processes import with_output
 from evalplugin.base.secrets import redact, redact_message
 from evalplugin.files.remote import objects_at, version_of
 from evalplugin.files.uris import COMMAND, PROGRAM, scheme_of

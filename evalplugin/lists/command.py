@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.processes import ended_by_signal
-from evalplugin.base.programs import find_program, run_program, with_output
+from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles, find_files

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
-from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of

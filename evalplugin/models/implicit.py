@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.memory import check_memory
+from evalplugin.base.costs import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel

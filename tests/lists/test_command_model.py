@@ -18,7 +18,7 @@ from samples import write_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, ModelError
-from evalplugin.base.programs import run_program, with_output
+from evalplugin.base.processes import run_program, with_output
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions

@@ -54,21 +54,21 @@ def test_no_small_change_of_a_weight_is_better():
 
 
 def test_a_catalogue_that_is_too_large_is_refused_with_the_bytes(monkeypatch):
-    from evalplugin.base import memory
+    from evalplugin.base import costs
 
     data = random_data()
-    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
     with pytest.raises(ModelError, match=r"ease with 19 items needs 8,664 bytes .* there are 8,000"):
         fit(data)
 
 
 def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_path):
-    from evalplugin.base import memory
+    from evalplugin.base import costs
 
     config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
     planned = plan(Workspace.open(load(config))).tasks[1]
     assert planned.fit_mb == pytest.approx(24 * 80**2 / 2**20, rel=0.1)
-    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
     result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result
     assert [model.error is None for model in result.models] == [True, False]
     assert re.search(

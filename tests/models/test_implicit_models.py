@@ -94,9 +94,9 @@ def test_fit_bytes_estimates_memory(name, n_users, n_items):
 
 
 def test_factors_that_are_too_large_are_refused_with_the_bytes(monkeypatch):
-    from evalplugin.base import memory
+    from evalplugin.base import costs
 
-    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
     model = MODELS.create("implicit.AlternatingLeastSquares", {"factors": 64})
     with pytest.raises(
         ModelError, match=r"AlternatingLeastSquares with 64 factors needs .* take fewer factors"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.memory import check_memory
+from evalplugin.base.costs import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed

@@ -10,7 +10,7 @@ import surprise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalplugin.base import memory
+from evalplugin.base import costs
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
@@ -361,9 +361,9 @@ def test_similarities_that_only_surprise_can_compute_need_its_memory(monkeypatch
 def test_a_fit_without_enough_memory_is_refused_before_it_starts(monkeypatch, name, params, words):
     data = many(7, 12, 15, 0.6)
     needed = MODELS.create(f"surprise.{name}", params).fit_bytes(data)
-    monkeypatch.setattr(memory, "_total_memory", lambda: needed)
+    monkeypatch.setattr(costs, "_total_memory", lambda: needed)
     fit(name, data, **params)
-    monkeypatch.setattr(memory, "_total_memory", lambda: needed - 1)
+    monkeypatch.setattr(costs, "_total_memory", lambda: needed - 1)
     with pytest.raises(ModelError, match=words) as refusal:
         fit(name, data, **params)
     assert f"needs {needed:,} bytes" in str(refusal.value)
@@ -371,7 +371,7 @@ def test_a_fit_without_enough_memory_is_refused_before_it_starts(monkeypatch, na
 
 
 def test_the_memory_of_this_machine_is_known():
-    assert memory._total_memory() > 2**28
+    assert costs._total_memory() > 2**28
 
 
 def test_similarities_that_surprise_cannot_compute_are_explained():
