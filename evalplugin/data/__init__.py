@@ -15,9 +15,8 @@ from evalplugin.data.base import (
     split,
 )
 from evalplugin.data.candidates import CandidateKind, Candidates
-from evalplugin.data.datasets.blobs import Blobs
 from evalplugin.data.datasets.movielens import MovieLens
-from evalplugin.data.datasets.synthetic import Synthetic
+from evalplugin.data.datasets.synthetic import Blobs, Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, Rows

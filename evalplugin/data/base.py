@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,6 @@ __all__ = [
     "dataset",
     "split",
 ]
-
-C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
@@ -185,17 +183,7 @@ DATASETS: Registry[DatasetLoader] = Registry(
 FILTERS: Registry[Filter] = Registry("filter", check=require_methods("keep(data)"))
 SPLITS: Registry[Splitter] = Registry("split", check=require_methods("split(data, rng)"))
 
-
-def dataset(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the dataset type ``name``."""
-    return DATASETS.register(name)
-
-
-def data_filter(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the filter type ``name``."""
-    return FILTERS.register(name)
-
-
-def split(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the split type ``name``."""
-    return SPLITS.register(name)
+# Decorators of dataclasses, such as ``@dataset("mine")``.
+dataset = DATASETS.register
+data_filter = FILTERS.register
+split = SPLITS.register

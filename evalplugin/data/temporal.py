@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
@@ -20,7 +20,7 @@ from evalplugin.data.times import timestamp_of
 
 __all__ = ["Temporal"]
 
-
+_LENGTHS = ("every", "window", "gap")  # parameters that are lengths of time
 _NOT_SECONDS = 10**11  # as seconds it is the year 5138; milliseconds of today are above
 
 
@@ -39,18 +39,6 @@ def _whole_seconds(value: int | str) -> int:
     if seconds != int(seconds):
         raise ValueError(f"must be whole seconds, not {value!r}")
     return int(seconds)
-
-
-def _length(value: int | str | None) -> int | str | None:
-    if value is not None and _whole_seconds(value) < 1:
-        raise ValueError(f"must be at least 1s, not {value!r}")
-    return value
-
-
-def _gap(value: int | str) -> int | str:
-    if _whole_seconds(value) < 0:
-        raise ValueError(f"must not be negative, not {value!r}")
-    return value
 
 
 class _Periods(NamedTuple):
@@ -90,44 +78,49 @@ class Temporal:
     )
     every: Annotated[
         int | str | None,
-        AfterValidator(_length),
         Field(description="length of a test period, such as 7d, 12h or 2w; null: until the last interaction"),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
     window: Annotated[
         int | str | None,
-        AfterValidator(_length),
         Field(description="length of the train period, such as 90d; null: all before the test period"),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
     gap: Annotated[
         int | str,
-        AfterValidator(_gap),
         Field(
             description="time between train and test period, such as 1d: how old a model is when it is used"
         ),
     ] = field(default=0, metadata=OMITTED_IF_DEFAULT)
 
     def __post_init__(self) -> None:
+        problems = [
+            Problem((name,), text) for name in _LENGTHS if (text := self._problem_of(name)) is not None
+        ]
+        if self.folds > 1 and self.every is None:
+            text = f"{self.folds} folds need every, the length of a test period, such as 7d"
+            problems.append(Problem(("folds",), text))
+        if problems:
+            raise ParameterError(problems)
         if self.cutoff is not None and self.quantile is not None:
             raise ValueError("temporal takes exactly one of cutoff and quantile")
-        if self.folds > 1 and self.every is None:
-            raise ParameterError(
-                [
-                    Problem(
-                        ("folds",), f"{self.folds} folds need every, the length of a test period, such as 7d"
-                    )
-                ]
-            )
         if self.cutoff is None and self.quantile is None and self.every is None:
             raise ValueError(
                 "temporal takes exactly one of cutoff and quantile, or every: the length of the last period"
             )
         if isinstance(self.cutoff, str):
             timestamp_of(self.cutoff, "cutoff")
-        for name, check in (("every", _length), ("window", _length), ("gap", _gap)):
-            try:
-                check(getattr(self, name))
-            except ValueError as error:
-                raise ValueError(f"{name} {error}") from None
+
+    def _problem_of(self, name: str) -> str | None:
+        """Return what is wrong with a length of time, if anything."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        try:
+            seconds = _whole_seconds(value)
+        except ValueError as error:
+            return str(error)
+        if name == "gap":
+            return f"must not be negative, not {value!r}" if seconds < 0 else None
+        return f"must be at least 1s, not {value!r}" if seconds < 1 else None
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return the folds, in order of time."""
@@ -135,7 +128,7 @@ class Temporal:
         self._check_unit(time)
         if not self._has_periods:
             return [self._one_cut(data, time)]
-        return [self._fold(data, time, number, one) for number, one in enumerate(self._periods(time))]
+        return [self._fold(data, time, *numbered) for numbered in enumerate(self._periods(time))]
 
     def of_train_data(self) -> Temporal:
         """Return the split of a fold's train data for tuning: the last test period in it is the validation data."""
@@ -301,8 +294,7 @@ class Temporal:
     @property
     def _given_as_text(self) -> str | None:
         """The first parameter that is text, such as 7d; None: all lengths are numbers."""
-        lengths = ("every", "window", "gap")
-        return next((name for name in lengths if isinstance(getattr(self, name), str)), None)
+        return next((name for name in _LENGTHS if isinstance(getattr(self, name), str)), None)
 
     def _text(self, amount: int) -> str:
         """Return a length as it is given: as text, rounded, or as a number in the unit of the timestamps."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 
 __all__ = ["SEGMENTS", "Segmentation", "Segmenter", "segment", "segmentation"]
-
-C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +95,7 @@ SEGMENTS: Registry[Segmenter] = Registry(
 )
 
 
-def segment(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the segment type ``name``."""
-    return SEGMENTS.register(name)
+segment = SEGMENTS.register  # a decorator of dataclasses
 
 
 def segmentation(

@@ -8,8 +8,9 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Sequence
-from http.client import HTTPException
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -19,7 +20,6 @@ from evalplugin.data.files import Report
 from evalplugin.data.reading import DAMAGE
 
 __all__ = ["fetch", "fetch_md5", "unpack"]
-
 
 _TIMEOUT_SECONDS = 30
 _CHUNK = 1 << 18
@@ -31,17 +31,14 @@ def fetch(url: str, target: Path, *, md5: str, report: Report) -> None:
     Raises:
         DataError: The server cannot be reached, the transfer is cut short, or the checksum is wrong.
     """
-    name, done, digest = target.name, 0, hashlib.md5(usedforsecurity=False)
-    try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, target.open("wb") as file:
-            size = int(response.headers.get("Content-Length") or 0)
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                digest.update(chunk)
-                done += len(chunk)
-                report(f"downloading {name}: {done / 2**20:,.1f} MiB", done / size if size else None)
-    except (OSError, HTTPException) as error:
-        raise _failed(url, error) from None
+    done, digest = 0, hashlib.md5(usedforsecurity=False)
+    with _opened(url) as response, target.open("wb") as file:
+        size = int(response.headers.get("Content-Length") or 0)
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            report(f"downloading {target.name}: {done / 2**20:,.1f} MiB", done / size if size else None)
     if size and done != size:
         raise DataError(f"cannot download {url}: the transfer ended after {done} of {size} bytes")
     if digest.hexdigest() != md5:
@@ -54,21 +51,23 @@ def fetch_md5(url: str) -> str:
     Raises:
         DataError: The file cannot be fetched or holds no checksum.
     """
+    with _opened(url) as response:
+        text = response.read(4096).decode("ascii", errors="replace")
+    checksum = re.search(r"\b[0-9a-fA-F]{32}\b", text)
+    if checksum is None:
+        raise DataError(f"{url} holds no MD5 checksum, but {text[:80]!r}")
+    return checksum[0].lower()
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[HTTPResponse]:
     try:
         with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            text = response.read(4096).decode("ascii", errors="replace")
+            yield response
     except (OSError, HTTPException) as error:
-        raise _failed(url, error) from None
-    found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
-    if found is None:
-        raise DataError(f"{url} holds no MD5 checksum, but {text[:80]!r}")
-    return found[0].lower()
-
-
-def _failed(url: str, error: Exception) -> DataError:
-    if isinstance(error, HTTPError):
-        error.close()  # it holds the connection
-    return DataError(f"cannot download {url}: {error}")
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the connection
+        raise DataError(f"cannot download {url}: {error}") from None
 
 
 def unpack(archive: Path, folder: str, home: Path) -> None:

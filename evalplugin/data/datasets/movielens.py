@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import numpy as np
 from pydantic import Field
@@ -17,8 +17,9 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.interactions import Interactions
+from evalplugin.data.interactions import Interactions, interactions_from
 from evalplugin.data.reading import readable
+from evalplugin.data.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,24 +104,22 @@ class MovieLens:
         if problems := self.check(context):
             raise DataError("; ".join(problem.message for problem in problems))
         context.report(f"reading {folder.name}", None)
-        with readable(folder / edition.ratings):
-            frame = _ratings(folder / edition.ratings).to_pandas()
-        data = Interactions.from_frame(
-            frame, rating="rating", timestamp="timestamp", source=str(folder / edition.ratings)
-        )
-        with readable(folder / edition.movies):
-            title_of = dict(_titles(folder / edition.movies, edition.encoding))
-            genres_of = dict(_genres(folder / edition.movies, edition.encoding)) if self.genres else None
-        untitled = [int(item) for item in data.items if item not in title_of]
-        if untitled:
+        ratings, movies = folder / edition.ratings, folder / edition.movies
+        with readable(ratings):
+            table = Table(_ratings(ratings), str(ratings))
+        data = interactions_from(table, {name: name for name in table.columns}, "error")
+        with readable(movies):
+            films = _films(movies, edition.encoding, genres=self.genres)
+        ids = data.items.tolist()
+        if untitled := sum(item not in films for item in ids):
             data = data.noting(
-                f"{len(untitled)} items have no title in {edition.movies}: their ids are shown instead"
+                f"{untitled} items have no title in {edition.movies}: their ids are shown instead"
             )
-        titles = np.array([title_of.get(item, str(item)) for item in data.items.tolist()], dtype=object)
-        if genres_of is not None:
-            genres = np.array([genres_of.get(item) for item in data.items.tolist()], dtype=object)
+        listed = [films.get(item, (str(item), None)) for item in ids]
+        if self.genres:
+            genres = np.array([genres for _, genres in listed], dtype=object)
             data = replace(data, item_attributes=Attributes({"genres": genres}))
-        return replace(data, titles=titles)
+        return replace(data, titles=np.array([title for title, _ in listed], dtype=object))
 
     def _folder(self, edition: _Edition, context: LoadContext) -> Path:
         home = _home(context)
@@ -177,37 +176,33 @@ def _ratings(path: Path) -> pa.Table:
         raise DataError(f"{path}: cannot be read as user, item, rating, timestamp: {error}") from None
 
 
-def _titles(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+def _films(path: Path, encoding: str, *, genres: bool) -> dict[int, tuple[str, str | None]]:
+    """Return title and, if wanted, genres of each film by id; genres are such as ``Action|Comedy``, or None."""
+    films = {}
     try:
-        for film in _films(path, encoding):
-            number, title = film[:2]
-            yield int(number), title
+        with path.open(encoding=encoding, newline="") as file:
+            for number, title, *rest in _fields(file, path.suffix):
+                films[int(number)] = title, _genres(rest) if genres else None
     except (ValueError, KeyError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as films with id and title: {error!r}") from None
+        wanted = "id, title and genres" if genres else "id and title"
+        raise DataError(f"{path}: cannot be read as films with {wanted}: {error!r}") from None
+    return films
 
 
-def _genres(path: Path, encoding: str) -> Iterator[tuple[int, str | None]]:
-    """Yield id and genres of each film, such as ``Action|Comedy``; None where it has none."""
-    try:
-        for number, _, *rest in _films(path, encoding):
-            if path.suffix == ".item":
-                flags = zip(_GENRES_100K, rest[3:], strict=True)
-                genres = "|".join(genre for genre, flag in flags if flag == "1")
-            else:
-                (genres,) = rest
-            yield int(number), None if genres in _NO_GENRES else genres
-    except (ValueError, KeyError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as films with id, title and genres: {error!r}") from None
-
-
-def _films(path: Path, encoding: str) -> Iterator[list[str]]:
+def _fields(file: TextIO, suffix: str) -> Iterator[list[str]]:
     """Yield the fields of each film: id and title first."""
-    with path.open(encoding=encoding, newline="") as file:
-        if path.suffix == ".csv":
-            columns = ["movieId", "title", "genres"]
-            reader = csv.DictReader(file)
-            named = [name for name in columns if name in (reader.fieldnames or columns)]
-            yield from ([row[name] for name in named] for row in reader)
-        else:
-            separator = "::" if path.suffix == ".dat" else "|"
-            yield from (line.rstrip("\r\n").split(separator) for line in file)
+    if suffix == ".csv":
+        columns = ("movieId", "title", "genres")
+        yield from ([row[name] for name in columns if name in row] for row in csv.DictReader(file))
+    else:
+        separator = "::" if suffix == ".dat" else "|"
+        yield from (line.rstrip("\r\n").split(separator) for line in file)
+
+
+def _genres(fields: list[str]) -> str | None:
+    """Return the genres, given the fields behind the title: names in one field, or flags behind three others."""
+    genres, *others = fields
+    if others:
+        flags = zip(_GENRES_100K, fields[3:], strict=True)
+        genres = "|".join(genre for genre, flag in flags if flag == "1")
+    return None if genres in _NO_GENRES else genres

@@ -1,4 +1,4 @@
-"""The dataset ``synthetic``: interactions with known structure, made from a seed."""
+"""The datasets ``synthetic``, made from a seed, and ``blobs``, a worked example that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["Synthetic"]
-
+__all__ = ["Blobs", "Synthetic"]
 
 _BLOCK_ROWS = 1_000_000  # interactions made at a time
 _BLOCK_CELLS = 4_000_000  # user x item scores at a time, where those are needed
@@ -207,3 +206,29 @@ def _times(activity: Ints, rng: np.random.Generator) -> Ints:
     first = np.cumsum(activity) - activity
     times: Ints = elapsed + np.repeat(start - elapsed[first], activity)
     return times
+
+
+@dataset("blobs")
+@dataclass(frozen=True)
+class Blobs:
+    """Ten users who each rate all of thirty items 0 or 1: scikit-learn's ``make_blobs``, rounded.
+
+    ``make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)``, scaled to 0..1
+    over the whole array, rounded to 0 or 1 and flattened row by row; user j takes the values 30j .. 30j+29
+    as the ratings of items 0..29. Every value is an interaction. To be used with ``split: none`` and
+    ``candidates: all``.
+    """
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return no problem: no file is needed."""
+        return []
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the 300 interactions, by user and item."""
+        from sklearn.datasets import make_blobs
+
+        values, _ = make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)
+        scaled = (values - values.min()) / (values.max() - values.min())
+        user, item = np.divmod(np.arange(10 * 30, dtype=np.int32), 30)
+        rating = np.round(scaled).ravel().astype(np.float32)
+        return Interactions(user, item, rating, None, np.arange(10), np.arange(30))
