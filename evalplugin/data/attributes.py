@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
@@ -49,7 +50,7 @@ class Attributes(Mapping[str, Values]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Attributes, (self._columns,)  # as a pickle forgets that arrays are read-only
 
-    def select(self, mask: npt.NDArray[np.bool_]) -> Attributes:
+    def select(self, mask: Flags) -> Attributes:
         """Return the attributes of the users or items where ``mask`` (n,) is true."""
         return Attributes({name: values[mask] for name, values in self.items()})
 

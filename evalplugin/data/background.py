@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.base.arrays import position_in_row
+from evalplugin.base.arrays import Ints, position_in_row
 from evalplugin.data import Interactions
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def background_of(full: Interactions, train: Interactions | None, test: Interact
     )
 
 
-def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
+def _latest(train: Interactions, test: Interactions) -> Ints:
     """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
     tested = np.bincount(test.user, minlength=test.n_users) > 0
     if not np.array_equal(train.users, test.users):

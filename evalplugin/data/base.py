@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.components.registry import Registry, require_methods
 from evalplugin.data.interactions import Interactions
@@ -131,7 +131,7 @@ class Split:
             )
 
 
-def _keys(data: Interactions) -> npt.NDArray[np.int64]:
+def _keys(data: Interactions) -> Ints:
     """Return user and item of every interaction as one number, ascending: int64 (m,)."""
     user = np.repeat(np.arange(data.n_users, dtype=np.int64), data.rows.counts)
     return user * data.n_items + data.rows.item
@@ -141,7 +141,7 @@ def _keys(data: Interactions) -> npt.NDArray[np.int64]:
 class Kept:
     """The interactions that a filter keeps."""
 
-    mask: npt.NDArray[np.bool_]  # (m,)
+    mask: Flags  # (m,)
     detail: str = ""  # what people should know beyond the numbers, such as "4 rounds"
 
 

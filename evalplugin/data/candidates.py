@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.arrays import Ints
 from evalplugin.data.base import Split
@@ -93,7 +92,7 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     return Rows(indptr, item.astype(np.int32), rating)
 
 
-def _distinct(rng: np.random.Generator, pool: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
+def _distinct(rng: np.random.Generator, pool: Ints, n: int) -> Ints:
     """Return n distinct numbers below each pool size, or all if it is smaller: int64 (B, n), padded with -1."""
     drawn = np.full((len(pool), n), -1, dtype=np.int64)
     dense = pool < 2 * n

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LOG", "delta_files"]
 
 LOG = "_delta_log"
+_COPY = ", or write a copy of it as plain Parquet"
 
 
 def delta_files(folder: str | Path) -> tuple[tuple[File, ...], tuple[dict[str, pa.Scalar], ...]]:
@@ -30,16 +29,20 @@ def delta_files(folder: str | Path) -> tuple[tuple[File, ...], tuple[dict[str, p
     """
     try:
         from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
     except ImportError:
         raise DataError(
             f"{folder}: is a Delta table, and the package deltalake is not installed: "
             f"{how_to_install('deltalake', 'delta')}"
         ) from None
-    with _delta_errors(folder):
+    try:
         options = delta_options(str(folder)) if is_remote(folder) else None
         table = DeltaTable(str(folder), storage_options=options)
         _refuse_features(folder, table)
         return _files(folder, table)
+    except (DeltaError, OSError, ValueError) as error:
+        text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+        raise DataError(f"{folder}: cannot be read as a Delta table: {shorten(text, 300)}") from None
 
 
 def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], tuple[dict[str, pa.Scalar], ...]]:
@@ -75,17 +78,3 @@ def _refuse_features(folder: str | Path, table: Any) -> None:
             f"{folder}: the Delta table has deletion vectors, which cannot be applied: run REORG TABLE ... APPLY "
             f"(PURGE) on it{_COPY}"
         )
-
-
-_COPY = ", or write a copy of it as plain Parquet"
-
-
-@contextmanager
-def _delta_errors(folder: str | Path) -> Iterator[None]:
-    from deltalake.exceptions import DeltaError
-
-    try:
-        yield
-    except (DeltaError, OSError, ValueError) as error:
-        text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
-        raise DataError(f"{folder}: cannot be read as a Delta table: {shorten(text, 300)}") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -186,68 +186,50 @@ class TableFiles:
 
         def row_name(row: int) -> str:
             number = int(np.searchsorted(ends, row, side="right"))
-            return self._row_name(number, row - (int(ends[number - 1]) if number else 0))
+            return self._row_name(number, -int(ends[number - 1]) if number else 0, row)
 
         return Table(self._joined(tables), self.name, row_name)
 
     def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Iterator[Table]:
-        """Yield all rows: those of Parquet files in batches, which alone are in memory, those of other files at once.
-
-        A row group is read after the other, as each is fetched from a store at once.
-        """
-
-        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
-            for group in range(opened.num_row_groups):
-                yield from opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
-
-        if not self.is_parquet:
+        """Yield all rows: of Parquet files in batches, of other files at once."""
+        if self.is_parquet:
+            for number in range(len(self.files)):
+                yield from self.row_groups(number, None, 0, roles, rows)
+        else:
             yield self.read(roles)
-            return
-        for number in range(len(self.files)):
-            yield from self._parts(number, 0, roles, read)
 
-    def row_groups(self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str]) -> Table:
-        """Return the requested columns of some row groups of a Parquet file.
+    def row_groups(
+        self,
+        number: int,
+        groups: Sequence[int] | None,
+        start: int,
+        roles: Mapping[str, str],
+        rows: int | None = None,
+    ) -> Generator[Table]:
+        """Yield the requested columns of some row groups of a Parquet file.
 
         Args:
             number: Position of the file.
-            groups: Numbers of the row groups, one behind the other.
+            groups: Numbers of the row groups, one behind the other; None: all, each read at once from a store.
             start: The first row, counted from 0 in the file.
             roles: Columns by role.
+            rows: Rows of a batch, which alone is in memory; None: one table.
         """
-
-        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
-            yield opened.read_row_groups(list(groups), columns=columns, use_threads=False)
-
-        return next(self._parts(number, start, roles, read))
-
-    def row_group_batches(
-        self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str], rows: int
-    ) -> Generator[Table]:
-        """Yield the rows of some row groups in batches; see ``row_groups``."""
-
-        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
-            return opened.iter_batches(rows, row_groups=list(groups), columns=columns, use_threads=False)  # type: ignore[no-any-return]
-
-        return self._parts(number, start, roles, read)
-
-    def _parts(
-        self,
-        number: int,
-        start: int,
-        roles: Mapping[str, str],
-        read: Callable[[Any, list[str]], Iterator[Any]],
-    ) -> Generator[Table]:
-        """Yield tables of the tables and record batches that ``read`` takes from the opened Parquet file."""
         import pyarrow as pa
 
         file, own = self.files[number], self._own(number, roles)
         with readable(file), open_parquet(file) as opened:
-            for part in read(opened, list(dict.fromkeys(own.values()))):
-                table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
-                table = self._with_partition(number, table, roles)
-                yield Table(table, self.name, lambda row, start=start: self._row_name(number, start + row))  # type: ignore[misc]
-                start += len(table)
+            options = {"columns": list(dict.fromkeys(own.values())), "use_threads": False}
+            for some in [[group] for group in range(opened.num_row_groups)] if groups is None else [groups]:
+                if rows is None:
+                    tables = iter([opened.read_row_groups(some, **options)])
+                else:
+                    batches = opened.iter_batches(rows, row_groups=some, **options)
+                    tables = (pa.Table.from_batches([batch]) for batch in batches)
+                for table in tables:
+                    complete = self._with_partition(number, table, roles)
+                    yield Table(complete, self.name, partial(self._row_name, number, start))
+                    start += len(table)
 
     def with_absolute_paths(self) -> TableFiles:
         """Return the same files for a process in another folder."""
@@ -311,8 +293,8 @@ class TableFiles:
                 table = table.append_column(name, pa.repeat(value, len(table)))
         return table
 
-    def _row_name(self, number: int, row: int) -> str:
-        return row_number(row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
+    def _row_name(self, number: int, start: int, row: int) -> str:
+        return row_number(start + row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
 
     def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Return all tables as one; numbers of several widths become the widest."""

@@ -10,8 +10,8 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
@@ -172,7 +172,7 @@ def _are_canonical(text: pa.ChunkedArray, integers: pa.ChunkedArray) -> bool:
     return length == sum(_total_length(values.to_numpy()) for values in integers.drop_null().chunks)
 
 
-def _total_length(integers: npt.NDArray[np.int64]) -> int:
+def _total_length(integers: Ints) -> int:
     """Return the number of characters of integers as Python writes them."""
     length = len(integers)
     for low in range(0, len(integers), _CHUNK):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.tables import Table, check_roles
@@ -45,12 +46,12 @@ class Rows:
         self.__dict__.update(state)
         self.__post_init__()  # a pickle forgets that arrays are read-only
 
-    def __getitem__(self, user: int) -> npt.NDArray[np.int32]:
+    def __getitem__(self, user: int) -> Codes:
         """Return the item codes of one user, ascending."""
         return self.item[self.indptr[user] : self.indptr[user + 1]]
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """Number of items of each user: int64 (n_users,)."""
         return np.diff(self.indptr)
 
@@ -114,7 +115,7 @@ class Interactions:
         return Rows(indptr, item, self.rating[matrix.data])
 
     @cached_property
-    def item_counts(self) -> npt.NDArray[np.int64]:
+    def item_counts(self) -> Ints:
         """Number of users of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
@@ -144,7 +145,7 @@ class Interactions:
             self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp
         )
 
-    def restrict(self, mask: npt.NDArray[np.bool_]) -> Interactions:
+    def restrict(self, mask: Flags) -> Interactions:
         """Return the interactions where ``mask`` (m,) is true, on vocabularies of their users and items alone."""
         user, users = _renumbered(self.user[mask], self.n_users)
         item, items = _renumbered(self.item[mask], self.n_items)
@@ -219,7 +220,7 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     for role, ids in (("user", users), ("item", items)):
         if len(ids) > _MOST_CODES:
             raise DataError(f"{table.name}: {len(ids)} different {role}s are more than {_MOST_CODES}")
-    ratings = np.ones(len(table)) if rating is None else table.ratings(rating)
+    ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
     seconds, rounded = (None, 0) if timestamp is None else table.seconds(timestamp)
     note = f"rounded {rounded} timestamps down to whole seconds (column {timestamp!r})"
     data = Interactions(
@@ -265,7 +266,7 @@ def _without_duplicates(data: Interactions, policy: DuplicatePolicy, table: Tabl
     return merged.noting(f"merged {surplus} duplicate user-item pairs (policy {policy})")
 
 
-def _renumbered(codes: npt.NDArray[np.int32], n: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:
     """Return codes without gaps (m,), and which of the ``n`` codes occur: bool (n,)."""
     occurs = np.bincount(codes, minlength=n) > 0
     return (np.cumsum(occurs, dtype=np.int32) - 1).astype(np.int32)[codes], occurs

@@ -8,7 +8,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import IO, Any
 
@@ -121,22 +121,22 @@ def open_text(file: File) -> IO[bytes]:
         DataError: The file is of another format, or in UTF-16.
         OSError: The file cannot be read.
     """
-    ending = file.suffix.casefold()
+    compression = _DECOMPRESSED.get(file.suffix.casefold())
     with open_file(file) as raw:
-        found = _format_of(raw.read(_HEAD))
-    if found is not None and found != _DECOMPRESSED.get(ending):
-        raise DataError(f"{path_text(file)}: is not text but {found}{_what_to_do(found)}")
-    if found is None and ending in _DECOMPRESSED and size_of(file):
-        raise DataError(f"{path_text(file)}: is not compressed by {_DECOMPRESSED[ending]} as its name says")
-    with _stream(file, _DECOMPRESSED.get(ending)) as stream:
+        format = _format_of(raw.read(_HEAD))
+    if format is not None and format != compression:
+        raise DataError(f"{path_text(file)}: is not text but {format}{_what_to_do(format)}")
+    if format is None and compression is not None and size_of(file):
+        raise DataError(f"{path_text(file)}: is not compressed by {compression} as its name says")
+    with _stream(file, compression) as stream:
         head = stream.read(_HEAD)
     if head.startswith(_UTF16) or head[1::2].count(0) > len(head) // 4 or head[::2].count(0) > len(head) // 4:
         raise DataError(
             f"{path_text(file)}: is UTF-16 (or no text) and not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
         )
-    if found is not None and (inner := _format_of(head)) is not None:
-        raise DataError(f"{path_text(file)}: is not text but {inner} inside of {found}{_what_to_do(inner)}")
-    return _stream(file, _DECOMPRESSED.get(ending))
+    if format is not None and (inner := _format_of(head)) is not None:
+        raise DataError(f"{path_text(file)}: is not text but {inner} inside of {format}{_what_to_do(inner)}")
+    return _stream(file, compression)
 
 
 def _stream(file: File, compression: str | None) -> IO[bytes]:
@@ -185,28 +185,20 @@ def open_parquet(file: File) -> Any:
     return opened(file)
 
 
-class _RemoteParquet:
-    """What is used of pyarrow's ParquetFile, with reads that are repeated."""
+class _RemoteParquet(AbstractContextManager["_RemoteParquet"]):
+    """The methods and properties of pyarrow's ParquetFile, with reads that are repeated."""
 
     def __init__(self, reads: RepeatedReads[Any]) -> None:
         self._reads = reads
-
-    def __enter__(self) -> _RemoteParquet:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._reads.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "iter_batches":
-            return lambda *args, **options: self._reads.iterate(
-                lambda file: file.iter_batches(*args, **options)
-            )
-        if name in ("read", "read_row_groups"):
-            return lambda *args, **options: self._reads.read(
-                lambda file: getattr(file, name)(*args, **options)
-            )
-        return self._reads.read(lambda file: getattr(file, name))
+        if name not in ("iter_batches", "read", "read_row_groups"):
+            return self._reads.read(lambda file: getattr(file, name))
+        repeated: Any = self._reads.iterate if name == "iter_batches" else self._reads.read
+        return lambda *args, **options: repeated(lambda file: getattr(file, name)(*args, **options))
 
 
 def check_parquet(file: File) -> None:
@@ -237,13 +229,13 @@ def _format_of(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def _what_to_do(found: str) -> str:
-    if found in _DECOMPRESSED.values():
-        ending = next(ending for ending, name in _DECOMPRESSED.items() if name == found)
-        return f"; name it {ending}, so that it is decompressed"
-    if found in ("xz", "zstd", "lz4", "zip"):
+def _what_to_do(format: str) -> str:
+    for ending, name in _DECOMPRESSED.items():
+        if format == name:
+            return f"; name it {ending}, so that it is decompressed"
+    if format in ("xz", "zstd", "lz4", "zip"):
         return f"; decompress it first (only {' and '.join(_DECOMPRESSED)} are read as they are)"
-    if found == "Parquet":
+    if format == "Parquet":
         return "; say so by its ending .parquet or by the dataset type"
     return "; export it as CSV"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
+_RULES = {
+    "rank": "ranks must be whole numbers",
+    "score": "scores must be finite numbers",
+    "rating": "ratings must be finite numbers (float32)",
+}
 
 
 def row_number(row: int, file: str = "") -> str:
@@ -61,7 +67,7 @@ class Ids:
     def __len__(self) -> int:
         return len(self.values)
 
-    def run_starts(self, threads: int = 1) -> npt.NDArray[np.int64]:
+    def run_starts(self, threads: int = 1) -> Ints:
         """Return the positions of values that differ from the one before, 0 included: int64 (r,).
 
         Where almost all differ, or almost all of the first ones, as in shuffled rows, these are all positions: no copy
@@ -69,7 +75,7 @@ class Ids:
         """
         n = len(self)
 
-        def starts(low: int) -> npt.NDArray[np.int64]:
+        def starts(low: int) -> Ints:
             return np.flatnonzero(self._differs(low, min(low + _CHUNK, n))) + low
 
         if n > _SAMPLE and 10 * np.count_nonzero(self._differs(1, _SAMPLE)) > 9 * _SAMPLE:
@@ -79,18 +85,17 @@ class Ids:
             found = np.concatenate([np.zeros(min(n, 1), dtype=np.int64), *run(starts, range(1, n, _CHUNK))])
         return np.arange(n) if 10 * len(found) > 9 * n else found
 
-    def _differs(self, low: int, high: int) -> npt.NDArray[np.bool_]:
+    def _differs(self, low: int, high: int) -> Flags:
         """Return whether the values of some rows differ from the one before."""
         current, before = self.values[low:high], self.values[low - 1 : high - 1]
         if self.kind == "integers":
-            differs: npt.NDArray[np.bool_] = current != before
+            differs: Flags = current != before
             return differs
         import pyarrow.compute as pc
 
-        of_text: npt.NDArray[np.bool_] = pc.not_equal(current, before).to_numpy(zero_copy_only=False)
-        return of_text
+        return np.asarray(pc.not_equal(current, before))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Ids:
+    def take(self, rows: Ints) -> Ids:
         """Return the ids at some rows."""
         if len(rows) == len(self):
             return self
@@ -149,31 +154,23 @@ class Table:
             self.refuse(name, 0, f"{rule}, all of one type")
         return Ids("text", column)
 
-    def numbers(
-        self, name: str, role: str, rule: str, *, whole: bool = False, single: bool = False
-    ) -> npt.NDArray[Any]:
-        """Return a column of finite numbers as it is stored.
-
-        Args:
-            name, role: The column, and its purpose in messages.
-            rule: The rule for the numbers, with which the message of an error ends.
-            whole: Only integers are allowed.
-            single: Numbers must be finite as float32.
-        """
+    def numbers(self, name: str, role: str) -> npt.NDArray[Any]:
+        """Return a column of ranks (integers), scores (finite) or ratings (finite as float32), as it is stored."""
+        rule = _RULES[role]
         column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
             self.refuse(name, 0, f"{rule}, not {column.type}")
-        if column.dtype.kind == "f":
-            if whole:
-                self._refuse_floats(name, column, rule, role)
-            self._check_finite(name, column, rule, single=single)
+        if column.dtype.kind == "f" and role == "rank":
+            self._refuse_floats(name, column, rule, role)
+        if column.dtype.kind == "f" and len(column):
+            kind = np.float32 if role == "rating" and column.dtype == np.float64 else column.dtype
+            with np.errstate(over="ignore"):
+                # NaN and infinity are among the extremes, which take no copy of the column.
+                if not np.isfinite(np.array([column.min(), column.max()]).astype(kind)).all():
+                    self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
         return column
 
-    def ratings(self, name: str) -> npt.NDArray[Any]:
-        """Return a column of ratings as it is stored; they are finite as float32."""
-        return self.numbers(name, "rating", "ratings must be finite numbers (float32)", single=True)
-
-    def seconds(self, name: str) -> tuple[npt.NDArray[np.int64], int]:
+    def seconds(self, name: str) -> tuple[Ints, int]:
         """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""
         rule = (
             "timestamps must be numbers or datetimes (in CSV files, text such as 2026-01-31 09:30:00 too; "
@@ -261,18 +258,7 @@ class Table:
         if column.dtype == np.uint64 and column.max(initial=0) >= 2**63:
             self._refuse_rows(name, np.flatnonzero(column >= 2**63), f"{subject} must {_FIT}")
 
-    def _check_finite(self, name: str, column: npt.NDArray[Any], rule: str, *, single: bool) -> None:
-        if not len(column):
-            return
-        kind = np.float32 if single and column.dtype == np.float64 else column.dtype
-        with np.errstate(over="ignore"):
-            # NaN and infinity are among the extremes, which take no copy of the column.
-            if not np.isfinite(np.array([column.min(), column.max()]).astype(kind)).all():
-                self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
-
-    def _refuse_rows(
-        self, name: str, rows: npt.NDArray[np.int64], rule: str, *, missing: bool = False
-    ) -> None:
+    def _refuse_rows(self, name: str, rows: Ints, rule: str, *, missing: bool = False) -> None:
         if len(rows):
             self.refuse(name, int(rows[0]), rule, count=len(rows), missing=missing)
 

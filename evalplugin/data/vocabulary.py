@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Ids
 
@@ -20,8 +21,10 @@ __all__ = ["arrow_dictionary", "check_kinds", "codes_end", "codes_in", "encode"]
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
 _MAX_THREADS = 4
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+_Encoded: TypeAlias = tuple[npt.NDArray[np.generic], list[Integers]]
 # Returns the different texts of a column, and each row's position among them.
-_Dictionary: TypeAlias = Callable[["pa.Array"], tuple["pa.Array", npt.NDArray[np.int32]]]
+_Dictionary: TypeAlias = Callable[["pa.Array"], tuple["pa.Array", Codes]]
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
 
 
@@ -31,11 +34,11 @@ def check_kinds(role: str, **columns: Ids) -> None:
     Raises:
         DataError: They differ in type; the message names each by its keyword.
     """
-    (first, one), *others = columns.items()
+    (first, ids), *others = columns.items()
     for name, other in others:
-        if other.kind != one.kind:
+        if other.kind != ids.kind:
             raise DataError(
-                f"{role} ids are {one.kind} in the {first}{_example(one)}, but {other.kind} in the {name}"
+                f"{role} ids are {ids.kind} in the {first}{_example(ids)}, but {other.kind} in the {name}"
                 f"{_example(other)}: they can never be equal; convert one of the two columns, or read those of CSV "
                 f"files as text (--ids text)"
             )
@@ -55,7 +58,7 @@ def _example(ids: Ids) -> str:
     return f" (such as {example.decode('utf-8', 'backslashreplace')!r})"
 
 
-def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
+def codes_end(*columns: Integers) -> int | None:
     """Return the upper bound of integer ids that can serve as their own int32 codes; None if they cannot."""
     end = 0
     for values in filter(len, columns):
@@ -68,7 +71,7 @@ def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
     return end
 
 
-def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, Codes]:
     """Return the different texts of a column without nulls, and each row's position among them: int32 (m,)."""
     import pyarrow.compute as pc
 
@@ -76,9 +79,7 @@ def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
     return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def encode(
-    columns: Sequence[Ids], dictionary: _Dictionary = arrow_dictionary
-) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def encode(columns: Sequence[Ids], dictionary: _Dictionary = arrow_dictionary) -> _Encoded:
     """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes.
 
     ``dictionary`` finds the different texts of a part of a column.
@@ -88,10 +89,10 @@ def encode(
     return _encode_text([column.values for column in columns], dictionary)
 
 
-def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
+def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
     """Return the int32 code of each id in a sorted vocabulary that has all of them."""
     values = ids.values
-    codes: npt.NDArray[np.integer[Any]]
+    codes: Integers
     if ids.kind == "integers":
         low, span = int(vocabulary[0]), int(vocabulary[-1]) - int(vocabulary[0]) + 1
         if span == len(vocabulary):
@@ -111,9 +112,7 @@ def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.in
     return codes
 
 
-def _encode_integers(
-    columns: list[npt.NDArray[np.integer[Any]]],
-) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def _encode_integers(columns: list[Integers]) -> _Encoded:
     first = columns[0]
     if (first[1:] > first[:-1]).all() and all(np.array_equal(first, other) for other in columns[1:]):
         return first.astype(np.int64), [np.arange(len(first))] * len(columns)
@@ -139,16 +138,14 @@ def _encode_integers(
     return vocabulary, codes
 
 
-def _encode_text(
-    columns: list[Any], dictionary: _Dictionary
-) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def _encode_text(columns: list[Any], dictionary: _Dictionary) -> _Encoded:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     threads = min(_MAX_THREADS, pa.cpu_count())
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
     pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]
-    codes: list[npt.NDArray[np.integer[Any]]] = [np.empty(len(column), dtype=np.int32) for column in columns]
+    codes: list[Integers] = [np.empty(len(column), dtype=np.int32) for column in columns]
     places = [code[at : at + size] for code in codes for at in range(0, len(code), size)]
     with ThreadPoolExecutor(threads) as pool:
         encoded = list(pool.map(dictionary, pieces))
@@ -160,9 +157,7 @@ def _encode_text(
         except pa.ArrowInvalid:
             raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
 
-        def write(
-            place: npt.NDArray[np.integer[Any]], part: pa.Array, positions: npt.NDArray[np.int32]
-        ) -> None:
+        def write(place: Integers, part: pa.Array, positions: Codes) -> None:
             code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False)
             place[:] = code_of.astype(np.int32)[positions]
 

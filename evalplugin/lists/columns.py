@@ -95,14 +95,9 @@ class PairColumns(NamedTuple):
         names = columns.of(role, table.name, table.columns)
         user, item = table.ids(names["user"], "user"), table.ids(names["item"], "item")
         kind, column = list(names.items())[2] if len(names) > 2 else ("none", "")
-        values = None
-        if kind == "rank":
-            values = table.numbers(column, kind, "ranks must be whole numbers", whole=True)
-        elif kind == "score":
-            values = table.numbers(column, kind, "scores must be finite numbers")
-            values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        elif kind == "rating":
-            values = table.ratings(column)
+        values: Any = None if kind == "none" else table.numbers(column, kind)
+        if kind == "score" and values.dtype.kind != "f":
+            values = values.astype(np.float64)
         return cls(table, user, item, kind, column, values)
 
     @classmethod

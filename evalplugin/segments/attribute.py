@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, column_problems, open_attributes
@@ -75,9 +76,7 @@ class Attribute:
         except DataError as error:
             return [Problem(("file",), str(error))]
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.generic]:
+    def measure(self, fold: Split, users: Codes, context: LoadContext) -> npt.NDArray[np.generic]:
         """Return each user's number, NaN if unknown, or text, None if unknown."""
         if self.file is None and self._frame is None:
             return self._of_dataset(fold.test)[users]

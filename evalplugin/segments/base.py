@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.components.registry import Registry, require_methods
 from evalplugin.data import LoadContext, Split
@@ -30,7 +31,7 @@ class Segmentation:
     name: str
     labels: tuple[str, ...]  # in display order
     users: npt.NDArray[np.generic]
-    group: npt.NDArray[np.int32]
+    group: Codes
     from_truth: bool = (
         False  # made from held-out items: nobody knows a user's group before, so that none has a winner
     )
@@ -42,7 +43,7 @@ class Segmentation:
         content.update(np.ascontiguousarray(self.group).data)
         return content.hexdigest()[:32]
 
-    def of(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+    def of(self, users: npt.NDArray[np.generic]) -> Codes:
         """Return the group of each user, by raw id (V,): int32 (V,), -1 for none."""
         if np.array_equal(self.users, users):  # much faster than a search
             return self.group
@@ -51,9 +52,7 @@ class Segmentation:
         position = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
         return np.where(self.users[position] == users, self.group[position], np.int32(-1))
 
-    def by_label(
-        self, users: npt.NDArray[np.generic], values: npt.NDArray[np.float64]
-    ) -> dict[str, npt.NDArray[np.float64]]:
+    def by_label(self, users: npt.NDArray[np.generic], values: Floats) -> dict[str, Floats]:
         """Return the defined values (V,) of users (V,) by the label of their group, in the order of the labels."""
         group = np.where(np.isnan(values), np.int32(-1), self.of(users))
         return {label: values[group == number] for number, label in enumerate(self.labels)}
@@ -72,9 +71,7 @@ class Segmenter(Protocol):
     found without reading data, such as a missing file; their paths are those of parameters.
     """
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.generic]:
+    def measure(self, fold: Split, users: Codes, context: LoadContext) -> npt.NDArray[np.generic]:
         """Return the values that users are divided by, one a user: (len(users),).
 
         ``users`` are codes of the fold's test users, ascending. A user's value must not depend on the other codes.
@@ -128,7 +125,7 @@ def segmentation(
 
 
 def _measure(
-    name: str, segmenter: Segmenter, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+    name: str, segmenter: Segmenter, fold: Split, users: Codes, context: LoadContext
 ) -> npt.NDArray[np.generic]:
     try:
         values = np.asarray(segmenter.measure(fold, users, context))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_quantile
@@ -25,9 +25,7 @@ NO_HISTORY = "no history"  # label of the users without train data
 class _ByHistory:
     """Base of the segments that divide users by the number of their train interactions."""
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.int64]:
+    def measure(self, fold: Split, users: Codes, context: LoadContext) -> Ints:
         """Return the number of train interactions."""
         return np.bincount(fold.train.user, minlength=fold.train.n_users)[users]
 
@@ -43,7 +41,7 @@ class Activity(_ByHistory):
 
     groups: Parts = 3
 
-    def divide(self, values: npt.NDArray[np.int64]) -> Groups:
+    def divide(self, values: Ints) -> Groups:
         """Return the users without history, and quantile groups of the others."""
         found = by_quantile(np.where(values > 0, values, np.nan), self.groups)
         labels = tuple(f"{text} interaction{'s' * (text != '1')}" for text in found.labels)
@@ -68,17 +66,15 @@ class Popularity:
 
     groups: Parts = 3
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.float64]:
+    def measure(self, fold: Split, users: Codes, context: LoadContext) -> Floats:
         """Return the mean popularity of each user's truth."""
         test = fold.test
         total = np.bincount(test.user, fold.train.item_counts[test.item], minlength=test.n_users)
         size = np.bincount(test.user, minlength=test.n_users)
-        mean: npt.NDArray[np.float64] = total[users] / size[users]
+        mean: Floats = total[users] / size[users]
         return mean
 
-    def divide(self, values: npt.NDArray[np.float64]) -> Groups:
+    def divide(self, values: Floats) -> Groups:
         """Return quantile groups: the lowest is niche, the highest popular, all others medium."""
         found = by_quantile(values, self.groups)
         between = len(found.labels) - 2
@@ -102,7 +98,7 @@ class Cold(_ByHistory):
         int, Field(ge=1, description="users with fewer train interactions than this are cold")
     ] = 1
 
-    def divide(self, values: npt.NDArray[np.int64]) -> Groups:
+    def divide(self, values: Ints) -> Groups:
         """Return the cold users and the others."""
         labels = (f"fewer than {self.below} interactions", f"{self.below} or more interactions")
         if self.below == 1:

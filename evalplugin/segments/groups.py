@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+
 __all__ = ["Groups", "by_number", "by_quantile", "by_text"]
 
 _MOST_DECIMALS = 6
@@ -18,9 +20,9 @@ class Groups:
     """Users in groups: ``group`` int32 (U,) indexes ``labels``, -1 where a user is in no group."""
 
     labels: tuple[str, ...]  # in display order
-    group: npt.NDArray[np.int32]
+    group: Codes
 
-    def adding(self, label: str, members: npt.NDArray[np.bool_], *, first: bool = False) -> Groups:
+    def adding(self, label: str, members: Flags, *, first: bool = False) -> Groups:
         """Return the groups with some users, bool (U,), moved into the group ``label``.
 
         A missing group is added, as the last one or the ``first``, unless it would be empty.
@@ -72,9 +74,7 @@ def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
     return Groups(tuple(labels), group)
 
 
-def _distinct(
-    values: npt.NDArray[np.floating],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _distinct(values: npt.NDArray[np.floating]) -> tuple[Floats, Ints, Ints]:
     """Return the distinct numbers, each user's index among them (-1 for NaN), and the number of users of each."""
     values = np.asarray(values, dtype=np.float64) + 0.0  # no -0
     defined = ~np.isnan(values)
@@ -84,7 +84,7 @@ def _distinct(
     return distinct, position, counts
 
 
-def _group_at(group_of: npt.NDArray[np.integer], position: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def _group_at(group_of: npt.NDArray[np.integer], position: Ints) -> Codes:
     return np.append(group_of, -1)[position].astype(np.int32)
 
 

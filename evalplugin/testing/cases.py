@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Ints
 from evalplugin.components.registry import Registry
 from evalplugin.data import Interactions
 
@@ -33,7 +34,7 @@ def interactions(
     user: npt.NDArray[np.integer[Any]],
     item: npt.NDArray[np.integer[Any]],
     rating: npt.NDArray[Any],
-    timestamp: npt.NDArray[np.int64] | None = None,
+    timestamp: Ints | None = None,
 ) -> Interactions:
     """Return interactions of ``N_USERS`` users with ``N_ITEMS`` items, whose raw ids are their codes.
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Ints
 from evalplugin.data import (
     DATASETS,
     FILTERS,
@@ -137,7 +137,7 @@ def _check_fold(fold: Split, data: Interactions) -> None:
     require(not left or bool(fold.notes), f"{left} interactions are in neither part, and no note says so")
 
 
-def _rows(part: Interactions, data: Interactions) -> npt.NDArray[np.int64]:
+def _rows(part: Interactions, data: Interactions) -> Ints:
     """Return the row in the data of each interaction of a part: ratings tell rows apart."""
     rows = part.rating.astype(np.int64)
     known = (rows >= 0) & (rows < len(data))

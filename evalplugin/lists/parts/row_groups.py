@@ -99,7 +99,7 @@ def read_run(source: TableFiles, run: Sequence[RowGroup], roles: Mapping[str, st
         DataError: A file that cannot be read, or lacks a column.
     """
     file, start = (run[0].file, run[0].start) if run else (0, 0)
-    return source.row_groups(file, [group.number for group in run], start, roles)
+    return next(source.row_groups(file, [group.number for group in run], start, roles))
 
 
 def _each(source: TableFiles, read: Any) -> list[Any]:

@@ -62,7 +62,7 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
     written: list[npt.NDArray[np.int64]] = []
     first = task.groups[0]
     numbers = [group.number for group in task.groups]
-    batches = work.files[task.role].row_group_batches(first.file, numbers, first.start, names, _BATCH)
+    batches = work.files[task.role].row_groups(first.file, numbers, first.start, names, _BATCH)
     writer: Any = None
     try:
         for batch in batches:
