@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -39,15 +39,6 @@ def _whole_seconds(value: int | str) -> int:
     if seconds != int(seconds):
         raise ValueError(f"must be whole seconds, not {value!r}")
     return int(seconds)
-
-
-class _Periods(NamedTuple):
-    """The periods of a fold; each begins with its first time and ends before its second. None: no bound."""
-
-    first: int | None  # train
-    until: int
-    cut: int  # test
-    end: int | None
 
 
 @split("temporal")
@@ -126,9 +117,12 @@ class Temporal:
         """Return the folds, in order of time."""
         time = times_of(data, "temporal")
         self._check_unit(time)
-        if not self._has_periods:
-            return [self._one_cut(data, time)]
-        return [self._fold(data, time, *numbered) for numbered in enumerate(self._periods(time))]
+        cut = self._cut(time)
+        every, window, gap = self._seconds
+        if every is None and window is None and not gap:
+            return [self._one_cut(data, time, cut)]
+        self._check_span(time, cut)
+        return [self._fold(data, time, fold, cut + fold * (every or 0)) for fold in range(self.folds)]
 
     def of_train_data(self) -> Temporal:
         """Return the split of a fold's train data for tuning: the last test period in it is the validation data."""
@@ -144,8 +138,10 @@ class Temporal:
         return data.select(time > int(time.max()) - _whole_seconds(self.window))
 
     @property
-    def _has_periods(self) -> bool:
-        return self.every is not None or self.window is not None or _whole_seconds(self.gap) > 0
+    def _seconds(self) -> tuple[int | None, int | None, int]:
+        """The lengths of test and train periods (None: no bound) and of the gap, in the unit of the timestamps."""
+        every, window = (None if t is None else _whole_seconds(t) for t in (self.every, self.window))
+        return every, window, _whole_seconds(self.gap)
 
     def _cut(self, time: Ints) -> int:
         """Return the first time that is test data."""
@@ -154,115 +150,71 @@ class Temporal:
             return int(np.partition(time, position)[position])
         if self.cutoff is not None:
             return timestamp_of(self.cutoff, "cutoff")
-        return int(time.max()) + 1 - self.folds * self._every
+        return int(time.max()) + 1 - self.folds * (self._seconds[0] or 0)
 
-    @property
-    def _every(self) -> int:
-        assert self.every is not None
-        return _whole_seconds(self.every)
-
-    def _one_cut(self, data: Interactions, time: Ints) -> Split:
-        cut = self._cut(time)
+    def _one_cut(self, data: Interactions, time: Ints, cut: int) -> Split:
         test = time >= cut
         if test.all() or not test.any():
             side = "before" if test.all() else "at or after"
-            raise DataError(
-                f"split temporal: no interaction is {side} the cut {cut}; "
-                f"timestamps are from {time.min()} to {time.max()}",
-                parameter="cutoff" if self.quantile is None else "quantile",
-            )
+            text = f"no interaction is {side} the cut {cut}; timestamps are from {time.min()} to {time.max()}"
+            raise _error(text, "cutoff" if self.quantile is None else "quantile")
         return held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])
 
-    def _periods(self, time: Ints) -> list[_Periods]:
-        """Return the periods of each fold.
-
-        Raises:
-            DataError: They do not fit into the time span of the data.
-        """
-        first, gap = self._cut(time), _whole_seconds(self.gap)
-        window = None if self.window is None else _whole_seconds(self.window)
-        every = None if self.every is None else self._every
-        self._check_span(time, first, every, gap)
-        cuts = [first + number * (every or 0) for number in range(self.folds)]
-        return [
-            _Periods(
-                first=None if window is None else cut - gap - window,
-                until=cut - gap,
-                cut=cut,
-                end=None if every is None else cut + every,
-            )
-            for cut in cuts
-        ]
-
-    def _check_span(self, time: Ints, first: int, every: int | None, gap: int) -> None:
-        low, high = int(time.min()), int(time.max())
+    def _check_span(self, time: Ints, first: int) -> None:
+        """Refuse periods that do not fit into the time span of the data; the first test period begins at ``first``."""
+        (every, _, gap), low, high = self._seconds, int(time.min()), int(time.max())
         span = f"the interactions are from {_moment(low)} to {_moment(high)}, {self._text(high - low + 1)}"
+        periods = "a test period" if self.folds == 1 else f"{self.folds} folds"
         if self.cutoff is None and self.quantile is None:
             assert every is not None
             room = high - gap - low  # for test periods, behind one interaction and the gap
             if self.folds * every > room:
                 gaps = f" and a gap of {self._text(gap)}" if gap else ""
                 leave = "leave" if self.folds > 1 else "leaves"
-                raise DataError(
-                    f"split temporal: {self._folds_text} of {self._text(every)}{gaps} {leave} no train data: {span}; "
-                    f"{self._fitting(max(0, room // every))}, or make every at most "
+                raise _error(
+                    f"{periods} of {self._text(every)}{gaps} {leave} no train data: {span}; "
+                    f"{_fitting(max(0, room // every))}, or make every at most "
                     f"{self._exact(max(0, room // self.folds))}",
-                    parameter="folds" if self.folds > 1 else "every",
+                    "folds" if self.folds > 1 else "every",
                 )
             return
         name = "cutoff" if self.quantile is None else "quantile"
         if first - gap <= low:
-            before = f"before {_moment(first - gap)}, which is the cut {_moment(first)} less the gap"
-            raise DataError(
-                f"split temporal: no interaction is {before if gap else f'before the cut {_moment(first)}'}; {span}",
-                parameter=name,
-            )
+            before = f"the cut {_moment(first)}"
+            before = f"{_moment(first - gap)}, which is {before} less the gap" if gap else before
+            raise _error(f"no interaction is before {before}; {span}", name)
         if first > high:
-            raise DataError(
-                f"split temporal: no interaction is at or after the cut {_moment(first)}; {span}",
-                parameter=name,
-            )
+            raise _error(f"no interaction is at or after the cut {_moment(first)}; {span}", name)
         if every is not None and first + (self.folds - 1) * every > high:
-            raise DataError(
-                f"split temporal: {self._folds_text} of {self._text(every)} from {_moment(first)} on do not fit: "
-                f"{span}; {self._fitting((high - first) // every + 1)}",
-                parameter="folds",
+            raise _error(
+                f"{periods} of {self._text(every)} from {_moment(first)} on do not fit: {span}; "
+                f"{_fitting((high - first) // every + 1)}",
+                "folds",
             )
 
-    @property
-    def _folds_text(self) -> str:
-        return "a test period" if self.folds == 1 else f"{self.folds} folds"
-
-    def _fitting(self, folds: int) -> str:
-        return f"{folds} {'folds fit' if folds != 1 else 'fold fits'}" if folds else "not even one fits"
-
-    def _fold(self, data: Interactions, time: Ints, number: int, periods: _Periods) -> Split:
-        """Return one fold.
-
-        Raises:
-            DataError: A period has no interactions.
-        """
-        first, until, cut, end = periods
+    def _fold(self, data: Interactions, time: Ints, number: int, cut: int) -> Split:
+        """Return the fold whose test period begins at ``cut``."""
+        every, window, gap = self._seconds
+        until, end = cut - gap, None if every is None else cut + every
+        first = None if window is None else until - window
         before, after = time < until, time >= cut
         train = before if first is None else before & (time >= first)
         test = after if end is None else after & (time < end)
         which = f"fold {number + 1} of {self.folds}: " if self.folds > 1 else ""
         if not train.any():
             latest = int(time[before].max())  # the first fold has an interaction before it, as all others do
-            needed = self._exact(until - latest)
-            raise DataError(
-                f"split temporal: {which}no interaction is in the window from {_moment(first)} until "
-                f"{_moment(until)}; the last one before it is at {_moment(latest)}, which a window of at least "
-                f"{needed} reaches",
-                parameter="window",
+            raise _error(
+                f"{which}no interaction is in the window from {_moment(first)} until {_moment(until)}; the last one "
+                f"before it is at {_moment(latest)}, which a window of at least {self._exact(until - latest)} reaches",
+                "window",
             )
         if not test.any():
             later = time[after]
             there = f"; the next one is at {_moment(int(later.min()))}" if len(later) else ""
-            raise DataError(
-                f"split temporal: {which}no interaction is in the test period from {_moment(cut)} until "
-                f"{_moment(end)}{there}; make every longer, or lower folds",
-                parameter="every",
+            raise _error(
+                f"{which}no interaction is in the test period from {_moment(cut)} until {_moment(end)}{there}; make "
+                f"every longer, or lower folds",
+                "every",
             )
         low, high = int(time.min()), int(time.max())
         begin = _moment(low if first is None else first)
@@ -285,10 +237,10 @@ class Temporal:
     def _check_unit(self, time: Ints) -> None:
         text = self._given_as_text
         if text is not None and int(np.abs(time).max()) >= _NOT_SECONDS:
-            raise DataError(
-                f"split temporal: {text} is {getattr(self, text)!r}, and timestamps up to {int(time.max())} are not in "
-                f"seconds, perhaps in milliseconds: give {text} as a number in their unit, or store seconds",
-                parameter=text,
+            raise _error(
+                f"{text} is {getattr(self, text)!r}, and timestamps up to {int(time.max())} are not in seconds, "
+                f"perhaps in milliseconds: give {text} as a number in their unit, or store seconds",
+                text,
             )
 
     @property
@@ -303,6 +255,14 @@ class Temporal:
     def _exact(self, amount: int) -> str:
         """Return a length to copy into the config."""
         return f"{amount}s" if self._given_as_text else str(amount)
+
+
+def _error(text: str, parameter: str) -> DataError:
+    return DataError(f"split temporal: {text}", parameter=parameter)
+
+
+def _fitting(folds: int) -> str:
+    return f"{folds} {'folds fit' if folds != 1 else 'fold fits'}" if folds else "not even one fits"
 
 
 def _moment(time: int | None) -> str:
