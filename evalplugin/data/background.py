@@ -37,15 +37,13 @@ def background_of(full: Interactions, train: Interactions | None, test: Interact
 
     Train and test data may have vocabularies of their own, as those of lists from elsewhere do.
     """
-    import pyarrow as pa
-
     history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
     titles: Mapping[Any, str] = {}
     if full.titles is not None:
         titles = dict(zip(full.items.tolist(), full.titles.tolist(), strict=True))
     return Background(
-        truth=pa.table(_columns(test, np.lexsort((test.item, test.user)))),
-        history=pa.table(_columns(test if train is None else train, history)),
+        truth=_table(test, np.lexsort((test.item, test.user))),
+        history=_table(test if train is None else train, history),
         titles=titles,
     )
 
@@ -64,15 +62,19 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
     return rows[position_in_row(train.user[rows], train.n_users) < HISTORY]
 
 
-def _columns(data: Interactions, rows: Any) -> dict[str, Any]:
+def _table(data: Interactions, rows: Ints) -> pa.Table:
+    """Return some rows with raw ids."""
+    import pyarrow as pa
+
+    part = data.select(rows)
     columns = {
-        "user": _ids(data.users, data.user[rows]),
-        "item": _ids(data.items, data.item[rows]),
-        "rating": data.rating[rows],
+        "user": _ids(part.users, part.user),
+        "item": _ids(part.items, part.item),
+        "rating": part.rating,
     }
-    if data.timestamp is not None:
-        columns["timestamp"] = data.timestamp[rows]
-    return columns
+    if part.timestamp is not None:
+        columns["timestamp"] = part.timestamp
+    return pa.table(columns)
 
 
 def _ids(vocabulary: Any, codes: Any) -> pa.Array:

@@ -129,12 +129,8 @@ def _before_wildcards(path: str) -> str:
 
 
 def _matching(base: Path, path: str, full: Path) -> list[Path]:
-    # The base is a folder, not a pattern, even if its name has wildcard characters.
-    pattern = path if Path(path).is_absolute() else f"{glob.escape(str(base))}/{path}"
-    files = sorted(
-        f for f in map(Path, glob.glob(str(Path(pattern).expanduser()), recursive=True)) if f.is_file()
-    )
-    if files:
+    names = glob.glob(str(Path(path).expanduser()), root_dir=base, recursive=True)
+    if files := sorted(file for name in names if (file := base / name).is_file()):
         return files
     if glob.has_magic(path):
         raise DataError(f"no file matches {path_text(full)}")

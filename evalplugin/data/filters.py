@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Ints, row_entries
 from evalplugin.base.errors import DataError
 from evalplugin.components.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
-from evalplugin.data.interactions import Interactions
+from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.times import is_date, time_text, timestamp_of
 
 __all__ = ["KCore", "MinCount", "Period", "RatingRange", "filter_text", "filtered"]
@@ -166,10 +165,10 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
     Raises:
         DataError: A filter leaves nothing, or the data lacks what it looks at.
     """
-    for type, one in filters:
-        name = filter_text(type, one)
+    for type, step in filters:
+        name = filter_text(type, step)
         try:
-            kept = one.keep(data)
+            kept = step.keep(data)
         except DataError as error:
             raise DataError(f"filter {name}: {error}") from None
         if not kept.mask.any():
@@ -184,11 +183,11 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
     return data
 
 
-def filter_text(type: str, one: Filter) -> str:
+def filter_text(type: str, step: Filter) -> str:
     """Return a filter with its parameters, such as ``k_core (k: 5)``."""
     given = ", ".join(
         f"{name}: {value:g}" if isinstance(value, float) else f"{name}: {value}"
-        for name, value in as_mapping(one).items()
+        for name, value in as_mapping(step).items()
         if value is not None
     )
     return f"{type} ({given})" if given else type
@@ -217,17 +216,9 @@ class _Side:
     """The interactions of users, or of items: which rows each has, and how many are left."""
 
     def __init__(self, codes: Codes, n: int) -> None:
-        from scipy.sparse import coo_array
-
         self._codes = codes
         self.counts: Ints = np.bincount(codes, minlength=n)
-        # Building a sparse matrix is a counting sort of the rows by code.
-        shape = (n, len(codes))
-        row: npt.NDArray[np.integer[Any]] = np.arange(
-            len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64
-        )
-        matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=shape).tocsr()
-        self._start, self._rows = matrix.indptr.astype(np.int64), matrix.indices
+        self._start, self._rows = rows_by_code(codes, n)
 
     def rows_of(self, codes: Ints) -> Ints:
         """Return the rows of some users or items, those left out before included."""

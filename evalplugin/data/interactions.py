@@ -21,7 +21,7 @@ from evalplugin.data.vocabulary import encode
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DuplicatePolicy", "Interactions", "Rows", "interactions_from"]
+__all__ = ["DuplicatePolicy", "Interactions", "Rows", "interactions_from", "rows_by_code"]
 
 DuplicatePolicy = Literal["error", "last", "mean", "max"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max")
@@ -270,6 +270,21 @@ def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:
     """Return codes without gaps (m,), and which of the ``n`` codes occur: bool (n,)."""
     occurs = np.bincount(codes, minlength=n) > 0
     return (np.cumsum(occurs, dtype=np.int32) - 1).astype(np.int32)[codes], occurs
+
+
+def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any]]]:
+    """Return the row numbers (m,) ordered by code, rows with one code in their order, and where each code starts.
+
+    The starts, int64 (n + 1,), come first.
+    """
+    from scipy.sparse import coo_array
+
+    # Building a sparse matrix is a counting sort.
+    row: npt.NDArray[np.integer[Any]] = np.arange(
+        len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64
+    )
+    matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))).tocsr()
+    return matrix.indptr.astype(np.int64), matrix.indices
 
 
 def _freeze(instance: object, *names: str) -> None:

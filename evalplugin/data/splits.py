@@ -12,7 +12,7 @@ from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.data.base import Split, split
-from evalplugin.data.interactions import Interactions
+from evalplugin.data.interactions import Interactions, rows_by_code
 
 __all__ = ["ColdRule", "Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "held_out", "times_of"]
 
@@ -198,14 +198,10 @@ def _testable(data: Interactions, least: int, name: str) -> tuple[Flags, list[st
 
 def _positions(data: Interactions, order: Ints) -> Ints:
     """Return the 0-based position of each interaction within its user, given an order of all rows (m,): int64 (m,)."""
-    from scipy.sparse import coo_array
-
-    # Building a sparse matrix is a counting sort by user that keeps the order.
-    row = (data.user[order], np.arange(len(data)))
-    matrix = coo_array((np.ones(len(data), dtype=np.bool_), row), shape=(data.n_users, len(data))).tocsr()
-    by_user = order[matrix.indices]
+    start, rows = rows_by_code(data.user[order], data.n_users)
+    by_user = order[rows]
     positions = np.empty(len(data), dtype=np.int64)
-    positions[by_user] = np.arange(len(data)) - matrix.indptr[data.user[by_user]]
+    positions[by_user] = np.arange(len(data)) - start[data.user[by_user]]
     return positions
 
 

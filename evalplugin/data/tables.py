@@ -289,12 +289,7 @@ class Table:
 
 def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     """Return the numbers of a column without nulls. Arrow's own way imports pandas, which takes long."""
-    import pyarrow as pa
-
-    kind = (
-        "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_signed_integer(column.type) else "u"
-    )
-    dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
+    dtype = np.dtype(column.type.to_pandas_dtype())
     values = column.buffers()[1]
     if values is None:
         return np.empty(0, dtype)

@@ -108,49 +108,38 @@ def segmentation(
     known = np.zeros(len(vocabulary), dtype=np.bool_)
     users, values = [], []
     for fold in folds:
-        tested = np.zeros(len(vocabulary), dtype=np.bool_)
-        tested[fold.test.user] = True
+        tested = np.bincount(fold.test.user, minlength=len(vocabulary)) > 0
         new = np.flatnonzero(tested & ~known).astype(np.int32)
-        if len(new):
-            users.append(new)
-            values.append(_measure(name, segmenter, fold, new, context))
-            known |= tested
-    order = np.argsort(np.concatenate(users))
-    groups = segmenter.divide(np.concatenate(values)[order])
-    _check(name, groups, len(order))
+        known |= tested
+        if not len(new):
+            continue
+        try:
+            measured = np.asarray(segmenter.measure(fold, new, context))
+        except DataError as error:
+            raise DataError(f"segment {name!r}: {error}") from None
+        if measured.shape != new.shape:
+            raise PluginError(
+                f"segment {name!r}: measure must return one value a user, {new.shape}, not {measured.shape}"
+            )
+        users.append(new)
+        values.append(measured)
+    groups = segmenter.divide(np.concatenate(values)[np.argsort(np.concatenate(users))])
+    if problem := _problem_of(groups, int(known.sum())):
+        raise PluginError(f"segment {name!r}: {problem}")
     from_truth = bool(getattr(segmenter, "from_truth", False))
     return Segmentation(
         name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32), from_truth
     )
 
 
-def _measure(
-    name: str, segmenter: Segmenter, fold: Split, users: Codes, context: LoadContext
-) -> npt.NDArray[np.generic]:
-    try:
-        values = np.asarray(segmenter.measure(fold, users, context))
-    except DataError as error:
-        raise DataError(f"segment {name!r}: {error}") from None
-    if values.shape != users.shape:
-        raise PluginError(
-            f"segment {name!r}: measure must return one value a user, {users.shape}, not {values.shape}"
-        )
-    return values
-
-
-def _check(name: str, groups: Groups, n_users: int) -> None:
+def _problem_of(groups: Groups, n_users: int) -> str | None:
+    """Return the rule that groups of users break, if any."""
     labels, group = groups.labels, np.asarray(groups.group)
     if group.shape != (n_users,) or group.dtype.kind != "i":
-        raise PluginError(
-            f"segment {name!r}: divide must return one integer a user, ({n_users},), "
-            f"not {group.dtype} {group.shape}"
-        )
+        return f"divide must return one integer a user, ({n_users},), not {group.dtype} {group.shape}"
     if len(set(labels)) < len(labels) or not all(labels):
-        raise PluginError(
-            f"segment {name!r}: every group needs a label of its own, not {', '.join(map(repr, labels))}"
-        )
+        return f"every group needs a label of its own, not {', '.join(map(repr, labels))}"
     outside = group[(group < -1) | (group >= len(labels))]
     if len(outside):
-        raise PluginError(
-            f"segment {name!r}: a group is a number from -1 to {len(labels) - 1}, not {int(outside[0])}"
-        )
+        return f"a group is a number from -1 to {len(labels) - 1}, not {int(outside[0])}"
+    return None

@@ -66,12 +66,7 @@ class _SideTable:
         return column_problems(source, named)
 
     def _read(self, ids: npt.NDArray[Any], base: Path) -> tuple[EntityTable, Attributes]:
-        """Return the table, and its attributes in the order of the ids of the data.
-
-        Raises:
-            DataError: The file or a column is missing, an id is missing or of another type than those of the data,
-                rows with the same id contradict each other, or none is of the data.
-        """
+        """Return the table, and its attributes in the order of the ids of the data."""
         source = open_attributes(base, self.path, self.separator)
         columns, named = self.columns, self._named
         if columns is None:
@@ -99,11 +94,7 @@ class ItemTable(_SideTable):
     ] = None
 
     def add_to(self, data: Interactions, base: Path) -> Interactions:
-        """Return the data with attributes and titles of its items; an id stands for a missing title, with a note.
-
-        Raises:
-            DataError: The table does not fit the data.
-        """
+        """Return the data with attributes and titles of its items; an id stands for a missing title, with a note."""
         table, attributes = self._read(data.items, base)
         data = replace(data, item_attributes=attributes)
         if self.title is None:
@@ -126,11 +117,7 @@ class UserTable(_SideTable):
     user: Annotated[str, Field(min_length=1, description="name of the column of user ids")] = "user"
 
     def add_to(self, data: Interactions, base: Path) -> Interactions:
-        """Return the data with attributes of its users.
-
-        Raises:
-            DataError: The table does not fit the data.
-        """
+        """Return the data with attributes of its users."""
         return replace(data, user_attributes=self._read(data.users, base)[1])
 
 
