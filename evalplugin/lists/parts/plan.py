@@ -180,7 +180,7 @@ def _check_kinds(work: PartWork, groups: Groups, request: ScoreRequest) -> None:
     """Refuse tables of which one has integer ids and another text, by the first rows of each."""
     samples = {}
     for role, (first, *_) in groups.items():
-        batches = work.files[role].row_group_batches(
+        batches = work.files[role].row_groups(
             first.file, [first.number], first.start, work.names[role], _SAMPLE
         )
         with closing(batches):
