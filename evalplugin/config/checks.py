@@ -14,8 +14,6 @@ from evalplugin.components.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
 from evalplugin.config.components import ComponentSpec, DatasetSpec, FilterSpec, InlineSpec
 from evalplugin.config.document import Document
-from evalplugin.config.gate import Gate, Register
-from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
 from evalplugin.config.inputs import inputs_at
 from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
@@ -111,7 +109,7 @@ class Checks:
         self, path: KeyPath, spec: FilterSpec | InlineSpec, registry: Registry[T]
     ) -> Named[T] | None:
         """Return a component if it can be made and its own check finds nothing."""
-        if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
+        if self.attempt(self.nested(path, "type"), registry.entry, spec.type) is None:
             return None
         component = self.attempt(path, registry.create, spec.type, spec.params)
         if component is None or not self._passes(component, path):
@@ -146,7 +144,7 @@ class Checks:
 
     def expand(self, spec: ModelSpec, path: KeyPath) -> list[ModelRecipe]:
         """Return the model, with its search space if it is tuned; or one for each point of its grid."""
-        if self.attempt(self._nested(path, "type"), MODELS.entry, spec.type) is None:
+        if self.attempt(self.nested(path, "type"), MODELS.entry, spec.type) is None:
             return []
         both = [key for key in spec.grid if has_parameter(spec.params, key)]
         for key in both:
@@ -180,7 +178,7 @@ class Checks:
         try:
             model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
-            self.add(self._nested(path, "type"), str(error))
+            self.add(self.nested(path, "type"), str(error))
             return None
         except ParameterError as error:
             for problem in error.problems:
@@ -241,7 +239,7 @@ class Checks:
             for name in own:
                 if name in names:
                     message = f"duplicate {noun} name {name!r}; give each a name of its own"
-                    self.add(self._nested(path, "name"), message)
+                    self.add(self.nested(path, "name"), message)
                 names.append(name)
         return [] if key in self.malformed else names
 
@@ -259,28 +257,6 @@ class Checks:
         """Check that the baseline is one of the models."""
         if compare.baseline is not None:
             self.extend(unknown_name("model", compare.baseline, models, ("compare", "baseline")), ())
-
-    def gate(self, names: ConfigNames) -> None:
-        """Check the names in gate and register, as far as these sections are well formed."""
-        gate = self.section("gate", Gate)
-        # A malformed gate is a gate: that there is none must not be reported.
-        if gate is not None or "gate" not in self.document.data:
-            self.extend(problems_of_gate(gate, self.section("register", Register), names), ())
-
-    def registrable(self, models: Sequence[ModelRecipe]) -> None:
-        """Check that each model that the gate may promote can be fitted on all data, as it is to be registered."""
-        gate, register = self.section("gate", Gate), self.section("register", Register)
-        if gate is None or register is None:
-            return
-        for model in models:
-            may_win = gate.challengers is None or model.name in gate.challengers
-            if may_win and not getattr(MODELS.entry(model.type).cls, "learns", True):
-                self.add(
-                    self._nested(model.path, "type"),
-                    f"{model.type!r} learns nothing, so that it cannot be fitted on all data and registered as "
-                    f"{register.name}, if the gate promotes it: name the other models under gate.challengers, or leave "
-                    f"register out",
-                )
 
     def tuning(self, metrics: Sequence[MetricSpec], primary: MetricSpec | None) -> TuningPlan | None:
         """Return how models are tuned; None if none is, or the section has problems."""
@@ -307,7 +283,7 @@ class Checks:
             value = value[part]
         return value
 
-    def _nested(self, path: KeyPath, key: str) -> KeyPath:
+    def nested(self, path: KeyPath, key: str) -> KeyPath:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""
         nested = (*path, key)
         return nested if nested in self.document.values else path

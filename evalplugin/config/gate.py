@@ -48,6 +48,10 @@ class Amount:
             return cls(float(given.rstrip("% ")) / 100, is_share=True)
         return cls(float(given))
 
+    def beside(self, mean: float) -> float:
+        """Return the amount as a number, given the champion's mean."""
+        return self.value * mean if self.is_share else self.value
+
 
 def _amount(given: Any) -> float | str:
     if isinstance(given, str) and re.fullmatch(_SHARE, given):
@@ -82,33 +86,27 @@ def is_registered(text: str) -> bool:
 class ChampionSpec(Closed):
     """A champion from MLflow: its type and parameters are fitted anew, on the data of this bake-off."""
 
-    run: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="Id or name of a model's run, or a model's name: its latest run.",
-            examples=["popularity"],
-        ),
-    ] = None
-    registry: Annotated[
-        str | None,
-        Field(
-            json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
-            description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
-            "stands for it.",
-            examples=["shop-recommender@champion"],
-        ),
-    ] = None
+    run: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Id or name of a model's run, or a model's name: its latest run.",
+        examples=["popularity"],
+    )
+    registry: str | None = Field(
+        default=None,
+        json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
+        description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
+        "stands for it.",
+        examples=["shop-recommender@champion"],
+    )
 
-    trust: Annotated[
-        bool,
-        Field(
-            description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
-            "loads a deployed model, and no model of this config is the same: whoever may write to the tracking store "
-            "can then run code here. Beside `register` it stands alone.",
-            examples=[True],
-        ),
-    ] = False
+    trust: bool = Field(
+        default=False,
+        description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
+        "loads a deployed model, and no model of this config is the same: whoever may write to the tracking store "
+        "can then run code here. Beside `register` it stands alone.",
+        examples=[True],
+    )
 
     @field_validator("registry")
     @classmethod
@@ -130,15 +128,13 @@ class ChampionSpec(Closed):
 class CostLimit(Closed):
     """The limit of a challenger's cost."""
 
-    max: Annotated[float | None, Field(gt=0, description="Most that is allowed.", examples=[0.05])] = None
-    max_ratio: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            description="Most that is allowed, as a multiple of what the champion costs.",
-            examples=[1.5],
-        ),
-    ] = None
+    max: float | None = Field(default=None, gt=0, description="Most that is allowed.", examples=[0.05])
+    max_ratio: float | None = Field(
+        default=None,
+        gt=0,
+        description="Most that is allowed, as a multiple of what the champion costs.",
+        examples=[1.5],
+    )
 
     @model_validator(mode="after")
     def _some_limit(self) -> CostLimit:
@@ -150,147 +146,130 @@ class CostLimit(Closed):
 class SegmentMargin(Closed):
     """The most that a challenger may lose in any group of users."""
 
-    margin: Annotated[
-        _Amount,
-        Field(description="Most that may be lost: a number, or a share such as 5 %.", examples=["10 %"]),
-    ]
-    metric: Annotated[
-        str | None,
-        Field(description="What must not be lost; left out: the gate's metric.", examples=["recall@10"]),
-    ] = None
-    min_users: Annotated[
-        int | None,
-        Field(
-            ge=2, description="Smaller groups are not judged; left out: the gate's min_users.", examples=[100]
-        ),
-    ] = None
+    margin: _Amount = Field(
+        description="Most that may be lost: a number, or a share such as 5 %.", examples=["10 %"]
+    )
+    metric: str | None = Field(
+        default=None,
+        description="What must not be lost; left out: the gate's metric.",
+        examples=["recall@10"],
+    )
+    min_users: int | None = Field(
+        default=None,
+        ge=2,
+        description="Smaller groups are not judged; left out: the gate's min_users.",
+        examples=[100],
+    )
 
 
 class Guardrails(Closed):
     """Limits of losses and costs, which a challenger must not exceed."""
 
-    confidence: Annotated[
-        _Confidence | None,
-        Field(
-            description="One-sided, that no more than the margin is lost; left out: the gate's confidence.",
-            examples=[0.9],
-        ),
-    ] = None
-    metrics: Annotated[
-        dict[str, _Amount],
-        Field(
-            description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %.",
-            examples=[{"recall@10": "2 %"}],
-        ),
-    ] = {}
-    costs: Annotated[
-        dict[Cost, CostLimit],
-        Field(
-            description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the "
-            "process grows while the model runs, without data and libraries.",
-            examples=[{"recommend_seconds_per_user": {"max": 0.05}}],
-        ),
-    ] = {}
-    segments: Annotated[
-        dict[str, SegmentMargin],
-        Field(
-            description="By segment the most that may be lost in any of its groups.",
-            examples=[{"activity": {"margin": "10 %"}}],
-        ),
-    ] = {}
+    confidence: _Confidence | None = Field(
+        default=None,
+        description="One-sided, that no more than the margin is lost; left out: the gate's confidence.",
+        examples=[0.9],
+    )
+    metrics: dict[str, _Amount] = Field(
+        default={},
+        description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %.",
+        examples=[{"recall@10": "2 %"}],
+    )
+    costs: dict[Cost, CostLimit] = Field(
+        default={},
+        description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the "
+        "process grows while the model runs, without data and libraries.",
+        examples=[{"recommend_seconds_per_user": {"max": 0.05}}],
+    )
+    segments: dict[str, SegmentMargin] = Field(
+        default={},
+        description="By segment the most that may be lost in any of its groups.",
+        examples=[{"activity": {"margin": "10 %"}}],
+    )
 
 
 class Gate(Closed):
     """The conditions under which a challenger is promoted: only on evidence."""
 
-    champion: Annotated[
-        str | ChampionSpec | None,
-        Field(
-            description="A model of this config by name, a run, or a registered model; left out: the model that "
-            "`register` names, beside which no other can be the champion, or else compare.baseline.",
-            examples=["popularity"],
-        ),
-    ] = None
-    challengers: Annotated[
-        list[str] | None,
-        Field(
-            min_length=1,
-            description="Models that may be promoted; left out: all but the champion. Each makes it harder for all.",
-            examples=[["knn"]],
-        ),
-    ] = None
-    metric: Annotated[
-        str | None, Field(description="What decides; left out: compare.primary.", examples=["ndcg@10"])
-    ] = None
-    dataset: Annotated[
-        str | None,
-        Field(description="Dataset to decide on; needed where there are several.", examples=["shop"]),
-    ] = None
-    split: Annotated[
-        str | None,
-        Field(description="Split to decide on; needed where there are several.", examples=["last_n"]),
-    ] = None
-    min_gain: Annotated[
-        _Amount,
-        Field(
-            description="What the gain must be above: a number, or a share of the champion's mean such as 1 %.",
-            examples=["1 %"],
-        ),
-    ] = 0.0
-    confidence: Annotated[
-        _Confidence,
-        Field(
-            description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
-            "gain is not is about 1 less this or smaller, however many there are: in one decision, or with "
-            "`decisions` in so many. At 0.95 without `decisions` it is 5 % per decision, and about 78 % over 30 "
-            "independent ones.",
-            examples=[0.99],
-        ),
-    ] = 0.95
-    decisions: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Over how many decisions, such as nights, the confidence holds: each spends its share of the "
-            "error. Those taken are counted in the history of the experiment, by dataset and split; when all are "
-            "taken the gate refuses. Left out: it holds for each decision alone. Strict levels need users: "
-            "set min_users to some thousands where most scores are 0.",
-            examples=[90],
-        ),
-    ] = None
-    min_users: Annotated[
-        int,
-        Field(ge=2, description="Fewer users with scores of both models are no evidence.", examples=[200]),
-    ] = 500
+    champion: str | ChampionSpec | None = Field(
+        default=None,
+        description="A model of this config by name, a run, or a registered model; left out: the model that "
+        "`register` names, beside which no other can be the champion, or else compare.baseline.",
+        examples=["popularity"],
+    )
+    challengers: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Models that may be promoted; left out: all but the champion. Each makes it harder for all.",
+        examples=[["knn"]],
+    )
+    metric: str | None = Field(
+        default=None, description="What decides; left out: compare.primary.", examples=["ndcg@10"]
+    )
+    dataset: str | None = Field(
+        default=None, description="Dataset to decide on; needed where there are several.", examples=["shop"]
+    )
+    split: str | None = Field(
+        default=None, description="Split to decide on; needed where there are several.", examples=["last_n"]
+    )
+    min_gain: _Amount = Field(
+        default=0.0,
+        description="What the gain must be above: a number, or a share of the champion's mean such as 1 %.",
+        examples=["1 %"],
+    )
+    confidence: _Confidence = Field(
+        default=0.95,
+        description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
+        "gain is not is about 1 less this or smaller, however many there are: in one decision, or with "
+        "`decisions` in so many. At 0.95 without `decisions` it is 5 % per decision, and about 78 % over 30 "
+        "independent ones.",
+        examples=[0.99],
+    )
+    decisions: int | None = Field(
+        default=None,
+        ge=1,
+        description="Over how many decisions, such as nights, the confidence holds: each spends its share of the "
+        "error. Those taken are counted in the history of the experiment, by dataset and split; when all are "
+        "taken the gate refuses. Left out: it holds for each decision alone. Strict levels need users: "
+        "set min_users to some thousands where most scores are 0.",
+        examples=[90],
+    )
+    min_users: int = Field(
+        default=500,
+        ge=2,
+        description="Fewer users with scores of both models are no evidence.",
+        examples=[200],
+    )
     guardrails: Guardrails = Guardrails()
-    fail_on: Annotated[
-        FailOn,
-        Field(
-            description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is "
-            "promoted (keep; also where the outcome is cannot tell), or never.",
-            examples=["keep"],
-        ),
-    ] = "refuse"
+    fail_on: FailOn = Field(
+        default="refuse",
+        description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is "
+        "promoted (keep; also where the outcome is cannot tell), or never.",
+        examples=["keep"],
+    )
+
+    @property
+    def least_gain(self) -> Amount:
+        """``min_gain`` as an amount."""
+        return Amount.of(self.min_gain)
 
 
 class Register(Closed):
     """The model in the MLflow Model Registry that promoted challengers become versions of."""
 
-    name: Annotated[
-        str, Field(min_length=1, description="Name of the registered model.", examples=["shop-recommender"])
-    ]
-    n: Annotated[
-        int | None, Field(ge=1, description="Length of the lists; left out: recommend.n.", examples=[50])
-    ] = None
-    refresh: Annotated[
-        bool,
-        Field(
-            description="Whether a champion that stays is registered again where the data has changed: fitted on the "
-            "latest data, with new lists. The lists of a version never change, while users meet ever more of their "
-            "items.",
-            examples=[False],
-        ),
-    ] = True
+    name: str = Field(
+        min_length=1, description="Name of the registered model.", examples=["shop-recommender"]
+    )
+    n: int | None = Field(
+        default=None, ge=1, description="Length of the lists; left out: recommend.n.", examples=[50]
+    )
+    refresh: bool = Field(
+        default=True,
+        description="Whether a champion that stays is registered again where the data has changed: fitted on the "
+        "latest data, with new lists. The lists of a version never change, while users meet ever more of their "
+        "items.",
+        examples=[False],
+    )
 
     @field_validator("name")
     @classmethod

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from evalplugin.base.errors import EvalpluginError, KeyPath, Problem
+from evalplugin.config.checked import ModelRecipe
+from evalplugin.config.checks import Checks
 from evalplugin.config.gate import ChampionSpec, Gate, Register
-from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
+from evalplugin.config.names import CHAMPION, ConfigNames, unknown_name, unlisted_metric
 from evalplugin.metrics import MetricSpec, parse
+from evalplugin.models import MODELS
 
-__all__ = ["CHAMPION", "CHAMPION_ALIAS", "PREVIOUS_ALIAS", "champion_of", "problems_of_gate"]
+__all__ = ["CHAMPION_ALIAS", "PREVIOUS_ALIAS", "champion_of", "check_gate"]
 
-CHAMPION = "champion"  # the name of a champion from MLflow among the models
 CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 
 
@@ -22,12 +24,30 @@ def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> 
     return baseline if gate.champion is None else gate.champion
 
 
-def problems_of_gate(gate: Gate | None, register: Register | None, names: ConfigNames) -> Iterator[Problem]:
-    """Yield the problems of the two sections, as far as the rest of the config is known."""
+def check_gate(checks: Checks, names: ConfigNames, models: Iterable[ModelRecipe]) -> None:
+    """Add the problems of ``gate`` and ``register`` to the others, where the sections are well formed.
+
+    Each model that the gate may promote must be one that can be fitted on all data, as it is to be registered.
+    """
+    gate, register = checks.section("gate", Gate), checks.section("register", Register)
     if gate is None:
-        if register is not None:
-            yield Problem(("register",), "needs a gate: only what the gate promotes is registered")
+        # A malformed gate is a gate: that there is none must not be reported.
+        if register is not None and "gate" not in checks.document.data:
+            checks.add(("register",), "needs a gate: only what the gate promotes is registered")
         return
+    checks.extend(_problems(gate, register, names), ())
+    for model in models:
+        may_win = gate.challengers is None or model.name in gate.challengers
+        if register is not None and may_win and not getattr(MODELS.entry(model.type).cls, "learns", True):
+            checks.add(
+                checks.nested(model.path, "type"),
+                f"{model.type!r} learns nothing, so that it cannot be fitted on all data and registered as "
+                f"{register.name}, if the gate promotes it: name the other models under gate.challengers, or leave "
+                f"register out",
+            )
+
+
+def _problems(gate: Gate, register: Register | None, names: ConfigNames) -> Iterator[Problem]:
     champion = champion_of(gate, register, names.baseline) if names.knows_champion else gate.champion
     if names.knows_champion:
         yield from _champion(champion, gate, register, names)

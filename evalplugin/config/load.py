@@ -21,6 +21,7 @@ from evalplugin.config.checks import Checks
 from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
+from evalplugin.config.gate_checks import check_gate
 from evalplugin.config.schema import ModelSpec
 from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
@@ -87,8 +88,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     names = checks.names(metrics, segments, compare)
     primary = checks.primary(compare, names.metrics)
     checks.baseline(compare, names.models)
-    checks.gate(names)
-    checks.registrable(models)
+    check_gate(checks, names, models)
     tune = checks.tuning(names.metrics, primary)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()

@@ -20,7 +20,6 @@ from evalplugin.comparison.statistics import (
     standard_deviation,
     users_needed,
 )
-from evalplugin.config.gate import Amount
 from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
@@ -187,11 +186,11 @@ def power_of_config(
     gate = config.spec.gate
     others = max(1, len(config.models) - 1)
     if gate is None:
-        test, margin = PowerTest(power=power, comparisons=others), Amount(0.0)
+        test, least = PowerTest(power=power, comparisons=others), None
     else:
         challengers = others if gate.challengers is None else len(gate.challengers)
         test = PowerTest(gate.confidence, power, True, challengers, gate.decisions or 1)
-        margin = Amount.of(gate.min_gain)
+        least = gate.least_gain
     metric = config.primary.name if gate is None or gate.metric is None else parse(gate.metric).name
     known, note = _last_spreads(workspace.uri, workspace.experiment, metric)
     rows, notes = [], [note]
@@ -200,11 +199,11 @@ def power_of_config(
         here = [r for r in known if DataSplit.of(r[0]) == DataSplit.of(one.info)]
         place = PowerRow("assumed", math.nan, *DataSplit.of(one.info), metric)
         for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
-            limit = margin.value * mean if margin.is_share else margin.value
+            limit = 0.0 if least is None else least.beside(mean)
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
             sought = gain if gain is not None else 2 * limit or _above(row.measured)
             rows.append(_solved(test, replace(row, users=users, margin=limit, gain=sought)))
-        if margin.is_share and not here:
+        if least is not None and least.is_share and not here:
             notes.append(
                 f"min_gain is a share of a mean that is not known yet: gains are above {gate and gate.min_gain}"
             )

@@ -34,11 +34,13 @@ def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
     else:
         removed.with_suffix(".py").unlink()
     flow = copy / "bakeoff" / "flow.py"
-    source = re.sub(rf"from evalplugin\.features\.{place}\b.*\n", "", flow.read_text())
+    source = re.sub(rf" *from evalplugin\.features\.{place}\b.*\n", "", flow.read_text())
     for kind, name in PLACES.items():
         if name == place:
             source = source.replace(f"\n    {kind.__name__},", "")
     flow.write_text(source)
+    if place == "gate":
+        _remove_sections_of_gate(copy / "config")
     config = small_config(tracking={"uri": "sqlite:///mlflow.db"}, checks=None)
     write_config({key: value for key, value in config.items() if value}, tmp_path / "config.yaml")
     done = subprocess.run(
@@ -50,3 +52,18 @@ def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "popularity" in done.stdout
     assert not (tmp_path / "evalplugin" / "features" / place).exists()
+
+
+def _remove_sections_of_gate(config: Path) -> None:
+    """Remove the sections ``gate`` and ``register``: their modules, their lines in the schema, and their check."""
+    for module in config.glob("gate*.py"):
+        module.unlink()
+    schema, load = config / "schema.py", config / "load.py"
+    source = re.sub(r"from evalplugin\.config\.gate\b.*\n", "", schema.read_text())
+    # Who asks a config for them finds None.
+    source = re.sub(r"    (gate|registered): Annotated\[.*\n", r"    \1: ClassVar[None] = None\n", source)
+    source = source.replace('"gate", "registered", ', "").replace(
+        "import Annotated,", "import Annotated, ClassVar,"
+    )
+    schema.write_text(source)
+    load.write_text(re.sub(r".*\b(gate_checks|check_gate)\b.*\n", "", load.read_text()))

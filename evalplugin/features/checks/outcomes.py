@@ -17,9 +17,8 @@ from evalplugin.comparison.statistics import (
     standard_deviation,
     users_needed,
 )
-from evalplugin.config.gate import Amount
-from evalplugin.config.gate_checks import CHAMPION
 from evalplugin.config.grid import points_of
+from evalplugin.config.names import CHAMPION
 from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, Results, result_check
 from evalplugin.metrics import parse
@@ -139,15 +138,14 @@ def _too_few_users(results: Results) -> Iterator[Found]:
     rows = {row.model: row for row in results.comparison.scored if row.scores is not None}
     named = [CHAMPION, gate.champion if isinstance(gate.champion, str) else None, contest.baseline]
     champion = next((rows[name] for name in named if name in rows), None)
-    wanted = Amount.of(gate.min_gain)
-    if champion is None or wanted.value <= 0:
+    if champion is None or gate.least_gain.value <= 0:
         return
     challengers = [
         row
         for row in rows.values()
         if row is not champion and (gate.challengers is None or row.model in gate.challengers)
     ]
-    gain = wanted.value * (abs(champion.cells[metric].mean) if wanted.is_share else 1)
+    gain = gate.least_gain.beside(abs(champion.cells[metric].mean))
     level = 1 - (1 - gate.confidence) / max(1, len(challengers))
     found = [_power(champion, row, metric, gain, level) for row in challengers]
     known = [one for one in found if one is not None]

@@ -73,9 +73,7 @@ class Judge:
         )  # fmt: skip
 
     def _gains(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
-        tested = [
-            self._common(c, self.metric).above(Amount.of(self.gate.min_gain), loss=False) for c in challengers
-        ]
+        tested = [self._common(c, self.metric).above(self.gate.least_gain, loss=False) for c in challengers]
         p = np.array([one.p for one in tested])
         levels, adjusted = _holm_levels(p, self.error), holm(p)
         return [
@@ -116,7 +114,7 @@ class Judge:
         if margin.is_share and theirs < 0:
             return failed(note=_UNDEFINED_SHARE)
         gain = (ours - theirs) * parse(metric).direction
-        lost = margin.value * theirs if margin.is_share else margin.value
+        lost = margin.beside(theirs)
         return Condition(
             challenger.model, "metric", metric, gain >= -lost,
             f"{_words('loss at most', margin, lost, theirs)}; one number for all users has no bound",
@@ -208,7 +206,7 @@ class _Common:
         gain = paired_difference(self.a, self.b) * direction
         sign = -1.0 if loss else 1.0
         mean = mean_of_defined(self.b)
-        limit = sign * amount.value * (mean if amount.is_share else 1.0)
+        limit = sign * amount.beside(mean)
         needed = sign * amount.value * self.b if amount.is_share else limit
         # The excess has the champion's value minus once, and minus the share where it is one.
         share = sign * amount.value if amount.is_share else 0.0

@@ -13,9 +13,10 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
-from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
+from evalplugin.config.gate_checks import CHAMPION_ALIAS, champion_of
 from evalplugin.config.grid import parameter_at, params_at
 from evalplugin.config.inputs import inputs_at
+from evalplugin.config.names import CHAMPION
 from evalplugin.data import Interactions
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.execution.isolation import last_line
