@@ -25,6 +25,6 @@ def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints,
 
 
 def position_in_row(row: npt.NDArray[np.integer[Any]], n_rows: int) -> Ints:
-    """Return the position of each entry among those of its row, from 0; rows are ascending."""
+    """Return the position of each entry within its row, from 0; rows are ascending."""
     counts = np.bincount(row, minlength=n_rows)
     return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -68,9 +68,9 @@ def peak_memory() -> Iterator[Peak]:
 
 @contextmanager
 def cheap_collections() -> Iterator[None]:
-    """Leave what exists by now out of garbage collections inside: to look at all libraries takes 0.1 s each time.
+    """Leave present objects out of garbage collections inside: to look at all libraries takes 0.1 s each time.
 
-    Inside another one it does nothing, or else its end would be that of the outer one.
+    Nested in another one it does nothing, as its end would end the outer one too.
     """
     global _are_cheap
     if _are_cheap:

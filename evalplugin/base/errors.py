@@ -67,7 +67,7 @@ def did_you_mean_file(name: str, beside: Sequence[str]) -> str:
 
 
 def _nearest(given: str, nearness_of: Mapping[str, float]) -> str:
-    """Return the nearest name, or two that are equally near and as long as the given one; empty: there is none."""
+    """Return the nearest name, or two equally near ones as long as the given one; empty if none is near."""
     most = max(nearness_of.values(), default=0.0)
     names = sorted(name for name, ratio in nearness_of.items() if ratio == most > 0)
     is_clear = len(names) == 1 or (len(names) == 2 and all(len(name) == len(given) for name in names))
@@ -75,7 +75,7 @@ def _nearest(given: str, nearness_of: Mapping[str, float]) -> str:
 
 
 def nearness(given: str, name: str) -> float:
-    """Return how near two spellings are, from 0 to 1; 0 if the given one is no likely typo of the name.
+    """Return how near two spellings are, from 0 to 1; 0 if the given one is unlikely to be a typo of the name.
 
     Words that begin with another letter are hardly ever typos: ``train`` is not meant as ``rating``.
     """
@@ -122,7 +122,7 @@ class Problem:
 
     path: KeyPath
     message: str
-    at_key: bool = False  # whether the key is wrong and not its value; the location is then that of the key
+    at_key: bool = False  # whether the key is wrong, not its value: the location is the key's
 
 
 class ParameterError(UsageError):
@@ -188,7 +188,7 @@ class StoreError(EvalpluginError):
 
 
 class UnchangedError(EvalpluginError):
-    """Nothing to do: the results would be those of the last bake-off."""
+    """Nothing to do: the results would be the same as of the last bake-off."""
 
     exit_code = EXIT_DONE
 

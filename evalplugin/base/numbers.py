@@ -51,7 +51,7 @@ def span(low: float, high: float, *, sign: bool = False) -> str:
 
 
 def bracketed(low: float, high: float) -> str:
-    """Return an interval as ``[low, high]``, or nothing where there is none."""
+    """Return an interval as ``[low, high]``, or nothing without an interval."""
     return f"[{number(low)}, {number(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
 
 

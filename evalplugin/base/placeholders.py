@@ -27,7 +27,7 @@ def unset_variables(*texts: str) -> list[str]:
 def fill_placeholders(texts: Sequence[str], *, key: str) -> list[str]:
     """Return texts with every ``${NAME}`` replaced; the values are redacted from now on.
 
-    They are never stored: a logged config has the placeholders. ``key`` is that of the config, for the message.
+    They are never stored: a logged config has the placeholders. ``key`` is the config's key, for the message.
 
     Raises:
         DataError: A variable is not set, or is empty.

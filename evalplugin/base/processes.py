@@ -31,7 +31,7 @@ __all__ = [
 _SECONDS_TO_END = 0.3  # less than this process has to end when it is interrupted
 _KEPT = 64 * 2**10  # bytes of the end of the output
 _LINES, _WIDTH = 15, 500  # of the output of a program that failed
-_SECONDS_TO_READ = 1.0  # what a program has written last, where a process that it has started still runs
+_SECONDS_TO_READ = 1.0  # the last output, where a process that the program has started still runs
 _running: list[subprocess.Popen[bytes]] = []
 
 
@@ -77,8 +77,8 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process that leads a group, and what is left of its group; the process alone where there are no groups."""
-    with suppress(OSError):  # nothing is left of it
+    """Kill a process that leads a group, and the rest of its group; the process alone where there are no groups."""
+    with suppress(OSError):  # it has ended
         if os.name == "posix":
             os.killpg(pid, signal.SIGKILL)
         else:
@@ -106,7 +106,7 @@ def _end_all() -> None:
 
 
 def find_program(name: str, folder: Path) -> str | None:
-    """Return the path of a program, None if there is none; relative to ``folder`` if its name has a separator."""
+    """Return the path of a program or None; relative to ``folder`` if its name has a separator."""
     return shutil.which(os.path.abspath(folder / Path(name).expanduser()) if os.sep in name else name)
 
 

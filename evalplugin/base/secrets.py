@@ -66,7 +66,7 @@ _registered: set[str] = set()
 
 
 def register_secret(value: str) -> None:
-    """Redact a value in every text from now on; below four characters it is no secret."""
+    """Redact a value in every text from now on, if it has at least four characters."""
     _registered.add(value)
 
 
@@ -86,14 +86,12 @@ def register_uri(uri: str) -> None:
     if scheme.lower() in ("http", "https"):  # whose paths may have a colon and an @
         rest = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user, _, place = rest.rpartition("@")
-    found = _QUERY_VALUE.findall(uri)
+    secrets = _QUERY_VALUE.findall(uri)
     if scheme.lower() not in ("sqlite", "file"):
-        found += [user, user.partition(":")[2]]
+        secrets += [user, user.partition(":")[2]]
     if not user and scheme.lower() in ("s3", "s3a", "s3n"):
-        found.append(place.partition("/")[0].partition(":")[2])
-    for value in found:
-        _register_all(value)
-        _register_all(unquote(value))
+        secrets.append(place.partition("/")[0].partition(":")[2])
+    _register_encoded(secrets)
 
 
 def register_webhook(url: str) -> None:
@@ -107,8 +105,8 @@ def register_webhook(url: str) -> None:
 def redact(text: str) -> str:
     """Return the text with ``***`` in place of every credential.
 
-    That is: users and passwords in URIs, tokens of a known form, values of keys like ``password``, of
-    environment variables with such names, and those of ``register_secret``.
+    Credentials are users and passwords in URIs, tokens of a known form, values of keys like ``password``, of
+    environment variables with such names, and registered secrets.
     """
     return _ASSIGNED.sub(rf"\1{_HIDDEN}", redact_message(text))
 
@@ -203,9 +201,13 @@ def _map_nested(value: Any, on_secret: Callable[[Any], Any], on_text: Callable[[
 
 
 def _register_passwords(url: str) -> None:
-    for password in _PASSWORD.findall(url):
-        _register_all(password)
-        _register_all(unquote(password))
+    _register_encoded(_PASSWORD.findall(url))
+
+
+def _register_encoded(values: Sequence[str]) -> None:
+    """Redact from now on values of a URI, as they are and decoded."""
+    _register_all(values)
+    _register_all([unquote(value) for value in values])
 
 
 def _register_all(value: Any) -> None:

@@ -10,7 +10,7 @@ __all__ = ["escape_controls", "escape_formula", "shorten"]
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
-# How a formula begins, and what begins so and is none: a number, or one sign.
+# How a formula begins; a number or a single sign may begin so too.
 _FORMULA = tuple("=+-@\t\r")
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?|[=@]", re.ASCII)
 
@@ -28,7 +28,7 @@ def escape_formula(text: str) -> str:
     """Return the text of a CSV cell, with an apostrophe in front if a spreadsheet would take it for a formula.
 
     That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, and is more than that sign. A
-    number such as ``-0.5`` is no formula.
+    number such as ``-0.5`` is not a formula.
     """
     return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 

@@ -34,50 +34,44 @@ def check_tracking_uri(uri: str) -> None:
         TrackingUriError: A plain folder, a database in memory, an unknown kind of store, a malformed host or port.
     """
     register_uri(uri)
-    about = f"tracking URI {uri!r}"
+    if (problem := _problem_of(uri)) is not None:
+        raise TrackingUriError(f"tracking URI {uri!r}{problem}")
+
+
+def _problem_of(uri: str) -> str | None:
+    """Return what is wrong with a tracking URI, as the end of a message; None if it is well-formed."""
     if escape_controls(uri) != uri or uri != uri.strip() or "\n" in uri:
-        raise TrackingUriError(f"{about}: has white space around it, or a control character")
+        return ": has white space around it, or a control character"
     if variables_in(uri):
-        raise TrackingUriError(
-            f"{about}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
-        )
+        return ": variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
     scheme = store_kind(uri)
     if scheme in ("", "file"):
-        raise TrackingUriError(f"{about} is a plain folder. {NO_FOLDERS}")
+        return f" is a plain folder. {NO_FOLDERS}"
     if scheme not in _SCHEMES:
         near = did_you_mean(scheme, _SCHEMES, noun=None)
-        raise TrackingUriError(
-            f"{about}: {scheme!r} is no kind of tracking store; allowed: {', '.join(_SCHEMES)}{near}"
-        )
+        return f": {scheme!r} is no kind of tracking store; allowed: {', '.join(_SCHEMES)}{near}"
     if scheme in ("http", "https"):
-        _check_server(uri, about)
-    elif scheme == "sqlite":
-        _check_sqlite(uri, about)
-    elif scheme in DATABASES:
-        _check_database(uri, about)
+        return _problem_of_server(uri)
+    if scheme == "sqlite":
+        rest = uri.partition("://")[2]
+        if rest and not rest.startswith("/"):
+            return ": a path follows three slashes, as in sqlite:///mlflow.db"
+        if rest.removeprefix("/").partition("?")[0] in ("", ":memory:"):
+            return " is a database in memory, which is gone when the program ends"
+    has_driver = scheme in DATABASES and (scheme != "sqlite" or "+" in uri.partition(":")[0])
+    return _problem_of_database(uri) if has_driver else None
 
 
-def _check_server(uri: str, about: str) -> None:
+def _problem_of_server(uri: str) -> str | None:
     try:
         parts = urlsplit(uri)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise TrackingUriError(f"{about}: {error}; it must look like http://host:5000") from None
-    if not host:
-        raise TrackingUriError(f"{about}: names no host; it must look like http://host:5000")
+        return f": {error}; it must look like http://host:5000"
+    return None if host else ": names no host; it must look like http://host:5000"
 
 
-def _check_sqlite(uri: str, about: str) -> None:
-    rest = uri.partition("://")[2]
-    if rest and not rest.startswith("/"):
-        raise TrackingUriError(f"{about}: a path follows three slashes, as in sqlite:///mlflow.db")
-    if rest.removeprefix("/").partition("?")[0] in ("", ":memory:"):
-        raise TrackingUriError(f"{about} is a database in memory, which is gone when the program ends")
-    if "+" in uri.partition(":")[0]:
-        _check_database(uri, about)
-
-
-def _check_database(uri: str, about: str) -> None:
+def _problem_of_database(uri: str) -> str | None:
     # Imported for databases alone: it takes longer than everything else that `validate` does.
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -86,10 +80,10 @@ def _check_database(uri: str, about: str) -> None:
         url = make_url(uri)
         url.get_dialect()
     except NoSuchModuleError:
-        raise TrackingUriError(f"{about}: {url.drivername!r} is no driver that SQLAlchemy knows") from None
+        return f": {url.drivername!r} is no driver that SQLAlchemy knows"
     except (ArgumentError, ValueError) as error:
-        example = "postgresql://host:5432/mlflow"
-        raise TrackingUriError(f"{about}: {error}; it must look like {example}") from None
+        return f": {error}; it must look like postgresql://host:5432/mlflow"
+    return None
 
 
 def check_driver(uri: str) -> None:

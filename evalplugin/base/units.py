@@ -19,11 +19,12 @@ def bytes_of(size: str | int, name: str = "memory") -> int:
     """Return a size such as ``2GB`` or ``500 MB`` in bytes (units of 1024); ``name`` is for the error.
 
     Raises:
-        DataError: It is no size.
+        DataError: It is not a size.
     """
-    found = _AMOUNT.fullmatch(str(size))
-    unit = None if found is None else _BYTES.get(found[2].upper().replace("IB", "B"))
-    number = 0.0 if found is None or unit is None else float(found[1]) * unit
+    match = _AMOUNT.fullmatch(str(size))
+    number = 0.0
+    if match is not None:
+        number = float(match[1]) * _BYTES.get(match[2].upper().replace("IB", "B"), 0)
     if not 1 <= number < 2**63:
         raise DataError(f"{name} must be a size such as 2GB or 500MB, not {shorten(repr(size), 100)}")
     return int(number)
@@ -33,12 +34,12 @@ def seconds_of(time: str, name: str) -> float:
     """Return a time such as ``30d``, ``12h`` or ``90s`` in seconds; ``name`` is for the error.
 
     Raises:
-        DataError: It is no time.
+        DataError: It is not a time.
     """
-    found = _AMOUNT.fullmatch(time)
-    if found is None or found[2].lower() not in _SECONDS:
+    match = _AMOUNT.fullmatch(time)
+    if match is None or match[2].lower() not in _SECONDS:
         raise DataError(f"{name} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
-    return min(float(found[1]) * _SECONDS[found[2].lower()], _LONGEST)
+    return min(float(match[1]) * _SECONDS[match[2].lower()], _LONGEST)
 
 
 def duration_text(seconds: float) -> str:

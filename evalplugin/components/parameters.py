@@ -50,8 +50,8 @@ class Parameter:
 def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     """Return an instance of the dataclass ``cls`` made from ``params``.
 
-    Types are strict, as in JSON: ``"3"`` is no integer and ``true`` is no number, but ``1`` is a float. What the
-    class takes as an ``InitVar`` is an object from Python, handed on as it is.
+    Types are strict, as in JSON: ``"3"`` is not an integer and ``true`` is not a number, but ``1`` is a float.
+    An ``InitVar`` of the class takes an object from Python, handed on as it is.
 
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
@@ -86,7 +86,7 @@ def as_mapping(component: object) -> dict[str, Any]:
 
 
 def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
-    """Return the parameters of a component in the order of its fields; those of nested options follow theirs."""
+    """Return the parameters of a component in the order of its fields, each followed by its nested options."""
     parameters = []
     for name, info in _model_of(cls).model_fields.items():
         nested: Any = info.annotation
@@ -151,8 +151,8 @@ def problems_of(
             keys = _keys_text(_annotation_at(cls, path)) if kind in _MAPPING_KINDS else ""
             message = f"{_yaml_wording(item['msg'])}{keys}, not {given!r}"
         problems.setdefault(path, []).append(Problem(path, message, at_key))
-    # A union reports an error for each alternative: those of one path make one problem. Where the value has the form
-    # of one alternative, the error lies further inside, and those of the other forms are left out.
+    # A union reports an error for each alternative: errors at one path make one problem. Where the value has the form
+    # of one alternative, the error lies further inside, and errors of the other forms are left out.
     return [
         same[0] if len(same) == 1 else Problem(path, _join([p.message for p in same]), same[0].at_key)
         for path, same in problems.items()

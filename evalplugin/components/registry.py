@@ -25,7 +25,7 @@ from evalplugin.base.errors import (
 from evalplugin.components.parameters import build
 from evalplugin.files.recording import recorded_inputs
 
-__all__ = ["Entry", "Registry", "is_own", "load_plugin_file", "modules_loaded_by", "require_methods"]
+__all__ = ["Entry", "Registry", "is_own", "load_plugin_file", "modules_loaded_by"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -56,7 +56,7 @@ class Entry(Generic[T]):
     @property
     def summary(self) -> str:
         """The first line of the component's docstring."""
-        # A dataclass without a docstring gets its signature as one; that is no summary.
+        # A dataclass without a docstring gets its signature as one, which is not a summary.
         text = (self.cls.__doc__ or "").strip()
         return "" if text.startswith(f"{self.cls.__name__}(") else text.partition("\n")[0]
 
@@ -65,22 +65,25 @@ class Registry(Generic[T]):
     """Components of one kind by name. Names are unique; installed packages add theirs by entry points, lazily."""
 
     def __init__(
-        self,
-        kind: str,
-        *,
-        check: Callable[[type], str | None] = lambda cls: None,
+        self, kind: str, *methods: str, check: Callable[[type], str | None] = lambda cls: None
     ) -> None:
-        """Make an empty registry of one ``kind``; ``check`` returns why a class is no such component, or None."""
+        """Make an empty registry of one ``kind``.
+
+        Args:
+            kind: What its components are, such as ``model``.
+            methods: Methods that a class needs, such as ``load(context)``.
+            check: Returns why a class cannot be such a component, or None.
+        """
         self.kind = kind
         self.group = f"evalplugin.{kind}s"
-        self._check = check
+        self._methods, self._check = methods, check
         self._entries: dict[str, Entry[T]] = {}
 
     def register(self, name: str) -> Callable[[C], C]:
         """Return a class decorator that registers a dataclass under ``name``.
 
         Raises:
-            PluginError: The name is taken, or the class is no dataclass or lacks methods of this kind.
+            PluginError: The name is taken, or the class is not a dataclass or lacks methods of this kind.
         """
 
         def decorate(cls: C) -> C:
@@ -90,10 +93,12 @@ class Registry(Generic[T]):
                     f"{origin}: {self.kind} {name!r}: {cls.__name__} must be a dataclass "
                     f"(put @dataclass below the decorator that registers it)"
                 )
-            if (lack := self._check(cls)) is not None:
+            lacking = [m for m in self._methods if not callable(getattr(cls, m.partition("(")[0], None))]
+            lack = f"has no method {lacking[0]}" if lacking else self._check(cls)
+            if lack is not None:
                 raise PluginError(f"{origin}: {self.kind} {name!r}: {cls.__name__} {lack}")
             taken = self._entries.get(name)
-            # The same file may be loaded again (a second config, a worker): that is no collision.
+            # The same file may be loaded again (a second config, a worker): that is not a collision.
             if taken is not None and (taken.origin, taken.cls.__qualname__) != (origin, cls.__qualname__):
                 raise PluginError(f"{origin}: {self.kind} {name!r} is already registered by {taken.origin}")
             self._entries[name] = Entry(name, cast(type[T], cls), origin)
@@ -102,7 +107,7 @@ class Registry(Generic[T]):
         return decorate
 
     def __iter__(self) -> Iterator[Entry[T]]:
-        """Yield all entries in the order of their names, those of installed packages included."""
+        """Yield all entries in the order of their names, including entries of installed packages."""
         for name in self.names():
             yield self.entry(name)
 
@@ -111,7 +116,7 @@ class Registry(Generic[T]):
         return sorted({*self._entries, *self._entry_points()})
 
     def entry(self, name: str) -> Entry[T]:
-        """Return the entry of a name, importing the installed package that offers it if need be.
+        """Return the entry of a name, importing the installed package that offers it if necessary.
 
         Raises:
             UnknownNameError: No entry has the name; the message has the nearest one.
@@ -182,28 +187,16 @@ class Registry(Generic[T]):
                 self.register(name)(cls)
 
 
-def require_methods(*methods: str) -> Callable[[type], str | None]:
-    """Return a check for ``Registry``: a class needs methods such as ``load(context)``."""
-
-    def check(cls: type) -> str | None:
-        for method in methods:
-            if not callable(getattr(cls, method.partition("(")[0], None)):
-                return f"has no method {method}"
-        return None
-
-    return check
-
-
 def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     """Run a plugin file as a module of its own, so that the components that it registers can be used by name.
 
     A file that was run before is run again only if it has changed. Modules beside it can be imported from then on,
     from wherever one starts; installed packages come first. ``origin`` is the resolved path that names the
-    module: of a copy, that of the original on another machine, so that what is pickled there can be read here.
+    module. For a copy, it is the path of the original on another machine, so that pickles from there can be read here.
 
     Raises:
-        PluginError: The file does not exist, is no Python file, or raises; or it imports a module that lies beside it
-            and gets another of that name.
+        PluginError: The file does not exist, is not a Python file, or raises; or it imports a module beside it and
+            gets another of that name.
     """
     try:
         path = path.resolve()
@@ -245,7 +238,7 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
 
 
 def modules_loaded_by(path: Path) -> frozenset[str]:
-    """Return the names of the modules that were imported while a plugin file was run, by whatever means."""
+    """Return the names of the modules that were imported, by any means, while a plugin file was run."""
     return frozenset(_imports.get(path.resolve(), ()))
 
 

@@ -83,7 +83,7 @@ class Checks:
         self.problems.append(Problem(path, message))
 
     def extend(self, problems: Iterable[Problem], path: KeyPath) -> bool:
-        """Add problems whose paths are relative to another; return whether there are none."""
+        """Add problems whose paths are relative to another path; return whether there were no problems."""
         before = len(self.problems)
         self.problems += [Problem((*path, *p.path), p.message, p.at_key) for p in problems]
         return len(self.problems) == before
@@ -136,7 +136,7 @@ class Checks:
         return datasets
 
     def segments(self) -> list[Named[Segmenter]]:
-        """Return the segments, or those of every bake-off where none are named."""
+        """Return the segments, or the default ones where the config names none."""
         if "segments" not in self.document.data:
             default: list[SegmentSpec] = Config.model_fields["segments"].get_default()
             return [Named(spec.name, spec.type, SEGMENTS.create(spec.type)) for spec in default]

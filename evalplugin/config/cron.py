@@ -45,7 +45,7 @@ class Cron:
         """Return a checked expression.
 
         Raises:
-            DataError: No cron expression, times that never come, or no time zone.
+            DataError: It is not a cron expression, its times never come, or the time zone is unknown.
         """
         cls.check_expression(expression)
         cls.check_timezone(timezone)
@@ -56,7 +56,7 @@ class Cron:
         """Check a cron expression.
 
         Raises:
-            DataError: It is none, or means times that never come.
+            DataError: It is not one, or means times that never come.
         """
         from cronsim import CronSim, CronSimError
 
@@ -94,7 +94,7 @@ class Cron:
         """Check the name of a time zone.
 
         Raises:
-            DataError: There is none of this name.
+            DataError: No time zone has this name.
         """
         known = available_timezones() - _NO_LOCATIONS
         if timezone not in known:
@@ -126,13 +126,13 @@ class Cron:
     @property
     def calendar(self) -> list[str]:
         """The times as systemd writes them, one or two ``OnCalendar`` values."""
-        found = self._sets
-        time = f"{_list(found.hours, 24)}:{_list(found.minutes, 60)}:00 {self.timezone}"
-        month = _list(found.months, 12)
-        days = _list(found.days, 31)
-        weekdays = sorted({day % 7 for day in found.weekdays})  # type: ignore[operator]
+        sets = self._sets
+        time = f"{_list(sets.hours, 24)}:{_list(sets.minutes, 60)}:00 {self.timezone}"
+        month = _list(sets.months, 12)
+        days = _list(sets.days, 31)
+        weekdays = sorted({day % 7 for day in sets.weekdays})  # type: ignore[operator]
         week = "" if len(weekdays) == 7 else ",".join(_WEEKDAYS[day] for day in weekdays) + " "
-        if found.day_and:
+        if sets.day_and:
             return [f"{week}*-{month}-{days} {time}"]
         # Both fields restrict the days: cron takes a day that fits either.
         if not week or days == "*":

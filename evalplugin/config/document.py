@@ -199,12 +199,12 @@ def parse_override(assignment: str) -> tuple[KeyPath, Any]:
     if len(parts) > MAX_DEPTH:
         raise ConfigError([f"{source}: the key is nested deeper than {MAX_DEPTH} levels"])
     if text.lstrip().startswith(("*", "@")):
-        # YAML would read an alias, of which there are none here, or refuse it.
+        # YAML would read an alias, which cannot be defined here, or refuse it.
         value: Any = text.strip()
     else:
         # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
         value = parse_document(f"value: {text}", source).data["value"]
-    # A longer number is no position in any list.
+    # A longer number is not a position in any list.
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts), value
 
 
@@ -217,7 +217,7 @@ def _quoting_hint(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _redacted(assignment: str) -> str:
-    """Return an assignment for messages, its value hidden if its key is that of a secret."""
+    """Return an assignment for messages, its value hidden if the key names a secret."""
     key, equals, text = assignment.partition("=")
     return shorten(f"{key}{equals}{redact_values({key: text})[key]}", _MAX_SHOWN)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from evalplugin.components.registry import Registry, require_methods
+from evalplugin.components.registry import Registry
 
 if TYPE_CHECKING:
     from evalplugin.execution.engines import Needs, Session
@@ -25,9 +25,9 @@ class Engine(Protocol):
         All is checked before it is entered: that calls can run, and that plugins and inputs are on every node.
 
         Raises:
-            EngineError: Something is not; names the node, the value and what to do.
+            EngineError: A check fails; names the node, the value and what to do.
         """
 
 
-# Those of evalplugin are imported when a config names them: by its entry points, as their layer is a higher one.
-ENGINES: Registry[Engine] = Registry("engine", check=require_methods("open(needs)"))
+# Engines of evalplugin are imported by entry points when a config names them, as their layer is a higher one.
+ENGINES: Registry[Engine] = Registry("engine", "open(needs)")

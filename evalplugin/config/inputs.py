@@ -21,7 +21,7 @@ def inputs_at(text: str, folder: Path) -> list[str]:
     """Return the names of the inputs that an entry under ``inputs`` declares; paths are relative to ``folder``.
 
     Raises:
-        DataError: There is no such file or folder, or the URI is of no known kind.
+        DataError: There is no such file or folder, or the URI is of an unknown kind.
     """
     if text.startswith(ENV):
         return [text]
@@ -32,18 +32,18 @@ def inputs_at(text: str, folder: Path) -> list[str]:
             raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
         store_of(text)  # which raises an error where it cannot be opened
         return [text]
-    found = list(inputs_named_in(text, [folder]))
-    if not found:
+    inputs = list(inputs_named_in(text, [folder]))
+    if not inputs:
         if scheme is None and (folder / Path(text).expanduser()).is_dir():
             raise DataError(
                 f"{text} holds the working directory or your home; name a folder inside, or its files"
             )
-        find_files(folder, text)  # which raises the error that there is none
-    return found
+        find_files(folder, text)  # which raises: nothing matches
+    return inputs
 
 
 def stored_uris(model: ModelRecipe) -> Mapping[str, str]:
-    """Return MLflow's URIs of what a model reads from the bake-off's tracking store, by parameter."""
+    """Return the MLflow URIs that a model reads from the bake-off's tracking store, by parameter."""
     uris: Mapping[str, str] = getattr(MODELS.create(model.type, model.params), "uris", {})
     return uris
 
@@ -59,7 +59,7 @@ def declared_inputs(model: ModelRecipe, folder: Path) -> Iterator[str]:
     """Yield the names of the inputs that a model's config declares under ``inputs``, or the model itself.
 
     Raises:
-        DataError: There is no such file or folder, or the URI is of no known kind.
+        DataError: There is no such file or folder, or the URI is of an unknown kind.
     """
     for text in model.inputs:
         yield from inputs_at(text, folder)

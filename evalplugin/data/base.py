@@ -12,7 +12,7 @@ import numpy as np
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.components.registry import Registry, require_methods
+from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions
 
 __all__ = [
@@ -177,11 +177,9 @@ class Splitter(Protocol):
         """
 
 
-DATASETS: Registry[DatasetLoader] = Registry(
-    "dataset", check=require_methods("load(context)", "check(context)")
-)
-FILTERS: Registry[Filter] = Registry("filter", check=require_methods("keep(data)"))
-SPLITS: Registry[Splitter] = Registry("split", check=require_methods("split(data, rng)"))
+DATASETS: Registry[DatasetLoader] = Registry("dataset", "load(context)", "check(context)")
+FILTERS: Registry[Filter] = Registry("filter", "keep(data)")
+SPLITS: Registry[Splitter] = Registry("split", "split(data, rng)")
 
 # Decorators of dataclasses, such as ``@dataset("mine")``.
 dataset = DATASETS.register

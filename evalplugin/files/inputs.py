@@ -8,7 +8,7 @@ An input is named by a text:
 - ``env:NAME``: the value of an environment variable;
 - ``models:/name@alias``, ``https://...``, ``s3://...``: a URI, by what its store says about it;
 - ``command:/folder git rev-parse HEAD``: a command that prints a version, run in a folder;
-- ``program:/usr/bin/python``: a program of which it cannot be known what it reads.
+- ``program:/usr/bin/python``: a program that may read anything.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MAX_PATH = 4096  # characters
 
 Inputs = Mapping[str, str]  # name of an input -> fingerprint
 Resolve = Callable[[str], str]  # URI -> fingerprint; raises DataError where it cannot be known
-Signature = tuple[int, ...]  # what changes with a file's content, as far as the file system says
+Signature = tuple[int, ...]  # changes with a file's content, as the file system reports it
 
 _digests: dict[str, tuple[Signature, str]] = {}  # by path: a file is read once, until its signature changes
 
@@ -82,7 +82,7 @@ def folder_size(folder: str) -> tuple[int, int]:
 
 
 def signature_of(path: str) -> Signature | None:
-    """Return size, times and inode of a file; None where there is no regular file."""
+    """Return size, times and inode of a file; None unless it is a regular file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     """Yield the inputs that plain values name, nested ones and keys of mappings included.
 
     These are files, folders and patterns that exist relative to one of the folders, and URIs. A folder that holds the
-    working directory or the user's home is none: what is logged there would change it.
+    working directory or the user's home does not count: logging there would change it.
     """
     if isinstance(value, Mapping):
         for item in value.items():

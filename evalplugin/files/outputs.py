@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from evalplugin.base.errors import DataError
-from evalplugin.files.remote import pattern_regex, store_errors
+from evalplugin.files.remote import matches_pattern, store_errors
 from evalplugin.files.stores import FileStore, no_bucket, store_of
 from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
 
@@ -105,11 +104,11 @@ def _write_at_once(store: FileStore, source: str, path: str) -> None:
 def check_writable(target: str | Path) -> None:
     """Check, before any work is done, that a file can be written: the store answers, and has such a bucket.
 
-    Whether an object may be written is seen only when it is. Of a file on this machine, its folder is looked up.
+    Whether an object may be written is seen only when it is written. For a file on this machine, its folder is checked.
 
     Raises:
         DataError: It cannot.
-        OSError: The name is none of this machine, as one that is too long.
+        OSError: The name is not allowed on this machine, such as one that is too long.
     """
     if not is_remote(target):
         path = local_path(target)
@@ -160,7 +159,7 @@ def refuse_input(target: str | Path, inputs: Iterable[object], inside: str = "*"
 
 
 def _is_among(given: Path, target: Path, inside: str) -> bool:
-    """Return whether a file is one of those of a path, or would be."""
+    """Return whether a path, folder or pattern covers a file that exists or may be written."""
     if _names(os.path.realpath(given), os.path.realpath(target), inside):
         return True
     if not target.exists():
@@ -170,10 +169,10 @@ def _is_among(given: Path, target: Path, inside: str) -> bool:
 
 def _files(given: Path, inside: str) -> Iterator[Path]:
     if given.is_dir():
-        found: Iterable[Path] = given.rglob(inside)
+        files: Iterable[Path] = given.rglob(inside)
     else:
-        found = [given, *map(Path, glob.iglob(str(given), recursive=True))]
-    yield from (file for file in found if file.is_file())
+        files = [given, *map(Path, glob.iglob(str(given), recursive=True))]
+    yield from (file for file in files if file.is_file())
 
 
 def _names(given: str, target: str, inside: str) -> bool:
@@ -182,4 +181,4 @@ def _names(given: str, target: str, inside: str) -> bool:
         return True
     if target.startswith(f"{given.rstrip('/')}/"):
         return fnmatch.fnmatchcase(target.rpartition("/")[2], inside)
-    return glob.has_magic(given) and re.fullmatch(pattern_regex(given), target) is not None
+    return glob.has_magic(given) and matches_pattern(target, given)

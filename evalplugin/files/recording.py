@@ -130,7 +130,7 @@ def _is_within(name: str, named: Collection[str]) -> bool:
 
 
 def ignore_folder(folder: Path) -> None:
-    """Take the files of a folder for those of a package from now on: what they are is known by other means."""
+    """Record no files of a folder from now on, as of a package: their content is known by other means."""
     _ignored.append(f"{folder}{os.sep}")
 
 

@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -25,9 +25,9 @@ __all__ = [
     "RemoteFile",
     "find_remote",
     "is_remote_folder",
+    "matches_pattern",
     "objects_at",
     "open_file",
-    "pattern_regex",
     "size_of",
     "store_errors",
     "version_of",
@@ -69,7 +69,7 @@ class RemoteFile:
         return self.uri.rpartition("/")[0]
 
     def open(self) -> Any:
-        """Return the file, to be read from any position, of which only those parts are fetched.
+        """Return the file, to be read from any position; only the parts that are read are fetched.
 
         Raises:
             OSError, ArrowException: It is gone or cannot be read.
@@ -205,9 +205,8 @@ def _files(store: FileStore, info: FileInfo, inside: str) -> list[RemoteFile]:
     elif glob.has_magic(info.path):
         folder = re.split(r"[*?[]", info.path, maxsplit=1)[0].rpartition("/")[0]
         deep = "/" in info.path[len(folder) + 1 :]
-        pattern = re.compile(pattern_regex(info.path))
         below = store.files.get_file_info(FileSelector(folder, recursive=deep, allow_not_found=True))
-        infos = [file for file in below if pattern.fullmatch(file.path)]
+        infos = [file for file in below if matches_pattern(file.path, info.path)]
     else:
         infos = []
     files = [
@@ -218,27 +217,21 @@ def _files(store: FileStore, info: FileInfo, inside: str) -> list[RemoteFile]:
     return sorted(files, key=str)
 
 
-def pattern_regex(pattern: str) -> str:
-    """Return the regular expression of a pattern as ``glob`` reads it: ``*`` stays within a folder, ``**`` does not."""
-    *folders, name = pattern.split("/")
-    parts = ["(?:[^/.][^/]*/)*" if part == "**" else f"{_regex_of_name(part)}/" for part in folders]
-    return "".join(parts) + ("(?:[^/.][^/]*/)*[^/.][^/]*" if name == "**" else _regex_of_name(name))
+def matches_pattern(path: str, pattern: str) -> bool:
+    """Return whether a path matches a pattern as ``glob`` reads it: ``*`` stays within a folder, ``**`` does not."""
+    return _match(path.split("/"), pattern.split("/"))
 
 
-def _regex_of_name(pattern: str) -> str:
-    found = r"(?!\.)" if pattern[:1] in ("*", "?", "[") else ""
-    for token in re.findall(r"\[!?\]?[^]]*\]|.", pattern, re.DOTALL):
-        match token:
-            case "*":
-                found += "[^/]*"
-            case "?":
-                found += "[^/]"
-            case _ if len(token) > 1:
-                inner = token[1:-1].replace("\\", "\\\\")
-                found += f"(?!/)[{'^' + inner[1:] if inner.startswith('!') else inner}]"
-            case _:
-                found += re.escape(token)
-    return found
+def _match(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not names or not patterns:
+        return not names and not patterns
+    is_hidden = names[0].startswith(".") and glob.has_magic(patterns[0][:1])
+    if patterns[0] != "**":
+        matches = not is_hidden and fnmatch.fnmatchcase(names[0], patterns[0])
+        return matches and _match(names[1:], patterns[1:])
+    if len(patterns) > 1 and _match(names, patterns[1:]):
+        return True
+    return not is_hidden and (_match(names[1:], patterns) or (len(names) == len(patterns) == 1))
 
 
 def _missing(store: FileStore, uri: str) -> str:

@@ -40,7 +40,7 @@ class RepeatedReadError(OSError):
 class RepeatedReads(Generic[T]):
     """An object of S3 that is opened anew where a read fails in a way that AWS's client does not repeat.
 
-    Opening asks for the headers alone (HEAD), whose errors have no text: AWS's client repeats what is worth it, and an
+    Opening asks for the headers alone (HEAD), whose errors have no text: AWS's client repeats it where sensible, and an
     object that is gone or that may not be read ends the attempts.
     """
 
@@ -49,7 +49,7 @@ class RepeatedReads(Generic[T]):
         self._opened: T | None = None
 
     def read(self, of: Callable[[T], R]) -> R:
-        """Return what a function returns of the opened object.
+        """Return the result of a function of the opened object.
 
         Raises:
             OSError, ArrowException: What opening or the function raises; RepeatedReadError after the last attempt.
@@ -76,7 +76,7 @@ class RepeatedReads(Generic[T]):
         self._opened = None
 
     def iterate(self, of: Callable[[T], Iterator[R]]) -> Iterator[R]:
-        """Yield what a function yields of the opened object, without those again that were yielded before a failure."""
+        """Yield the values that a function yields of the opened object, each once in spite of failures."""
         done = 0
         current: tuple[T, Iterator[R]] | None = None
 
@@ -113,7 +113,7 @@ class S3Reader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as there are bytes; return their number."""
+        """Fill a buffer with the next bytes; return their number."""
         content = self._next(len(buffer))
         buffer[: len(content)] = content
         return len(content)

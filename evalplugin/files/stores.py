@@ -199,16 +199,16 @@ def delta_options(uri: str) -> dict[str, str]:
 
 
 def store_reason(error: Exception, uri: str) -> str | None:
-    """Return what a server refused, and what to do; None if the error is not known as one of a server."""
-    found = _AWS_ERROR.search(str(error))
-    if found is None:
+    """Return what a server refused, and what to do; None for an error of another kind."""
+    match = _AWS_ERROR.search(str(error))
+    if match is None:
         if "DefaultAzureCredential" in str(error):
             return (
                 "no credentials: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, run az login, or give "
                 "this machine an identity"
             )
         return None
-    code, status, operation, detail = found[1], int(found[2] or 0), found[3], " ".join(found[4].split())
+    code, status, operation, detail = match[1], int(match[2] or 0), match[3], " ".join(match[4].split())
     bucket, tries = uri_parts(uri)[1], _attempts_of(error)
     if code == "NO_SUCH_BUCKET":
         return no_bucket(bucket)
@@ -249,7 +249,7 @@ def no_bucket(bucket: str) -> str:
 
 
 def _place() -> str:
-    """Return the address of the S3 server for messages; nothing for that of AWS."""
+    """Return the address of the S3 server for messages; nothing for AWS itself."""
     endpoint = _endpoint()
     return f" at {endpoint}" if endpoint else ""
 

@@ -27,7 +27,7 @@ __all__ = [
     "uri_parts",
 ]
 
-GLOB = "glob:"  # before a pattern of local files, which is no URI
+GLOB = "glob:"  # begins a pattern of local files, which is not a URI
 COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
 PROGRAM = "program"  # a scheme: without a fingerprint
 MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")

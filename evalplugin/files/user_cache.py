@@ -1,4 +1,4 @@
-"""Content that takes seconds to make: made once for each version of what makes it, then read from the user's cache."""
+"""A cache in the user's folder of content that takes seconds to make, such as an empty tracking store."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
         name: Name of the file, which must depend on all that decides the content.
         make: Makes the content, where no process makes it in the background.
     """
-    process, file = _processes.get(name), _file(name)
-    if process is not None:
+    if (process := _processes.get(name)) is not None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_SECONDS)
-    if (found := _read(file)) is not None:
-        return found
-    made = make()
-    _write(file, made)
-    return made
+    file = _file(name)
+    content = _read(file)
+    if content is None:
+        content = make()
+        _write(file, content)
+    return content
 
 
 def make_in_background(name: str, module: str, function: str) -> None:
@@ -51,7 +51,7 @@ def _file(name: str) -> Path:
 
 
 def _read(file: Path) -> bytes | None:
-    """Return the content of a file; None if there is no such file, or it is damaged."""
+    """Return the content of a file; None if it is missing or damaged."""
     try:
         digest, _, content = file.read_bytes().partition(b"\n")
     except OSError:

@@ -177,14 +177,12 @@ def own_parameters(model: Any) -> dict[str, Any]:
 
 
 def _lack(cls: type) -> str | None:
-    if not callable(getattr(cls, "fit", None)):
-        return "has no method fit(train, rng)"
     if not any(callable(getattr(cls, name, None)) for name in ("scores", "recommend", "recommend_task")):
         return "has neither scores(users) nor recommend(users, n)"
     return None
 
 
-MODELS: Registry[Recommender] = Registry("model", check=_lack)
+MODELS: Registry[Recommender] = Registry("model", "fit(train, rng)", check=_lack)
 
 
 def model(name: str) -> Callable[[C], C]:

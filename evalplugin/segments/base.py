@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, PluginError
-from evalplugin.components.registry import Registry, require_methods
+from evalplugin.components.registry import Registry
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 
@@ -87,9 +87,7 @@ class Segmenter(Protocol):
         """
 
 
-SEGMENTS: Registry[Segmenter] = Registry(
-    "segment", check=require_methods("measure(fold, users, context)", "divide(values)")
-)
+SEGMENTS: Registry[Segmenter] = Registry("segment", "measure(fold, users, context)", "divide(values)")
 
 
 segment = SEGMENTS.register  # a decorator of dataclasses
