@@ -15,8 +15,6 @@ from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["RankedItems", "ScoringContext"]
 
-_LEVELS = 64  # the most rating levels for a counting sort
-
 
 @dataclass(frozen=True, eq=False)
 class RankedItems:
@@ -44,7 +42,7 @@ class ScoringContext:
     read_lists: Callable[[], Codes]  # returns ``item``, which few metrics read
     truth_indptr: Ints  # (B + 1,) where each user's truth starts
     truth_item: Codes  # (t,) the user's held-out items
-    truth_rating: Floats  # (t,) their gains
+    truth_rating: Floats  # (t,) their gains, of float32 precision
     truth_relevant: Flags  # (t,) rating at or above the threshold
     n_items: int  # size of the catalogue
     predictions: Floats | None = None  # (t,) ratings that the model predicts for the truth
@@ -148,24 +146,15 @@ class ScoringContext:
     def ideal(self) -> RankedItems:
         """The best list of the user's truth: highest rating first."""
         rank = np.arange(1, len(self.truth_row) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
+        rating = None
         if self.compiled:
             from evalplugin.metrics import loops
 
-            best = loops.best_first(self.truth_indptr, self.truth_rating, self.truth_relevant)
-            return RankedItems(self.truth_row, rank, *best)
-        lowest, highest = self.truth_rating.min(initial=0), self.truth_rating.max(initial=0)
-        doubled = 2 * self.truth_rating
-        below = (2 * highest - doubled).astype(np.int64) if highest - lowest < _LEVELS / 2 else None
-        if below is None or not np.array_equal(2 * highest - below, doubled):
-            order = np.lexsort((-self.truth_rating, self.truth_row))
-            return RankedItems(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
-        # Whole and half stars are counted, not sorted: equal ratings are equally relevant.
-        n_levels = int(2 * (highest - lowest)) + 1
-        counts = np.bincount(self.truth_row * n_levels + below, minlength=self.n_users * n_levels)
-        relevant = np.zeros(n_levels, dtype=np.bool_)
-        relevant[below] = self.truth_relevant
-        level = np.repeat(np.tile(np.arange(n_levels), self.n_users), counts)
-        return RankedItems(self.truth_row, rank, highest - level / 2, relevant[level])
+            rating = loops.best_first(self.truth_indptr, self.truth_rating)
+        if rating is None:
+            rating = _best_first(self.truth_row, self.truth_rating)
+        # The relevant items are those with the highest ratings.
+        return RankedItems(self.truth_row, rank, rating, rank <= np.repeat(self.n_relevant, self.n_truth))
 
     @cached_property
     def gain(self) -> Floats:
@@ -217,3 +206,15 @@ class ScoringContext:
     def undefined_without_relevant(self, value: Floats) -> Floats:
         """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""
         return np.where(self.n_relevant > 0, value, np.nan)
+
+
+def _best_first(row: Ints, rating: Floats) -> Floats:
+    """Return ratings (t,) with each user's highest first: one sort of whole numbers, for which there are instructions.
+
+    The bits of a float32 ascend with it; those of a negative one descend.
+    """
+    bits = rating.astype(np.float32).view(np.int32)
+    key = (row << 32) - (bits ^ (bits >> 31 & 0x7FFFFFFF))
+    key.sort()
+    bits = ((row << 32) - key).astype(np.int32)
+    return (bits ^ (bits >> 31 & 0x7FFFFFFF)).view(np.float32).astype(np.float64)

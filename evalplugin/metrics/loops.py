@@ -160,34 +160,21 @@ def _match(
     n_found[0] = found
 
 
-def best_first(
-    truth_indptr: arrays.Ints, rating: arrays.Floats, relevant: arrays.Flags
-) -> tuple[arrays.Floats, arrays.Flags]:
-    """Return ratings (t,) and their relevance with each user's highest first; equal ones must be equally relevant."""
-    best, best_relevant = np.empty_like(rating), np.empty_like(relevant)
+def best_first(truth_indptr: arrays.Ints, rating: arrays.Floats) -> arrays.Floats | None:
+    """Return ratings (t,) with each user's highest first; None unless they are whole or half stars."""
     highest, lowest = float(rating.max(initial=0)), float(rating.min(initial=0))
-    places = np.empty(int(2 * min(highest - lowest, _LEVELS)) + 1, dtype=np.int64)
-    counted = np.zeros(1, dtype=np.bool_)
-    if highest - lowest < _LEVELS / 2:
-        _count_best_first(truth_indptr, rating, relevant, highest, places, best, best_relevant, counted)
-    if not counted[0]:
-        best[:], best_relevant[:] = rating, relevant
-        _sort_best_first(truth_indptr, best, best_relevant)
-    return best, best_relevant
+    if highest - lowest >= _LEVELS / 2:
+        return None
+    best, counted = np.empty_like(rating), np.zeros(1, dtype=np.bool_)
+    places = np.empty(int(2 * (highest - lowest)) + 1, dtype=np.int64)
+    _count_best_first(truth_indptr, rating, highest, places, best, counted)
+    return best if counted[0] else None
 
 
 @compiled
 def _count_best_first(
-    truth_indptr: Ints,
-    rating: Floats,
-    relevant: Flags,
-    highest: float,
-    places: IntsOut,
-    rating_out: FloatsOut,
-    relevant_out: Flags,
-    counted: Flags,
+    truth_indptr: Ints, rating: Floats, highest: float, places: IntsOut, best: FloatsOut, counted: Flags
 ) -> None:
-    # Whole and half stars are counted, not sorted.
     for row in range(len(truth_indptr) - 1):
         first, end = truth_indptr[row], truth_indptr[row + 1]
         places[:] = 0
@@ -201,26 +188,9 @@ def _count_best_first(
             places[below], place = place, place + places[below]
         for position in range(first, end):
             level = np.int64(2 * (highest - rating[position]))
-            rating_out[places[level]], relevant_out[places[level]] = rating[position], relevant[position]
+            best[places[level]] = rating[position]
             places[level] += 1
     counted[0] = True
-
-
-@compiled
-def _sort_best_first(truth_indptr: Ints, rating: FloatsOut, relevant: Flags) -> None:
-    for row in range(len(truth_indptr) - 1):
-        first, end = truth_indptr[row], truth_indptr[row + 1]
-        gap = 1
-        while 3 * gap + 1 < end - first:
-            gap = 3 * gap + 1
-        while gap > 0:  # Shell's sort
-            for position in range(first + gap, end):
-                value, flag, at = rating[position], relevant[position], position
-                while at - gap >= first and rating[at - gap] < value:
-                    rating[at], relevant[at] = rating[at - gap], relevant[at - gap]
-                    at -= gap
-                rating[at], relevant[at] = value, flag
-            gap //= 3
 
 
 def scatter(
