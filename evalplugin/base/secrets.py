@@ -21,7 +21,6 @@ __all__ = [
     "register_secret",
     "register_secrets",
     "register_uri",
-    "register_webhook",
 ]
 
 _HIDDEN = "***"
@@ -71,11 +70,17 @@ def register_secret(value: str) -> None:
 
 
 def register_secrets(values: Mapping[str, Any]) -> None:
-    """Redact from now on all nested values that are secret by their key, by the option before them, or in a URL.
+    """Redact from now on the secrets of a config: by their key, by the option before them, or in a URL.
 
-    So a credential of a config is hidden too where an error of another library repeats it.
+    They are hidden too where an error of another library repeats them. Of the URL of a webhook, the path and the query
+    are secret, as they often are the credential.
     """
     _map_nested(values, _register_all, _register_passwords)
+    notify = values.get("notify")
+    if isinstance(notify, Mapping) and isinstance(url := notify.get("url"), str):
+        rest = re.sub(r"^https?://[^/?#\s]+", "", url)
+        if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
+            register_secret(rest)
 
 
 def register_uri(uri: str) -> None:
@@ -92,14 +97,6 @@ def register_uri(uri: str) -> None:
     if not user and scheme.lower() in ("s3", "s3a", "s3n"):
         secrets.append(place.partition("/")[0].partition(":")[2])
     _register_encoded(secrets)
-
-
-def register_webhook(url: str) -> None:
-    """Redact from now on the path and query of a webhook's URL, which often are the secret."""
-    host = re.match(r"https?://[^/?#\s]+", url)
-    rest = url[host.end() :] if host else url
-    if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
-        register_secret(rest)
 
 
 def redact(text: str) -> str:

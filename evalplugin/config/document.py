@@ -159,25 +159,22 @@ def parse_document(text: str, name: str) -> Document:
     Raises:
         ConfigError: As ``read_document``.
     """
+    builder = _Builder()
+    data: dict[str, Any] = {}
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
+        data = builder.document(_Loader(text).get_single_node())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         context = f"{error.context}: " if error.context else ""
-        raise ConfigError(
-            [f"{name}:{line}:{column}: {context}{error.problem}{_quoting_hint(error, text)}"]
-        ) from None
+        builder.problems = [(place, f"{context}{error.problem}{_quoting_hint(error, text)}")]
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
-        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
+        place = before.count("\n") + 1, error.position - before.rfind("\n")
         sign = escape_controls(text[error.position : error.position + 1])
-        raise ConfigError([f"{name}:{line}:{column}: the character {sign} is not allowed in YAML"]) from None
+        builder.problems = [(place, f"the character {sign} is not allowed in YAML")]
     except ValueError as error:  # of a version with thousands of digits
-        raise ConfigError([f"{name}:1:1: cannot be read as YAML: {error}"]) from None
-    builder = _Builder()
-    data = builder.document(node)
+        builder.problems = [((1, 1), f"cannot be read as YAML: {error}")]
     if builder.problems:
         # The location of a duplicate key is not in the map of locations, which has one for each key.
         raise ConfigError(
@@ -245,7 +242,6 @@ class _Builder:
         self.values: dict[KeyPath, Mark] = {}
         self.keys: dict[KeyPath, Mark] = {}
         self.problems: list[tuple[Mark, str]] = []
-        self.seen = 0
         self.endless = False
         self.open: set[int] = set()
 
@@ -263,9 +259,8 @@ class _Builder:
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         if self.endless:
             return None
-        self.seen += 1
         self.values[path] = _mark(node)
-        if self.seen > MAX_NODES or id(node) in self.open:
+        if len(self.values) > MAX_NODES or id(node) in self.open:
             self.endless = True
             self._refuse(node, path, "aliases make this file endless")
             return None

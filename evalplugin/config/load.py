@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from evalplugin.base.errors import ConfigError
-from evalplugin.base.secrets import register_secrets, register_webhook
+from evalplugin.base.secrets import register_secrets
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.config.checked import CheckedConfig
@@ -55,9 +55,6 @@ def load(
     if engine is not None:
         document = document.with_engine(engine)
     register_secrets(document.data)
-    notify = document.data.get("notify")
-    if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
-        register_webhook(notify["url"])
     return _checked(Checks(document, LoadContext(data_home=data_home, base=folder)), runs_here=runs_here)
 
 

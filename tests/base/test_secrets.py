@@ -19,7 +19,6 @@ from evalplugin.base.secrets import (
     register_secret,
     register_secrets,
     register_uri,
-    register_webhook,
 )
 from evalplugin.execution.results import ModelResult
 
@@ -238,14 +237,14 @@ def test_register_uri_hides_what_other_libraries_repeat(uri: str) -> None:
     redaction._registered.clear()
 
 
-def test_register_webhook_hides_everything_after_the_host() -> None:
-    register_webhook("https://hooks.example.org/services/T0/hidden?x=1")
+def test_register_secrets_hides_everything_after_the_host_of_a_webhook() -> None:
+    register_secrets({"notify": {"url": "https://hooks.example.org/services/T0/hidden?x=1"}})
     assert redact("--set notify.url=https://hooks.example.org/services/T0/hidden?x=1") == (
         "--set notify.url=https://hooks.example.org***"
     )
-    register_webhook("hooks.example.org/T0/hidden")  # not even an address
+    register_secrets({"notify": {"url": "hooks.example.org/T0/hidden"}})  # not even an address
     assert redact_message("not 'hooks.example.org/T0/hidden'") == "not '***'"
-    register_webhook("https://h/${HOOK_PATH}")
+    register_secrets({"notify": {"url": "https://h/${HOOK_PATH}"}})
     assert redact_message("${HOOK_PATH}") == "${HOOK_PATH}"
 
 
