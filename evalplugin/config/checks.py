@@ -30,7 +30,6 @@ from evalplugin.data import DATASETS, FILTERS, SPLITS, LoadContext
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
-from evalplugin.segments import SEGMENTS, Segmenter
 
 __all__ = ["Checks"]
 
@@ -44,6 +43,7 @@ class Checks:
     def __init__(self, document: Document, context: LoadContext) -> None:
         self.document = document
         self.context = context
+        self.data = {"segments": Config.model_fields["segments"].get_default(), **document.data}
         self.problems: list[Problem] = []
         self.spec: Config | None = None  # None: malformed
         try:
@@ -60,7 +60,7 @@ class Checks:
 
     def parts(self, key: str, kind: type[T]) -> list[tuple[KeyPath, T]]:
         """Return the well-formed values under a top-level key, one or a list of them, each with its path."""
-        value = self.document.data.get(key)
+        value = self.data.get(key)
         if value is None:
             return []
         several = isinstance(value, list | tuple)
@@ -135,13 +135,6 @@ class Checks:
                 datasets.append(NamedDataset(dataset.name, dataset.type, dataset.component, steps))
         return datasets
 
-    def segments(self) -> list[Named[Segmenter]]:
-        """Return the segments, or the default ones where the config names none."""
-        if "segments" not in self.document.data:
-            default: list[SegmentSpec] = Config.model_fields["segments"].get_default()
-            return [Named(spec.name, spec.type, SEGMENTS.create(spec.type)) for spec in default]
-        return self.components("segments", SegmentSpec, SEGMENTS)
-
     def expand(self, spec: ModelSpec, path: KeyPath) -> list[ModelRecipe]:
         """Return the model, with its search space if it is tuned; or one for each point of its grid."""
         if self.attempt(self.nested(path, "type"), MODELS.entry, spec.type) is None:
@@ -213,21 +206,15 @@ class Checks:
             metrics[metric.name] = metric
         return list(metrics.values())
 
-    def names(
-        self, metrics: Sequence[MetricSpec], segments: Sequence[Named[Segmenter]], compare: Compare
-    ) -> ConfigNames:
+    def names(self, metrics: Sequence[MetricSpec], baseline: str | None) -> ConfigNames:
         """Return the names that the config defines, even of components with problems; check for duplicates."""
         return ConfigNames(
             models=self._names("model", "models", ModelSpec),
             metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
             datasets=self._names("dataset", "datasets", DatasetSpec),
             splits=self._names("split", "split", InlineSpec),
-            segments=(
-                self._names("segment", "segments", SegmentSpec)
-                if "segments" in self.document.data
-                else [segment.name for segment in segments]
-            ),
-            baseline=compare.baseline,
+            segments=self._names("segment", "segments", SegmentSpec),
+            baseline=baseline,
             knows_champion=not self.malformed & {"compare", "register"},
         )
 
@@ -243,20 +230,17 @@ class Checks:
                 names.append(name)
         return [] if key in self.malformed else names
 
-    def primary(self, compare: Compare, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
-        """Return the metric that ranks the models: the one that is named, or else the first."""
-        if compare.primary is None:
-            return metrics[0] if metrics else None
-        text, path = compare.primary, ("compare", "primary")
-        primary = self.attempt(path, parse, text)
-        if primary is not None:
-            self.extend(unlisted_metric(primary, metrics, path), ())
-        return primary
-
-    def baseline(self, compare: Compare, models: Sequence[str]) -> None:
-        """Check that the baseline is one of the models."""
+    def primary(self, compare: Compare, names: ConfigNames) -> MetricSpec | None:
+        """Return the metric that ranks the models, named or the first; check that the baseline is one of the models."""
         if compare.baseline is not None:
-            self.extend(unknown_name("model", compare.baseline, models, ("compare", "baseline")), ())
+            self.extend(unknown_name("model", compare.baseline, names.models, ("compare", "baseline")), ())
+        if compare.primary is None:
+            return names.metrics[0] if names.metrics else None
+        path = ("compare", "primary")
+        primary = self.attempt(path, parse, compare.primary)
+        if primary is not None:
+            self.extend(unlisted_metric(primary, names.metrics, path), ())
+        return primary
 
     def tuning(self, metrics: Sequence[MetricSpec], primary: MetricSpec | None) -> TuningPlan | None:
         """Return how models are tuned; None if none is, or the section has problems."""
@@ -278,7 +262,7 @@ class Checks:
 
     def _at(self, path: KeyPath) -> Any:
         """Return what the document has at a path."""
-        value: Any = self.document.data
+        value: Any = self.data
         for part in path:
             value = value[part]
         return value

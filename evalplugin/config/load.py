@@ -22,9 +22,10 @@ from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
 from evalplugin.config.gate_checks import check_gate
-from evalplugin.config.schema import ModelSpec
+from evalplugin.config.schema import ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
+from evalplugin.segments import SEGMENTS
 
 __all__ = ["ConfigHeader", "load"]
 
@@ -77,14 +78,13 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     models = [
         model for path, spec in checks.parts("models", ModelSpec) for model in checks.expand(spec, path)
     ]
-    segments = checks.segments()
+    segments = checks.components("segments", SegmentSpec, SEGMENTS)
     recommend = checks.section("recommend", Recommend) or Recommend()
     metrics = checks.metrics(recommend.n)
 
     compare = checks.section("compare", Compare) or Compare()
-    names = checks.names(metrics, segments, compare)
-    primary = checks.primary(compare, names.metrics)
-    checks.baseline(compare, names.models)
+    names = checks.names(metrics, compare.baseline)
+    primary = checks.primary(compare, names)
     check_gate(checks, names, models)
     tune = checks.tuning(names.metrics, primary)
     engines = checks.components("engine", EngineSpec, ENGINES)
