@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,40 +21,34 @@ _EDGE = 0.02  # share of a range of floats that counts as its end
 class Space(Closed):
     """The values that a parameter may take while it is tuned: a list, or a range with both ends."""
 
-    choices: Annotated[
-        list[Any] | None,
-        Field(
-            description="Values without an order. A list alone is short for this.",
-            examples=[["rating", "binary"]],
-        ),
-    ] = None
-    integers: Annotated[
-        list[int] | None,
-        Field(alias="int", description="The lowest and the highest whole number.", examples=[[5, 300]]),
-    ] = None
-    floats: Annotated[
-        list[float] | None,
-        Field(alias="float", description="The lowest and the highest number.", examples=[[0.001, 0.1]]),
-    ] = None
-    log: Annotated[
-        bool,
-        Field(
-            description="Whether values are drawn evenly on a logarithmic scale, as of a regularisation.",
-            examples=[True],
-        ),
-    ] = False
-    step: Annotated[
-        float | None,
-        Field(gt=0, description="Distance between the values of a range, from its lowest on.", examples=[5]),
-    ] = None
-    when: Annotated[
-        dict[str, Any],
-        Field(
-            description="Values of other tuned parameters, one or a list of each, with which this one is tuned; with "
-            "others it keeps its default.",
-            examples=[{"values": "binary"}],
-        ),
-    ] = {}
+    choices: list[Any] | None = Field(
+        default=None,
+        description="Values without an order. A list alone is short for this.",
+        examples=[["rating", "binary"]],
+    )
+    integers: list[int] | None = Field(
+        default=None, alias="int", description="The lowest and the highest whole number.", examples=[[5, 300]]
+    )
+    floats: list[float] | None = Field(
+        default=None, alias="float", description="The lowest and the highest number.", examples=[[0.001, 0.1]]
+    )
+    log: bool = Field(
+        default=False,
+        description="Whether values are drawn evenly on a logarithmic scale, as of a regularisation.",
+        examples=[True],
+    )
+    step: float | None = Field(
+        default=None,
+        gt=0,
+        description="Distance between the values of a range, from its lowest on.",
+        examples=[5],
+    )
+    when: dict[str, Any] = Field(
+        default={},
+        description="Values of other tuned parameters, one or a list of each, with which this one is tuned; with "
+        "others it keeps its default.",
+        examples=[{"values": "binary"}],
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -168,23 +162,19 @@ def value_text(value: Any) -> str:
 class Budget(Closed):
     """What each tuned model may spend on each fold, the same for all: a number of trials, seconds, or both."""
 
-    trials: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Number of trials, the defaults included; fewer if the search space has no more points.",
-            examples=[40],
-        ),
-    ] = None
-    seconds: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
-            "a trial was computed. What has begun is finished.",
-            examples=[600],
-        ),
-    ] = None
+    trials: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of trials, the defaults included; fewer if the search space has no more points.",
+        examples=[40],
+    )
+    seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
+        "a trial was computed. What has begun is finished.",
+        examples=[600],
+    )
 
     @model_validator(mode="after")
     def _not_empty(self) -> Budget:
@@ -196,33 +186,25 @@ class Budget(Closed):
 class Tune(Closed):
     """The tuning of the models that have a `tune` of their own, inside the train data of each fold."""
 
-    split: Annotated[
-        InlineSpec | None,
-        Field(
-            description="Split of the train data, whose first fold is the validation data; left out: as the data is "
-            "split.",
-            examples=[{"type": "last_n", "n": 2}],
-        ),
-    ] = None
-    metric: Annotated[
-        str | None,
-        Field(
-            description="Metric to tune for, one of `metrics`; left out: the primary one.",
-            examples=["ndcg@10"],
-        ),
-    ] = None
-    budget: Annotated[
-        Budget,
-        Field(
-            description="What each tuned model may spend on each fold.",
-            examples=[{"trials": 40, "seconds": 600}],
-        ),
-    ] = Budget(trials=30)
-    prune: Annotated[
-        Literal["race", "none"],
-        Field(
-            description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
-            "beyond chance; none: every trial sees all users.",
-            examples=["none"],
-        ),
-    ] = "race"
+    split: InlineSpec | None = Field(
+        default=None,
+        description="Split of the train data, whose first fold is the validation data; left out: as the data is "
+        "split.",
+        examples=[{"type": "last_n", "n": 2}],
+    )
+    metric: str | None = Field(
+        default=None,
+        description="Metric to tune for, one of `metrics`; left out: the primary one.",
+        examples=["ndcg@10"],
+    )
+    budget: Budget = Field(
+        default=Budget(trials=30),
+        description="What each tuned model may spend on each fold.",
+        examples=[{"trials": 40, "seconds": 600}],
+    )
+    prune: Literal["race", "none"] = Field(
+        default="race",
+        description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
+        "beyond chance; none: every trial sees all users.",
+        examples=["none"],
+    )
