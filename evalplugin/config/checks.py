@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
+from operator import getitem
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -43,7 +45,7 @@ class Checks:
     def __init__(self, document: Document, context: LoadContext) -> None:
         self.document = document
         self.context = context
-        self.data = {"segments": Config.model_fields["segments"].get_default(), **document.data}
+        self.data: Any = {"segments": Config.model_fields["segments"].get_default(), **document.data}
         self.problems: list[Problem] = []
         self.spec: Config | None = None  # None: malformed
         try:
@@ -152,7 +154,8 @@ class Checks:
             if params is not None:
                 models.append(ModelRecipe(name, spec.type, params, inputs, spec.tune or None, path))
         if spec.tune and models:
-            self.extend(problems_of_spaces(spec, self._at((*path, "tune"))), path)
+            written = reduce(getitem, (*path, "tune"), self.data)
+            self.extend(problems_of_spaces(spec, written), path)
         # Points of a grid share mistakes: each is reported once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return models
@@ -259,13 +262,6 @@ class Checks:
         if not self.extend(problems, ()) or metric is None:
             return None
         return TuningPlan(split, metric, tune.budget, tune.prune)
-
-    def _at(self, path: KeyPath) -> Any:
-        """Return what the document has at a path."""
-        value: Any = self.data
-        for part in path:
-            value = value[part]
-        return value
 
     def nested(self, path: KeyPath, key: str) -> KeyPath:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""

@@ -164,15 +164,9 @@ def _is_among(given: Path, target: Path, inside: str) -> bool:
         return True
     if not target.exists():
         return False
-    return any(os.path.samefile(file, target) for file in _files(given, inside))
-
-
-def _files(given: Path, inside: str) -> Iterator[Path]:
-    if given.is_dir():
-        files: Iterable[Path] = given.rglob(inside)
-    else:
-        files = [given, *map(Path, glob.iglob(str(given), recursive=True))]
-    yield from (file for file in files if file.is_file())
+    matching = map(Path, glob.iglob(str(given), recursive=True))
+    files: Iterable[Path] = given.rglob(inside) if given.is_dir() else [given, *matching]
+    return any(file.is_file() and os.path.samefile(file, target) for file in files)
 
 
 def _names(given: str, target: str, inside: str) -> bool:
