@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.base import arrays
-from evalplugin.models.kernels.compiled import (
-    BytesOut,
-    Codes,
-    CodesOut,
-    Flags,
-    Floats,
-    FloatsOut,
-    Ints,
-    IntsOut,
-    compiled,
-)
+from evalplugin.models.kernels import compiled as nb
 
 __all__ = ["best_first", "match", "scatter"]
 
@@ -28,13 +17,13 @@ _LEVELS = 64  # the most rating levels for a counting sort
 
 
 def match(
-    item: arrays.Ints,
-    rank: arrays.Ints | None,
-    start: arrays.Ints,
-    count: arrays.Ints,
-    truth_indptr: arrays.Ints,
-    truth_item: arrays.Codes,
-) -> tuple[arrays.Ints, arrays.Ints, arrays.Ints] | None:
+    item: nb.Ints,
+    rank: nb.Ints | None,
+    start: nb.Ints,
+    count: nb.Ints,
+    truth_indptr: nb.Ints,
+    truth_item: nb.Codes,
+) -> tuple[nb.Ints, nb.Ints, nb.Ints] | None:
     """Return the listed items that are in the user's truth, by user and then by rank.
 
     Args:
@@ -79,21 +68,21 @@ def _power_of_two(least: int) -> int:
     return 1 << max(3, (least - 1).bit_length())
 
 
-@compiled
+@nb.compiled
 def _match(
-    item: Ints,
-    rank: Ints,
-    start: Ints,
-    count: Ints,
-    truth_indptr: Ints,
-    truth_item: Codes,
-    stamps: BytesOut,
-    slots: IntsOut,
-    suspects: IntsOut,
-    row_out: IntsOut,
-    rank_out: IntsOut,
-    truth_out: IntsOut,
-    n_found: IntsOut,
+    item: nb.Ints,
+    rank: nb.Ints,
+    start: nb.Ints,
+    count: nb.Ints,
+    truth_indptr: nb.Ints,
+    truth_item: nb.Codes,
+    stamps: nb.BytesOut,
+    slots: nb.IntsOut,
+    suspects: nb.IntsOut,
+    row_out: nb.IntsOut,
+    rank_out: nb.IntsOut,
+    truth_out: nb.IntsOut,
+    n_found: nb.IntsOut,
 ) -> None:
     # Each user has a stamp. An item of the truth or the list stamps the byte that its hash selects. A listed item whose
     # byte is unstamped is in neither so far; any other is looked up in the truth, or compared with all items before it.
@@ -160,7 +149,7 @@ def _match(
     n_found[0] = found
 
 
-def best_first(truth_indptr: arrays.Ints, rating: arrays.Floats) -> arrays.Floats | None:
+def best_first(truth_indptr: nb.Ints, rating: nb.Floats) -> nb.Floats | None:
     """Return ratings (t,) with each user's highest first; None unless they are whole or half stars."""
     highest, lowest = float(rating.max(initial=0)), float(rating.min(initial=0))
     if highest - lowest >= _LEVELS / 2:
@@ -171,9 +160,14 @@ def best_first(truth_indptr: arrays.Ints, rating: arrays.Floats) -> arrays.Float
     return best if counted[0] else None
 
 
-@compiled
+@nb.compiled
 def _count_best_first(
-    truth_indptr: Ints, rating: Floats, highest: float, places: IntsOut, best: FloatsOut, counted: Flags
+    truth_indptr: nb.Ints,
+    rating: nb.Floats,
+    highest: float,
+    places: nb.IntsOut,
+    best: nb.FloatsOut,
+    counted: nb.Flags,
 ) -> None:
     for row in range(len(truth_indptr) - 1):
         first, end = truth_indptr[row], truth_indptr[row + 1]
@@ -194,12 +188,12 @@ def _count_best_first(
 
 
 def scatter(
-    user: arrays.Ints,
-    item: arrays.Ints,
-    rank: arrays.Ints,
-    start: arrays.Ints,
-    count: arrays.Ints,
-    ordered: arrays.Codes,
+    user: nb.Ints,
+    item: nb.Ints,
+    rank: nb.Ints,
+    start: nb.Ints,
+    count: nb.Ints,
+    ordered: nb.Codes,
 ) -> bool:
     """Write items (m,) to ``start[user] + rank - 1``; return whether all ranks are between 1 and ``count[user]``."""
     in_range = np.ones(1, dtype=np.bool_)
@@ -207,9 +201,15 @@ def scatter(
     return bool(in_range[0])
 
 
-@compiled
+@nb.compiled
 def _scatter(
-    user: Ints, item: Ints, rank: Ints, start: Ints, count: Ints, ordered: CodesOut, in_range: Flags
+    user: nb.Ints,
+    item: nb.Ints,
+    rank: nb.Ints,
+    start: nb.Ints,
+    count: nb.Ints,
+    ordered: nb.CodesOut,
+    in_range: nb.Flags,
 ) -> None:
     for row in range(len(user)):
         of, position = user[row], rank[row]

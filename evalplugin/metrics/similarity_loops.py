@@ -8,18 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from evalplugin.base import arrays
-from evalplugin.models.kernels.compiled import (
-    CodeRows,
-    Codes,
-    CodesOut,
-    FloatsOut,
-    Ints,
-    IntsOut,
-    KeysOut,
-    Words,
-    compiled,
-)
+from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["ItemUsers", "sums_of_cosines"]
@@ -55,7 +44,7 @@ class _PairCache(threading.local):
 class ItemUsers:
     """The users of each item: codes, and bits for items that have so many users that bits are fewer words."""
 
-    def __init__(self, user: arrays.Codes, item: arrays.Codes, n_users: int, n_items: int) -> None:
+    def __init__(self, user: nb.Codes, item: nb.Codes, n_users: int, n_items: int) -> None:
         """Take distinct pairs of user and item (m,), in any order."""
         indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
         self.indptr, self.user, self.n_users = indptr, np.empty_like(user), n_users
@@ -69,7 +58,7 @@ class ItemUsers:
         _set_bits(indptr, self.user, frequent, n_words, self.bits)
 
 
-def sums_of_cosines(item: arrays.Codes, users: ItemUsers) -> arrays.Floats:
+def sums_of_cosines(item: nb.Codes, users: ItemUsers) -> nb.Floats:
     """Return each list's sum of the cosines between its items, pair by pair in the order of ranks: float64 (B,).
 
     ``item`` (B, K) lists, NO_ITEM behind the end.
@@ -83,15 +72,15 @@ def sums_of_cosines(item: arrays.Codes, users: ItemUsers) -> arrays.Floats:
     return sums
 
 
-@compiled
-def _group_by_item(user: Codes, item: Codes, next_entry: IntsOut, grouped: CodesOut) -> None:
+@nb.compiled
+def _group_by_item(user: nb.Codes, item: nb.Codes, next_entry: nb.IntsOut, grouped: nb.CodesOut) -> None:
     for row in range(len(user)):
         grouped[next_entry[item[row]]] = user[row]
         next_entry[item[row]] += 1
 
 
-@compiled
-def _set_bits(indptr: Ints, user: Codes, frequent: Ints, n_words: int, bits: KeysOut) -> None:
+@nb.compiled
+def _set_bits(indptr: nb.Ints, user: nb.Codes, frequent: nb.Ints, n_words: int, bits: nb.KeysOut) -> None:
     for row in range(len(frequent)):
         for entry in range(indptr[frequent[row]], indptr[frequent[row] + 1]):
             word = row * n_words + (user[entry] >> 6)
@@ -128,19 +117,19 @@ def _common(
     return common
 
 
-@compiled
+@nb.compiled
 def _sum_cosines(
-    item: CodeRows,
-    indptr: Ints,
-    user: Codes,
-    bit_row: Ints,
-    bits: Words,
+    item: nb.CodeRows,
+    indptr: nb.Ints,
+    user: nb.Codes,
+    bit_row: nb.Ints,
+    bits: nb.Words,
     n_words: int,
-    marks: IntsOut,
-    both: IntsOut,
-    cached_pair: IntsOut,
-    cached_count: CodesOut,
-    sums: FloatsOut,
+    marks: nb.IntsOut,
+    both: nb.IntsOut,
+    cached_pair: nb.IntsOut,
+    cached_count: nb.CodesOut,
+    sums: nb.FloatsOut,
 ) -> None:
     # A user's mark is the number of a group of up to 32 items of a list, and a bit for each of these that the user has.
     # So one visit to the users of an item counts those of all pairs of the item with items of the group. Pairs with a

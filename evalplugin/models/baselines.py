@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -44,9 +44,6 @@ class Random:
             description="seed of NumPy's legacy generator; null: the task's seed and Philox",
         ),
     ] = None
-    _n_items: int = field(default=0, init=False, repr=False, compare=False)
-    _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
-    _legacy: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def stochastic(self) -> bool:
@@ -57,14 +54,13 @@ class Random:
         """Draw the key of all streams; nothing is learned."""
         self._n_items = train.n_items
         self._streams = UserStreams.draw(rng)
-        self._legacy = None
+        self._legacy: Floats | None = None
         if self.legacy_seed is not None:
             legacy = np.random.RandomState(self.legacy_seed)  # the point is the old sequence
             self._legacy = legacy.normal(size=train.n_users * train.n_items).reshape(train.n_users, -1)
 
     def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
         """Return random lists: items and scores, (len(users), n)."""
-        assert self._streams is not None
         excluded = candidates.excluded
         taken = np.full(len(users), n) + (0 if excluded is None else excluded.counts[users])
         sparse = (2 * taken <= self._n_items) & (candidates.included is None) & (self._legacy is None)
@@ -79,7 +75,6 @@ class Random:
         """Return random numbers: float64 (len(users), n_items)."""
         if self._legacy is not None:
             return self._legacy[users]
-        assert self._streams is not None
         return self._streams.uniform(users, self._n_items)
 
 
@@ -95,13 +90,10 @@ class MostPopular:
     stochastic: ClassVar[bool] = False
     cold_users: ClassVar[str] = "popularity"
 
-    _counts: Floats | None = field(default=None, init=False, repr=False, compare=False)
-
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Count the interactions with each item."""
         self._counts = train.item_counts.astype(np.float64)
 
     def scores(self, users: Codes) -> Floats:
         """Return the counts for each user: float64 (len(users), n_items), read-only."""
-        assert self._counts is not None
         return np.broadcast_to(self._counts, (len(users), len(self._counts)))

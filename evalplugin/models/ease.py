@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
@@ -31,12 +31,6 @@ class EASE(MatrixModel):
 
     l2: Annotated[float, Field(gt=0, description="L2 regularisation; more for more users")] = 500.0
     values: MatrixValues = "binary"
-    _interactions: Any = field(
-        default=None, init=False, repr=False, compare=False
-    )  # csr_array (users, present)
-    _present: Ints | None = field(default=None, init=False, repr=False, compare=False)
-    _weights: Floats | None = field(default=None, init=False, repr=False, compare=False)
-    _n_items: int = field(default=0, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
         """Import SciPy."""

@@ -173,9 +173,6 @@ class _Neighbours(_Implicit):
     module = "implicit.nearest_neighbours"
 
     K: Neighbours = 20
-    # csr_array (n_users, n_items) and csr_matrix (n_items, n_items)
-    _interactions: Any = field(default=None, init=False, repr=False, compare=False)
-    _similarity: Any = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Compute the similarities of items."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
@@ -207,7 +207,6 @@ class BiasedMFScorer(_Factorisation):
             description="ratings of the mean added to each bias: a number, or one each for `user` and `item`"
         ),
     ] = 5.0
-    _scale: tuple[float, float] = field(default=(0.0, 0.0), init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn the biases and factors."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -174,9 +174,6 @@ class NearestNeighbors(MatrixModel):
     n_neighbors: Annotated[int, Field(ge=1, description="most neighbours of each item")] = 40
     metric: Annotated[Literal["cosine", "euclidean"], Field(description="distance of two items")] = "cosine"
     values: MatrixValues = "rating"
-    # csr_array (n_users, n_items) and (n_items, n_items)
-    _interactions: Any = field(default=None, init=False, repr=False, compare=False)
-    _similarity: Any = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
         """Import SciPy; scikit-learn takes seconds to import, and its distances are reproduced here."""

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.models.kernels.compiled import (
-    CodesOut,
-    Entries,
-    Flags,
-    Floats,
-    FloatsOut,
-    Ints,
-    IntsOut,
-    KeysOut,
-    Matrix,
-    MatrixOut,
-    compiled,
-)
+from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours, walk
 from evalplugin.models.threads import for_ranges
 
@@ -26,11 +14,11 @@ _CHUNK_CELLS = 500_000  # similarities sorted at a time: 4 MB
 
 
 def neighbour_means(
-    similarity: Matrix,
-    xs: Ints,
+    similarity: nb.Matrix,
+    xs: nb.Ints,
     rows: NeighbourRows,
     options: MeanOptions,
-    means: MatrixOut,
+    means: nb.MatrixOut,
     orders: list[SortedNeighbours] | None = None,
 ) -> None:
     """Write the similarity-weighted mean of the neighbours' values for each x and every y.
@@ -57,8 +45,8 @@ def neighbour_means(
 
 
 def pair_means(
-    similarity: Matrix, xs: Ints, ys: Ints, lists: Entries, options: MeanOptions
-) -> tuple[Floats, Flags]:
+    similarity: nb.Matrix, xs: nb.Ints, ys: nb.Ints, lists: nb.Entries, options: MeanOptions
+) -> tuple[nb.Floats, nb.Flags]:
     """Return the means of ``neighbour_means`` for single pairs: float64 (p,).
 
     The second array, bool (p,), marks pairs with an undefined similarity (NaN) in their list: their means are invalid.
@@ -79,12 +67,12 @@ def pair_means(
     return means, undefined
 
 
-def _chunk_of(similarity: Matrix) -> int:
+def _chunk_of(similarity: nb.Matrix) -> int:
     """Return the number of x whose neighbours a thread sorts at a time."""
     return max(1, _CHUNK_CELLS // max(1, len(similarity)))
 
 
-def sort_all(similarity: Matrix) -> list[SortedNeighbours]:
+def sort_all(similarity: nb.Matrix) -> list[SortedNeighbours]:
     """Return the neighbours of every x, in the chunks of ``neighbour_means``."""
     n, chunk = len(similarity), _chunk_of(similarity)
     every = np.arange(n)
@@ -97,7 +85,7 @@ def sort_all(similarity: Matrix) -> list[SortedNeighbours]:
     return orders
 
 
-def _sort_neighbours(similarity: Matrix, xs: Ints) -> SortedNeighbours:
+def _sort_neighbours(similarity: nb.Matrix, xs: nb.Ints) -> SortedNeighbours:
     """Return the neighbours of each of ``xs``."""
     # A key is the bits of a similarity, which ascend with it, with the lowest bits replaced by the id: sorting integers
     # is several times faster than a stable sort. Similarities that differ in the lowest bits alone are reordered after.
@@ -113,8 +101,8 @@ def _sort_neighbours(similarity: Matrix, xs: Ints) -> SortedNeighbours:
     return SortedNeighbours(indptr, other)
 
 
-@compiled
-def _count(similarity: Matrix, xs: Ints, indptr: IntsOut) -> None:
+@nb.compiled
+def _count(similarity: nb.Matrix, xs: nb.Ints, indptr: nb.IntsOut) -> None:
     for row in range(len(xs)):
         number = 0
         for other in range(similarity.shape[1]):
@@ -122,8 +110,8 @@ def _count(similarity: Matrix, xs: Ints, indptr: IntsOut) -> None:
         indptr[row + 1] = indptr[row] + number
 
 
-@compiled
-def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) -> None:
+@nb.compiled
+def _keys(similarity: nb.Matrix, xs: nb.Ints, bits: int, indptr: nb.Ints, keys: nb.KeysOut) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     pattern = similarity.view(np.uint64)
     for row in range(len(xs)):
@@ -134,8 +122,10 @@ def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) 
                 position += 1
 
 
-@compiled
-def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: CodesOut) -> None:
+@nb.compiled
+def _from_keys(
+    similarity: nb.Matrix, xs: nb.Ints, bits: int, indptr: nb.Ints, keys: nb.KeysOut, order: nb.CodesOut
+) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(len(xs)):
         x = xs[row]
@@ -148,15 +138,15 @@ def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: Keys
             order[at] = other
 
 
-@compiled
+@nb.compiled
 def _pairs(
-    similarity: Matrix,
-    xs: Ints,
-    ys: Ints,
-    lists: Entries,
+    similarity: nb.Matrix,
+    xs: nb.Ints,
+    ys: nb.Ints,
+    lists: nb.Entries,
     options: MeanOptions,
-    means: FloatsOut,
-    undefined: Flags,
+    means: nb.FloatsOut,
+    undefined: nb.Flags,
 ) -> None:
     y_indptr, x_of, value = lists
     k, scaled, divisor, min_k, otherwise = options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -35,10 +35,6 @@ class SurpriseModel(Seeded):
     # Surprise estimates the mean of all ratings for every item, which is no order.
     cold_users: ClassVar[str] = "popularity"
 
-    algorithm: Any = field(default=None, init=False, repr=False, compare=False)
-    _ratings: Ratings | None = field(default=None, init=False, repr=False, compare=False)
-    _known: TrainsetArrays | None = field(default=None, init=False, repr=False, compare=False)
-
     def prepare(self) -> None:
         """Import scikit-surprise and the compiled code."""
         for module in ("surprise", *(f"evalplugin.models.kernels.{kernel}" for kernel in self.kernels)):
@@ -58,16 +54,15 @@ class SurpriseModel(Seeded):
         import surprise
 
         check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
-        known = TrainsetArrays.of(train)
+        self.known = known = TrainsetArrays.of(train)  # users and items that have train data
         self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
         self._fit(algorithm, known.trainset(), known)
-        self._known = known
         self.adopt(algorithm, known.ratings)
 
     def adopt(self, algorithm: Any, ratings: Ratings) -> None:
         """Take the learned state of a fitted algorithm, which is not modified, and the ratings of its trainset."""
-        self.algorithm, self._ratings = algorithm, ratings
+        self.algorithm, self.ratings = algorithm, ratings
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array.
@@ -104,18 +99,6 @@ class SurpriseModel(Seeded):
         if len(both):
             estimates[both] = self.pairs(inner_user[both], inner_item[both])
         return estimates.clip(*known.rating_scale)
-
-    @property
-    def known(self) -> TrainsetArrays:
-        """Users and items that have train data."""
-        assert self._known is not None, "fit comes first"
-        return self._known
-
-    @property
-    def ratings(self) -> Ratings:
-        """The ratings of the trainset, under inner ids."""
-        assert self._ratings is not None, "fit comes first"
-        return self._ratings
 
     @property
     def mean(self) -> float:

@@ -33,8 +33,6 @@ class NormalPredictor(SurpriseModel):
     personalised: ClassVar[bool] = False
     cold_users: ClassVar[str] = "random ratings, as all users get"
 
-    _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
-
     @property
     def stochastic(self) -> bool:
         """Whether another stream of random numbers may change the lists."""
@@ -46,7 +44,6 @@ class NormalPredictor(SurpriseModel):
 
     def scores(self, users: Codes) -> Floats:
         """Return a random rating, unclipped, of every item: float64 (len(users), n_items)."""
-        assert self._streams is not None
         normal = self._streams.normal(users, len(self.known.inner_item))
         return self.mean + float(self.algorithm.sigma) * normal
 
