@@ -21,7 +21,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
 from evalplugin.files.recording import recorded_inputs
-from evalplugin.metrics import MetricSpec
+from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
@@ -143,14 +143,16 @@ def _scores(
     task: Task, top_n: TopN, predictions: npt.NDArray[np.float64] | None, ks: Sequence[int] = ()
 ) -> PerUserScores:
     return score_top_n(
-        top_n,
-        _truth(task, top_n),
-        task.split.train,
+        Blocks.of(
+            top_n,
+            _truth(task, top_n),
+            train=task.split.train,
+            threshold=task.threshold,
+            predictions=predictions if task.needs_predictions else None,
+            candidates=task.candidates,
+        ),
         task.metrics,
-        threshold=task.threshold,
-        predictions=predictions if task.needs_predictions else None,
-        candidates=task.candidates,
-        curve_ks=ks,
+        ks,
     )
 
 

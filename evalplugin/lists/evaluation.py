@@ -19,7 +19,7 @@ from evalplugin.lists.cells import Cells, column_of, input_of_lists, input_of_pa
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
-from evalplugin.metrics import MetricSpec, parse
+from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, score_top_n
 from evalplugin.models import TopN
@@ -197,14 +197,16 @@ class Evaluation:
         predictions: npt.NDArray[Any] | None = None,
     ) -> PerUserScores:
         return score_top_n(
-            top_n,
-            truth,
-            train,
+            Blocks.of(
+                top_n,
+                truth,
+                train=train,
+                threshold=self.options.threshold,
+                predictions=predictions,
+                candidates=candidates,
+            ),
             self.specs,
-            threshold=self.options.threshold,
-            predictions=predictions,
-            candidates=candidates,
-            curve_ks=curve_ks(top_n.n, self.specs),
+            curve_ks(top_n.n, self.specs),
         )
 
 

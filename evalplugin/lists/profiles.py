@@ -78,7 +78,9 @@ class Profile:
         specs = list({spec.name: spec for spec in ours.values()}.values())
         level = self.threshold if threshold is None else threshold
         lists = _in_trec_order(top_n, truth) if self.ties == "trec_eval" else top_n
-        scores = score_top_n(lists, truth, train, specs, threshold=level, predictions=predictions)
+        scores = score_top_n(
+            Blocks.of(lists, truth, train=train, threshold=level, predictions=predictions), specs
+        )
         has_list, has_truth, n_pairs = _weights(lists, truth, level, predictions)
         counted = {"truth": has_truth, "lists": has_list, "both": has_list & has_truth}[self.users]
         numbers = {}

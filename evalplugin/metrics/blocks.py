@@ -107,12 +107,17 @@ class Blocks:
         threshold: float | None = None,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
         candidates: Candidates | None = None,
-        size: int | None = None,
     ) -> Blocks:
         """Return blocks of all users with a list or a truth. A user without a list has an empty one.
 
-        ``threshold``: ratings from it on are relevant; None: ratings above 0 are. ``predictions``
-        (len(truth),). ``candidates``: the items that lists were chosen from; None: the whole catalogue.
+        Args:
+            top_n: The lists, as codes into the truth's vocabularies.
+            truth: The held-out interactions; its catalogue is the catalogue.
+            train: The train data, on the same vocabularies, for metrics that need it.
+            threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
+            predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
+                predicts none: metrics that need them are then undefined for all users.
+            candidates: The items that lists were chosen from; None: the whole catalogue.
 
         Raises:
             DataError: Lists of length 0, users of the lists that are not ascending or unknown, an item
@@ -136,7 +141,6 @@ class Blocks:
             raw_item=lambda code: truth.items[code],
             threshold=threshold,
             truth_is_checked=True,
-            size=size,
             user=user,
             train=None if train is None else TrainData(train),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],

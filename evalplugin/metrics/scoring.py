@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import (
     RECALL_PERCENT,
@@ -28,7 +26,6 @@ from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import Request, ScorerState, UserValues
-from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
 __all__ = ["check_request", "score_blocks", "score_part", "score_top_n", "with_ids"]
@@ -36,60 +33,36 @@ __all__ = ["check_request", "score_blocks", "score_part", "score_top_n", "with_i
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
 
-def score_top_n(
-    top_n: TopN,
-    truth: Interactions,
-    train: Interactions | None,
-    metrics: Sequence[MetricSpec],
-    *,
-    threshold: float | None,
-    predictions: npt.NDArray[np.floating[Any]] | None = None,
-    candidates: Candidates | None = None,
-    curve_ks: Sequence[int] = (),
-) -> PerUserScores:
-    """Return the scores of all users with a list or a truth, by raw user id in the order of codes.
+def score_top_n(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence[int] = ()) -> PerUserScores:
+    """Return the scores of all users of ``Blocks.of``, by raw user id in the order of codes.
 
     A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN)
     for every ranking metric, whatever the list, so that all models are averaged over the same users. A cutoff
     beyond the lists' length counts the missing items as misses.
 
     Args:
-        top_n: The lists, as codes into the truth's vocabularies.
-        truth: The held-out interactions; its catalogue is the catalogue.
-        train: The train data, on the same vocabularies, for metrics that need it.
+        blocks: Lists and truth.
         metrics: The metrics, each once.
-        threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
-        predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
-            predicts none: metrics that need them are then undefined for all users.
-        candidates: The items that lists were chosen from; None: the whole catalogue.
         curve_ks: The cutoffs of ``at_k``, computed for every metric of the list that takes k. Where there are
             any, so is ``pr_curve``.
 
     Raises:
-        DataError: A list or a truth with an item twice, unknown codes, predictions of the wrong number or not
-            finite, ratings that a metric does not allow, a metric named twice or in need of the train data.
+        DataError: A list or a truth with an item twice, ratings that a metric does not allow, a metric named twice
+            or in need of the train data.
     """
-    blocks = Blocks.of(
-        top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
-    )
-    return with_ids(score_part(blocks, metrics, curve_ks).scores(), truth)
+    return replace(score_part(blocks, metrics, curve_ks).scores(), users=blocks.users)
 
 
 def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence[int] = ()) -> ScorerState:
-    """Return what the users of ``Blocks.of`` contribute to the scores, by their codes.
+    """Return what users contribute to the scores of ``score_top_n``, by their codes.
 
     Merged states give the scores of all users, which ``with_ids`` completes.
     """
-    check_request(
-        metrics,
-        blocks.train is not None,
-        curve_ks,
-        {} if blocks.train is None else blocks.train.item_attributes,
-    )
+    attributes = {} if blocks.train is None else blocks.train.item_attributes
+    check_request(metrics, blocks.train is not None, curve_ks, attributes)
     assert blocks.user is not None
-    return score_blocks(
-        blocks, Request(tuple(metrics), blocks.n, blocks.n_items, tuple(curve_ks)), blocks.user
-    )
+    request = Request(tuple(metrics), blocks.n, blocks.n_items, tuple(curve_ks))
+    return score_blocks(blocks, request, blocks.user)
 
 
 def with_ids(scores: PerUserScores, truth: Interactions) -> PerUserScores:

@@ -78,14 +78,14 @@ class _Case:
         return apply(spec, self.blocks(size))
 
     def blocks(self, size: int | None = None) -> Blocks:
-        return Blocks.of(
+        blocks = Blocks.of(
             self.top_n,
             self.truth,
             train=self.train,
             threshold=self.threshold,
             predictions=self.predictions,
-            size=size,
         )
+        return replace(blocks, size=size)
 
     def relabelled(self, rng: np.random.Generator) -> tuple[_Case, Ints]:
         """Return the case under other codes, and the new code of each user."""

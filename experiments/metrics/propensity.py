@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.data import Interactions
-from evalplugin.metrics import parse
+from evalplugin.metrics import Blocks, parse
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import TopN
 
@@ -94,7 +94,7 @@ def _recall(lists: npt.NDArray[np.int32], truth: Flags, train: Interactions, pow
     name = f"recall(propensity=popularity, power={power:.6f})@{K}"
     wide = np.zeros((TRAIN_USERS, ITEMS), dtype=np.bool_)
     wide[:USERS] = truth
-    scores = score_top_n(top_n, _interactions(wide), train, [parse(name)], threshold=None)
+    scores = score_top_n(Blocks.of(top_n, _interactions(wide), train=train), [parse(name)])
     return float(np.nanmean(scores.values))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics import evaluate, parse
+from evalplugin.metrics import Blocks, evaluate, parse
 from evalplugin.metrics.scores import Counts
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -150,7 +150,9 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
             items=items,
         )
 
-    scores = score_top_n(top_n, data(truth), data(train), [parse(n) for n in names], threshold=2.5)
+    scores = score_top_n(
+        Blocks.of(top_n, data(truth), train=data(train), threshold=2.5), [parse(n) for n in names]
+    )
     return scores.to_frame().assign(**scores.overall)
 
 

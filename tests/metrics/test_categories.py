@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
-from evalplugin.metrics import evaluate, parse
+from evalplugin.metrics import Blocks, evaluate, parse
 from evalplugin.metrics.scoring import check_request, score_top_n
 from evalplugin.metrics.train_data import ItemCategories
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -89,7 +89,7 @@ def test_calibration_and_entropy_are_those_of_scipy(n_categories: int) -> None:
     listed[np.arange(k) >= rng.integers(0, 2 * k, users)[:, None]] = NO_ITEM
     names = [f"calibration(attribute=genres)@{k}", f"category_entropy(attribute=genres)@{k}"]
     top_n = TopN(np.arange(users, dtype=np.int32), listed, np.zeros(listed.shape))
-    found = score_top_n(top_n, train, train, [parse(name) for name in names], threshold=None).values
+    found = score_top_n(Blocks.of(top_n, train, train=train), [parse(name) for name in names]).values
 
     for row in range(users):
         chosen = listed[row][listed[row] != NO_ITEM]

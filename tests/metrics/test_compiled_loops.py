@@ -12,7 +12,7 @@ from evalplugin.api import score
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.metrics import METRICS, TrainData, UserMetric, compilation, loops, parse
+from evalplugin.metrics import METRICS, Blocks, TrainData, UserMetric, compilation, loops, parse
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
 from evalplugin.metrics.matching import PairTable
@@ -161,10 +161,7 @@ def test_scores_are_the_same_to_the_last_bit(
     specs = [parse(name) for name in names if parse(name).metric.needs != ("predictions",)]
 
     def scores() -> PerUserScores:
-        return score_top_n(
-            TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)), known, known, specs,
-            threshold=threshold, curve_ks=(1, 5),
-        )  # fmt: skip
+        return score_top_n(Blocks.of(TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)), known, train=known, threshold=threshold), specs, (1, 5))  # fmt: skip
 
     monkeypatch.setattr("evalplugin.metrics.blocks.worth_compiling", lambda n_rows: False)
     without = scores()

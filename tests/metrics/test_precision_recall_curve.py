@@ -45,15 +45,15 @@ def test_precision_recall_curve_equals_precision_at_recall(threshold: float | No
 
 def test_scores_hold_the_mean_curve_where_curves_are_asked_for() -> None:
     top_n, truth = drawn(2)
-    scores = score_top_n(top_n, truth, None, LEVELS, threshold=3, curve_ks=(1, 5))
+    scores = score_top_n(Blocks.of(top_n, truth, threshold=3), LEVELS, (1, 5))
     assert list(scores.pr_curve) == list(range(0, 101, 10))
     for spec, value in zip(LEVELS, scores.pr_curve.values(), strict=True):
         assert value == pytest.approx(scores.means[spec.name], rel=1e-12)
-    assert score_top_n(top_n, truth, None, LEVELS, threshold=3).pr_curve == {}
+    assert score_top_n(Blocks.of(top_n, truth, threshold=3), LEVELS).pr_curve == {}
 
 
 def test_average_folds_averages_the_precision_recall_curve() -> None:
-    folds = [score_top_n(*drawn(seed), None, LEVELS, threshold=None, curve_ks=(1,)) for seed in (3, 4)]
+    folds = [score_top_n(Blocks.of(*drawn(seed)), LEVELS, (1,)) for seed in (3, 4)]
     for percent, value in average_folds(folds).pr_curve.items():
         assert value == pytest.approx((folds[0].pr_curve[percent] + folds[1].pr_curve[percent]) / 2)
 
@@ -68,7 +68,7 @@ def test_auc_uses_the_number_of_candidates() -> None:
     auc = parse("auc")
 
     def value(candidates: Candidates | None) -> float:
-        scores = score_top_n(top_n, truth, None, [auc], threshold=None, candidates=candidates)
+        scores = score_top_n(Blocks.of(top_n, truth, candidates=candidates), [auc])
         return float(scores.column("auc")[0])
 
     assert value(None) == value(Candidates("all")) == 1  # item 2 could have been listed

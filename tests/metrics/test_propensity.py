@@ -7,7 +7,7 @@ import pytest
 
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.data import Interactions
-from evalplugin.metrics import definitions_hash, evaluate, parse
+from evalplugin.metrics import Blocks, definitions_hash, evaluate, parse
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import TopN
 
@@ -60,7 +60,7 @@ def drawn(seed: int) -> tuple[TopN, Interactions, Interactions]:
 def test_power_0_is_the_plain_recall_to_the_last_bit(threshold: float | None) -> None:
     top_n, truth, train = drawn(0)
     specs = [parse(name) for name in ("recall@5", "recall(propensity=popularity, power=0)@5")]
-    plain, weighted = score_top_n(top_n, truth, train, specs, threshold=threshold).values.T
+    plain, weighted = score_top_n(Blocks.of(top_n, truth, train=train, threshold=threshold), specs).values.T
     np.testing.assert_array_equal(plain, weighted)
     assert np.isnan(plain).any() or threshold is None
 
@@ -108,7 +108,7 @@ def test_the_weights_remove_the_bias_of_a_log_with_known_propensities() -> None:
     estimates = []
     for _ in range(draws):
         truth = interactions(*np.nonzero(relevant & (rng.random((users, items)) < chance)))
-        values = score_top_n(top_n, truth, interactions(*pairs), specs, threshold=None).values[:users]
+        values = score_top_n(Blocks.of(top_n, truth, train=interactions(*pairs)), specs).values[:users]
         estimates.append(np.nanmean(values, axis=0))
     plain, weighted = np.mean(estimates, axis=0)
     assert plain / full > 1.4
@@ -150,4 +150,4 @@ def test_what_is_not_sound_is_refused(name: str, message: str) -> None:
 def test_without_train_data_it_is_refused() -> None:
     top_n, truth, _ = drawn(2)
     with pytest.raises(DataError, match=r"metric recall\(.*\)@5 needs the train data"):
-        score_top_n(top_n, truth, None, [parse("recall(propensity=popularity, power=1)@5")], threshold=None)
+        score_top_n(Blocks.of(top_n, truth), [parse("recall(propensity=popularity, power=1)@5")])

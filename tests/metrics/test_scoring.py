@@ -45,7 +45,7 @@ LISTS = lists_of([0, 1, 2], [0, 1, 2], [1, 3, NO_ITEM], [1, 2, 3])
 
 
 def test_everybody_with_a_list_or_a_truth_is_scored_by_raw_id() -> None:
-    scores = score_top_n(LISTS, TRUTH, None, specs("precision@2", "ndcg@3"), threshold=None)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH), specs("precision@2", "ndcg@3"))
     assert scores.users.tolist() == ["ann", "bob", "cat", "dan"]
     assert scores.metrics == ("precision@2", "ndcg@3")
     assert scores.column("precision@2").tolist() == [1 / 2, 1 / 2, 1 / 2, 0]
@@ -58,7 +58,7 @@ def test_everybody_with_a_list_or_a_truth_is_scored_by_raw_id() -> None:
 
 
 def test_a_threshold_makes_users_undefined_and_they_are_counted() -> None:
-    scores = score_top_n(LISTS, TRUTH, None, specs("recall@3", "ndcg@3"), threshold=4)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4), specs("recall@3", "ndcg@3"))
     assert scores.column("recall@3")[[0, 1, 3]].tolist() == [1, 1 / 2, 0]
     assert isnan(scores.column("recall@3")[2])
     assert isnan(scores.column("ndcg@3")[2])
@@ -67,13 +67,13 @@ def test_a_threshold_makes_users_undefined_and_they_are_counted() -> None:
 
 
 def test_a_user_with_a_list_and_without_truth_is_undefined() -> None:
-    scores = score_top_n(LISTS, truth_of((0, 0, 1.0)), None, specs("rr"), threshold=None)
+    scores = score_top_n(Blocks.of(LISTS, truth_of((0, 0, 1.0))), specs("rr"))
     assert scores.users.tolist() == ["ann", "bob", "cat"]
     assert np.isnan(scores.column("rr")).tolist() == [False, True, True]
 
 
 def test_overall_metrics_are_separate_from_user_columns() -> None:
-    scores = score_top_n(LISTS, TRUTH, None, specs("coverage@1", "rr", "coverage"), threshold=None)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH), specs("coverage@1", "rr", "coverage"))
     assert scores.metrics == ("rr",)
     assert scores.overall == {"coverage@1": 2 / 6, "coverage": 4 / 6}
     assert set(scores.means) == {"rr", "coverage@1", "coverage"}
@@ -82,7 +82,7 @@ def test_overall_metrics_are_separate_from_user_columns() -> None:
 
 def test_rating_errors_follow_the_rows_of_the_truth() -> None:
     predictions = TRUTH.rating + np.array([1, 2, -4, 0, 0.5, 3])
-    scores = score_top_n(LISTS, TRUTH, None, specs("mae", "rmse"), threshold=4, predictions=predictions)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4, predictions=predictions), specs("mae", "rmse"))
     assert scores.column("mae").tolist() == [(2 + 4) / 2, (1 + 3) / 2, 0, 0.5]
     assert scores.column("rmse") == pytest.approx([((4 + 16) / 2) ** 0.5, ((1 + 9) / 2) ** 0.5, 0, 0.5])
 
@@ -90,16 +90,16 @@ def test_rating_errors_follow_the_rows_of_the_truth() -> None:
 def test_a_pooled_rating_error_is_one_number_and_does_not_depend_on_blocks() -> None:
     predictions = TRUTH.rating + np.array([1, 2, -4, 0, 0.5, 3])
     asked = specs("rmse", "rmse(pooled=true)", "mae(pooled=true)")
-    scores = score_top_n(LISTS, TRUTH, None, asked, threshold=4, predictions=predictions)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4, predictions=predictions), asked)
     assert scores.metrics == ("rmse",)
     assert scores.overall["mae(pooled=true)"] == pytest.approx((1 + 2 + 4 + 0 + 0.5 + 3) / 6)
     assert scores.overall["rmse(pooled=true)"] == pytest.approx(((1 + 4 + 16 + 0 + 0.25 + 9) / 6) ** 0.5)
-    unpredicted = score_top_n(LISTS, TRUTH, None, asked, threshold=4)
+    unpredicted = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4), asked)
     assert isnan(unpredicted.overall["rmse(pooled=true)"])
 
 
 def test_rating_errors_of_a_model_that_predicts_none_are_undefined() -> None:
-    scores = score_top_n(LISTS, TRUTH, None, specs("rmse", "rr"), threshold=None)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH), specs("rmse", "rr"))
     assert isnan(scores.means["rmse"])
     assert scores.counts["rmse"] == Counts(users=0, undefined=4)
     assert scores.counts["rr"] == Counts(users=4, undefined=0)
@@ -107,26 +107,26 @@ def test_rating_errors_of_a_model_that_predicts_none_are_undefined() -> None:
 
 def test_curves_hold_every_family_that_takes_k() -> None:
     asked = specs("ndcg(gain=exp2)@2", "ndcg@3", "ndcg@1", "rr", "coverage@2", "r_precision")
-    scores = score_top_n(LISTS, TRUTH, None, asked, threshold=None, curve_ks=(1, 2, 3))
+    scores = score_top_n(Blocks.of(LISTS, TRUTH), asked, (1, 2, 3))
     assert list(scores.at_k) == ["ndcg(gain=exp2)", "ndcg", "rr", "coverage"]
     assert all(list(curve) == [1, 2, 3] for curve in scores.at_k.values())
     assert scores.at_k["ndcg"][3] == scores.means["ndcg@3"]
     assert scores.at_k["rr"][1] == (1 + 0 + 1 + 0) / 4
     assert scores.at_k["rr"][3] == scores.means["rr"]
     assert scores.at_k["coverage"] == {1: 2 / 6, 2: 4 / 6, 3: 4 / 6}
-    alone = score_top_n(LISTS, TRUTH, None, specs("ndcg@2"), threshold=None)
+    alone = score_top_n(Blocks.of(LISTS, TRUTH), specs("ndcg@2"))
     assert scores.at_k["ndcg"][2] == pytest.approx(alone.means["ndcg@2"], rel=1e-15)
     assert alone.at_k == {}
 
 
 def test_a_cutoff_beyond_the_lists_counts_misses() -> None:
-    scores = score_top_n(LISTS, TRUTH, None, specs("precision@10"), threshold=None)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH), specs("precision@10"))
     assert scores.column("precision@10").tolist() == [2 / 10, 1 / 10, 1 / 10, 0]
 
 
 def test_nobody_to_score_has_no_means() -> None:
     empty = TopN(np.empty(0, np.int32), np.empty((0, 3), np.int32), np.empty((0, 3)))
-    scores = score_top_n(empty, truth_of(), None, specs("rr", "coverage"), threshold=None, curve_ks=(1,))
+    scores = score_top_n(Blocks.of(empty, truth_of()), specs("rr", "coverage"), (1,))
     assert (len(scores.users), scores.values.shape) == (0, (0, 1))
     assert isnan(scores.means["rr"])
     assert isnan(scores.at_k["rr"][1])
@@ -151,9 +151,13 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     top_n = TopN(kept, item[kept], np.zeros((len(kept), n)))
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))
-    once = score_top_n(top_n, truth, truth, asked, threshold=3, predictions=predictions, curve_ks=(1, 5))
+    once = score_top_n(
+        Blocks.of(top_n, truth, train=truth, threshold=3, predictions=predictions), asked, (1, 5)
+    )
     monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", n * 7)
-    again = score_top_n(top_n, truth, truth, asked, threshold=3, predictions=predictions, curve_ks=(1, 5))
+    again = score_top_n(
+        Blocks.of(top_n, truth, train=truth, threshold=3, predictions=predictions), asked, (1, 5)
+    )
     assert len(list(Blocks.of(top_n, truth))) > 40
     np.testing.assert_array_equal(once.values, again.values)
     assert once.means == again.means
@@ -162,9 +166,9 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
 
 def test_invalid_requests_raise_data_error() -> None:
     with pytest.raises(DataError, match=r"^metric ndcg@3 is requested twice$"):
-        score_top_n(LISTS, TRUTH, None, specs("ndcg@3", "ndcg(gain=linear)@3"), threshold=None)
+        score_top_n(Blocks.of(LISTS, TRUTH), specs("ndcg@3", "ndcg(gain=linear)@3"))
     with pytest.raises(DataError, match=r"^a curve's cutoffs start at 1, not at 0$"):
-        score_top_n(LISTS, TRUTH, None, specs("rr"), threshold=None, curve_ks=(0,))
+        score_top_n(Blocks.of(LISTS, TRUTH), specs("rr"), (0,))
 
 
 @pytest.mark.parametrize(
@@ -201,13 +205,13 @@ def test_invalid_requests_raise_data_error() -> None:
 )
 def test_invalid_lists_raise_data_error(lists: TopN, message: str) -> None:
     with pytest.raises(DataError) as caught:
-        score_top_n(lists, TRUTH, None, specs("rr"), threshold=None)
+        score_top_n(Blocks.of(lists, TRUTH), specs("rr"))
     assert str(caught.value) == message
 
 
 def test_duplicate_truth_item_raises_data_error() -> None:
     with pytest.raises(DataError, match=r"^the truth of user 'bob' has item 103 twice$"):
-        score_top_n(LISTS, truth_of((1, 3, 1.0), (0, 0, 1.0), (1, 3, 2.0)), None, specs("rr"), threshold=None)
+        score_top_n(Blocks.of(LISTS, truth_of((1, 3, 1.0), (0, 0, 1.0), (1, 3, 2.0))), specs("rr"))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_duplicate_truth_item_raises_data_error() -> None:
 )
 def test_invalid_predictions_raise_data_error(predictions: np.ndarray, message: str) -> None:
     with pytest.raises(DataError) as caught:
-        score_top_n(LISTS, TRUTH, None, specs("rmse"), threshold=None, predictions=predictions)
+        score_top_n(Blocks.of(LISTS, TRUTH, predictions=predictions), specs("rmse"))
     assert str(caught.value) == message
 
 
@@ -285,7 +289,7 @@ def test_metric_that_needs_train_data_gets_it_or_raises(monkeypatch: pytest.Monk
     (spec,) = specs("rr")
     monkeypatch.setattr(type(spec.metric), "needs", ("train",))
     with pytest.raises(DataError, match=r"^metric rr needs the train data$"):
-        score_top_n(LISTS, TRUTH, None, [spec], threshold=None)
+        score_top_n(Blocks.of(LISTS, TRUTH), [spec])
     ((_, context),) = Blocks.of(LISTS, TRUTH, train=truth_of((0, 1, 1.0), (1, 1, 1.0), (1, 5, 1.0)))
     assert context.train is not None
     assert context.train.counts.tolist() == [0, 2, 0, 0, 0, 1]
@@ -297,4 +301,4 @@ def test_a_metric_of_the_wrong_shape_is_an_error(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(
         DataError, match=r"^metric rr must return float64 \(4,\), one value a user, not float64 \(2,\)$"
     ):
-        score_top_n(LISTS, TRUTH, None, [spec], threshold=None)
+        score_top_n(Blocks.of(LISTS, TRUTH), [spec])
