@@ -99,7 +99,8 @@ def group_by_rank(
         return None
     user = _of_rows(run_user, np.diff(np.append(run_start, len(item))))
     count = np.bincount(user, minlength=n_users)
-    start = np.cumsum(count) - count
+    indptr = np.append(0, np.cumsum(count))
+    start = indptr[:-1]
     ordered = np.full(len(item), NO_ITEM, dtype=np.int32)
 
     def write(part: slice) -> bool:
@@ -108,7 +109,7 @@ def group_by_rank(
             from evalplugin.metrics import loops
 
             items = np.ascontiguousarray(item[part], dtype=np.int64)
-            return loops.scatter(users, items, np.ascontiguousarray(ranks), start, count, ordered)
+            return loops.scatter(users, items, np.ascontiguousarray(ranks), indptr, ordered)
         if ranks.min() < 1 or (ranks > count[users]).any():
             return False
         ordered[start[users] + ranks - 1] = item[part]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from evalplugin.models.kernels import compiled as nb
@@ -39,28 +41,16 @@ def match(
     """
     width, longest = int(count.max(initial=0)), int(np.diff(truth_indptr).max(initial=0))
     n_stamps = min(_power_of_two(_STAMPS_PER_ITEM * (width + longest)), _MOST_STAMPS)
-    stamps = np.zeros(n_stamps, dtype=np.uint8)
-    slots = np.empty(_power_of_two(4 * longest), dtype=np.int64)
-    suspects = np.empty(width, dtype=np.int64)
-    row, place, truth = np.empty((3, min(int(count.sum()), len(truth_item))), dtype=np.int64)
-    n_found = np.zeros(1, dtype=np.int64)
-    ranks = np.empty(0, dtype=np.int64) if rank is None else rank
-    _match(
-        item,
-        ranks,
-        start,
-        count,
-        truth_indptr,
-        truth_item,
-        stamps,
-        slots,
-        suspects,
-        row,
-        place,
-        truth,
-        n_found,
+    scratch = _Scratch(
+        np.zeros(n_stamps, dtype=np.uint8),
+        np.empty(_power_of_two(4 * longest), dtype=np.int64),
+        np.empty(width, dtype=np.int64),
     )
-    n = int(n_found[0])
+    row, place, truth = np.empty((3, min(int(count.sum()), len(truth_item))), dtype=np.int64)
+    n_matches = np.zeros(1, dtype=np.int64)
+    rows = _ListRows(item, np.empty(0, dtype=np.int64) if rank is None else rank, start, count)
+    _match(rows, _Truth(truth_indptr, truth_item), scratch, _Matches(row, place, truth, n_matches))
+    n = int(n_matches[0])
     return None if n < 0 else (row[:n], place[:n], truth[:n])
 
 
@@ -68,29 +58,44 @@ def _power_of_two(least: int) -> int:
     return 1 << max(3, (least - 1).bit_length())
 
 
+class _ListRows(NamedTuple):
+    item: nb.Ints
+    rank: nb.Ints  # empty: rows are in the order of ranks
+    start: nb.Ints
+    length: nb.Ints
+
+
+class _Truth(NamedTuple):
+    indptr: nb.Ints
+    item: nb.Codes
+
+
+class _Scratch(NamedTuple):
+    stamps: nb.BytesOut
+    slots: nb.IntsOut
+    suspects: nb.IntsOut
+
+
+class _Matches(NamedTuple):
+    row: nb.IntsOut
+    rank: nb.IntsOut
+    truth: nb.IntsOut
+    n: nb.IntsOut  # (1,)
+
+
 @nb.compiled
-def _match(
-    item: nb.Ints,
-    rank: nb.Ints,
-    start: nb.Ints,
-    count: nb.Ints,
-    truth_indptr: nb.Ints,
-    truth_item: nb.Codes,
-    stamps: nb.BytesOut,
-    slots: nb.IntsOut,
-    suspects: nb.IntsOut,
-    row_out: nb.IntsOut,
-    rank_out: nb.IntsOut,
-    truth_out: nb.IntsOut,
-    n_found: nb.IntsOut,
-) -> None:
+def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _Matches) -> None:
+    item, rank, start, count = rows
+    truth_indptr, truth_item = truth
+    stamps, slots, suspects = scratch
+    row_out, rank_out, truth_out, n_matches = matches
     # Each user has a stamp. An item of the truth or the list stamps the byte that its hash selects. A listed item whose
     # byte is unstamped is in neither so far; any other is looked up in the truth, or compared with all items before it.
     stamp_bits = 0
     while (1 << stamp_bits) < len(stamps):
         stamp_bits += 1
     stamp_shift = np.uint32(32 - stamp_bits)
-    stamp, found = np.uint8(0), 0
+    stamp, n_so_far = np.uint8(0), 0
     for row in range(len(count)):
         if stamp == _LAST_STAMP:
             stamps[:] = 0
@@ -107,7 +112,7 @@ def _match(
             slot = np.int64(hashed >> shift)
             while slots[slot] >= 0:
                 if truth_item[slots[slot] >> 1] == truth_item[position]:
-                    n_found[0] = -1
+                    n_matches[0] = -1
                     return
                 slot = (slot + 1) & mask
             slots[slot] = 2 * position
@@ -118,7 +123,7 @@ def _match(
             for column in range(len(listed)):
                 wrong |= rank[start[row] + column] != column + 1
             if wrong:
-                n_found[0] = -1
+                n_matches[0] = -1
                 return
         n_suspects = 0
         for column in range(len(listed)):  # without a branch, as the processor could not predict it
@@ -134,19 +139,19 @@ def _match(
                 slot = (slot + 1) & mask
             if slots[slot] >= 0:
                 if slots[slot] & 1:
-                    n_found[0] = -1
+                    n_matches[0] = -1
                     return
-                row_out[found], rank_out[found], truth_out[found] = row, column + 1, slots[slot] >> 1
+                row_out[n_so_far], rank_out[n_so_far], truth_out[n_so_far] = row, column + 1, slots[slot] >> 1
                 slots[slot] |= 1  # listed
-                found += 1
+                n_so_far += 1
             else:
                 repeated = False
                 for earlier in range(column):
                     repeated |= listed[earlier] == code
                 if repeated:
-                    n_found[0] = -1
+                    n_matches[0] = -1
                     return
-    n_found[0] = found
+    n_matches[0] = n_so_far
 
 
 def best_first(truth_indptr: nb.Ints, rating: nb.Floats) -> nb.Floats | None:
@@ -187,33 +192,26 @@ def _count_best_first(
     counted[0] = True
 
 
-def scatter(
-    user: nb.Ints,
-    item: nb.Ints,
-    rank: nb.Ints,
-    start: nb.Ints,
-    count: nb.Ints,
-    ordered: nb.Codes,
-) -> bool:
-    """Write items (m,) to ``start[user] + rank - 1``; return whether all ranks are between 1 and ``count[user]``."""
+def scatter(user: nb.Ints, item: nb.Ints, rank: nb.Ints, indptr: nb.Ints, ordered: nb.CodesOut) -> bool:
+    """Write items (m,) to ``indptr[user] + rank - 1``; return whether all ranks are within the user's positions.
+
+    Args:
+        user, item, rank: (m,) the rows.
+        indptr: (U + 1,) first position of each user.
+        ordered: The output.
+    """
     in_range = np.ones(1, dtype=np.bool_)
-    _scatter(user, item, rank, start, count, ordered, in_range)
+    _scatter(user, item, rank, indptr, ordered, in_range)
     return bool(in_range[0])
 
 
 @nb.compiled
 def _scatter(
-    user: nb.Ints,
-    item: nb.Ints,
-    rank: nb.Ints,
-    start: nb.Ints,
-    count: nb.Ints,
-    ordered: nb.CodesOut,
-    in_range: nb.Flags,
+    user: nb.Ints, item: nb.Ints, rank: nb.Ints, indptr: nb.Ints, ordered: nb.CodesOut, in_range: nb.Flags
 ) -> None:
     for row in range(len(user)):
-        of, position = user[row], rank[row]
-        if position < 1 or position > count[of]:
+        position = indptr[user[row]] + rank[row] - 1
+        if rank[row] < 1 or position >= indptr[user[row] + 1]:
             in_range[0] = False
             return
-        ordered[start[of] + position - 1] = np.int32(item[row])
+        ordered[position] = np.int32(item[row])

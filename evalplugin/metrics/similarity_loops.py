@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -41,21 +41,38 @@ class _PairCache(threading.local):
         self.count = np.empty(2**_CACHE_BITS, dtype=np.int32)
 
 
+class _Arrays(NamedTuple):
+    """The users of each item, in a form for compiled loops."""
+
+    indptr: nb.Ints  # (n_items + 1,)
+    user: nb.Codes  # (m,) codes
+    bit_row: nb.Ints  # (n_items,) the row of bits of an item, -1 without
+    bits: nb.Words
+    n_words: int  # of a row of bits
+    cached_pair: nb.IntsOut
+    cached_count: nb.CodesOut
+
+
 class ItemUsers:
     """The users of each item: codes, and bits for items that have so many users that bits are fewer words."""
 
     def __init__(self, user: nb.Codes, item: nb.Codes, n_users: int, n_items: int) -> None:
         """Take distinct pairs of user and item (m,), in any order."""
         indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
-        self.indptr, self.user, self.n_users = indptr, np.empty_like(user), n_users
-        _group_by_item(user, item, indptr.copy(), self.user)
+        grouped, self.n_users, self._cache = np.empty_like(user), n_users, _PairCache()
+        _group_by_item(user, item, indptr.copy(), grouped)
         n_words = -(-n_users // _BITS)
         frequent = np.flatnonzero(np.diff(indptr) > n_words)
-        self.bit_row = np.full(len(indptr) - 1, -1, dtype=np.int64)
-        self.bit_row[frequent] = np.arange(len(frequent))
-        self.bits = np.zeros(len(frequent) * n_words, dtype=np.uint64)
-        self.cache = _PairCache()
-        _set_bits(indptr, self.user, frequent, n_words, self.bits)
+        bit_row = np.full(n_items, -1, dtype=np.int64)
+        bit_row[frequent] = np.arange(len(frequent))
+        bits = np.zeros(len(frequent) * n_words, dtype=np.uint64)
+        _set_bits(indptr, grouped, frequent, n_words, bits)
+        self._shared = indptr, grouped, bit_row, bits, n_words
+
+    @property
+    def arrays(self) -> _Arrays:
+        """The arrays, with the cache of this thread."""
+        return _Arrays(*self._shared, self._cache.pair, self._cache.count)
 
 
 def sums_of_cosines(item: nb.Codes, users: ItemUsers) -> nb.Floats:
@@ -65,10 +82,7 @@ def sums_of_cosines(item: nb.Codes, users: ItemUsers) -> nb.Floats:
     """
     sums = np.zeros(len(item))
     marks, both = np.zeros(users.n_users, dtype=np.int64), np.zeros(_GROUP * item.shape[1], dtype=np.int64)
-    _sum_cosines(
-        np.ascontiguousarray(item), users.indptr, users.user, users.bit_row, users.bits,
-        -(-users.n_users // _BITS), marks, both, users.cache.pair, users.cache.count, sums,
-    )  # fmt: skip
+    _sum_cosines(np.ascontiguousarray(item), users.arrays, marks, both, sums)
     return sums
 
 
@@ -88,30 +102,21 @@ def _set_bits(indptr: nb.Ints, user: nb.Codes, frequent: nb.Ints, n_words: int, 
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _common(
-    one: Any,
-    other: Any,
-    indptr: Any,
-    user: Any,
-    bit_row: Any,
-    bits: Any,
-    n_words: Any,
-    cached_pair: Any,
-    cached_count: Any,
-) -> Any:
+def _common(first: Any, second: Any, users: Any) -> Any:
     """Return the number of users of two items of which at least one is frequent."""
-    pair = np.int64(min(one, other)) * (len(indptr) - 1) + max(one, other)
+    indptr, user, bit_row, bits, n_words, cached_pair, cached_count = users
+    pair = np.int64(min(first, second)) * (len(indptr) - 1) + max(first, second)
     at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> np.uint64(64 - _CACHE_BITS))
     if cached_pair[at] == pair:
         return np.int64(cached_count[at])
-    if bit_row[one] < 0:
-        one, other = other, one
-    first_word, common = bit_row[one] * n_words, np.int64(0)
-    if bit_row[other] >= 0:
+    if bit_row[first] < 0:
+        first, second = second, first
+    first_word, common = bit_row[first] * n_words, np.int64(0)
+    if bit_row[second] >= 0:
         for word in range(n_words):
-            common += _ones(bits[first_word + word] & bits[bit_row[other] * n_words + word])
+            common += _ones(bits[first_word + word] & bits[bit_row[second] * n_words + word])
     else:
-        for entry in range(indptr[other], indptr[other + 1]):
+        for entry in range(indptr[second], indptr[second + 1]):
             common += _bit(bits[first_word + (user[entry] >> 6)], user[entry])
     cached_pair[at], cached_count[at] = pair, common
     return common
@@ -119,21 +124,12 @@ def _common(
 
 @nb.compiled
 def _sum_cosines(
-    item: nb.CodeRows,
-    indptr: nb.Ints,
-    user: nb.Codes,
-    bit_row: nb.Ints,
-    bits: nb.Words,
-    n_words: int,
-    marks: nb.IntsOut,
-    both: nb.IntsOut,
-    cached_pair: nb.IntsOut,
-    cached_count: nb.CodesOut,
-    sums: nb.FloatsOut,
+    item: nb.CodeRows, users: _Arrays, marks: nb.IntsOut, both: nb.IntsOut, sums: nb.FloatsOut
 ) -> None:
     # A user's mark is the number of a group of up to 32 items of a list, and a bit for each of these that the user has.
     # So one visit to the users of an item counts those of all pairs of the item with items of the group. Pairs with a
     # frequent item are counted by bits of users instead.
+    indptr, user, bit_row, _, _, _, _ = users
     width, group = item.shape[1], 0
     for row in range(item.shape[0]):
         for start in range(0, width, _GROUP):
@@ -162,17 +158,17 @@ def _sum_cosines(
                 if item[row, i] == NO_ITEM:
                     break
                 for j in range(i + 1, width):
-                    one, other = item[row, i], item[row, j]
-                    if other == NO_ITEM:
+                    first, second = item[row, i], item[row, j]
+                    if second == NO_ITEM:
                         break
-                    if bit_row[one] >= 0 or bit_row[other] >= 0:
-                        common = _common(
-                            one, other, indptr, user, bit_row, bits, n_words, cached_pair, cached_count
-                        )
+                    if bit_row[first] >= 0 or bit_row[second] >= 0:
+                        common = _common(first, second, users)
                     else:
                         common = both[(i - start) * width + j]
                     if common > 0:
-                        size = np.float64(indptr[one + 1] - indptr[one]) * np.float64(
-                            indptr[other + 1] - indptr[other]
+                        n_first, n_second = (
+                            indptr[first + 1] - indptr[first],
+                            indptr[second + 1] - indptr[second],
                         )
+                        size = np.float64(n_first) * np.float64(n_second)
                         sums[row] += np.float64(common) / np.sqrt(size)

@@ -161,7 +161,16 @@ def test_scores_are_the_same_to_the_last_bit(
     specs = [parse(name) for name in names if parse(name).metric.needs != ("predictions",)]
 
     def scores() -> PerUserScores:
-        return score_top_n(Blocks.of(TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)), known, train=known, threshold=threshold), specs, (1, 5))  # fmt: skip
+        return score_top_n(
+            Blocks.of(
+                TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)),
+                known,
+                train=known,
+                threshold=threshold,
+            ),
+            specs,
+            (1, 5),
+        )
 
     monkeypatch.setattr("evalplugin.metrics.blocks.worth_compiling", lambda n_rows: False)
     without = scores()

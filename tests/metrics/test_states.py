@@ -77,7 +77,16 @@ def state_of(users: npt.NDArray[np.int64]) -> ScorerState:
     return pickle.loads(pickle.dumps(state))  # type: ignore[no-any-return]
 
 
-ALL = score_top_n(Blocks.of(TopN(np.arange(USERS, dtype=np.int32), LISTED, np.zeros((USERS, N))), TRUTH, train=TRAIN, predictions=PREDICTIONS), SPECS, CURVE_KS)  # fmt: skip
+ALL = score_top_n(
+    Blocks.of(
+        TopN(np.arange(USERS, dtype=np.int32), LISTED, np.zeros((USERS, N))),
+        TRUTH,
+        train=TRAIN,
+        predictions=PREDICTIONS,
+    ),
+    SPECS,
+    CURVE_KS,
+)
 
 
 def merged(states: list[ScorerState], order: random.Random) -> ScorerState:

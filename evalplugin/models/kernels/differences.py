@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from evalplugin.models.kernels.compiled import Codes, Floats, Ints, Matrix, MatrixInts, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["mean_differences"]
+__all__ = ["Differences", "mean_differences"]
 
 _TILE = 64  # items at a time: their columns of both matrices fit in the cache
 
 
-def mean_differences(
-    users: Ints, indptr: Ints, item: Codes, user_mean: Floats, difference: Matrix, together: MatrixInts
-) -> Matrix:
-    """Return each user's mean plus each item's mean difference from the user's items: float64 (len(users), n_items).
+class Differences(NamedTuple):
+    """The items and the mean rating of each user, and the mean differences between items."""
 
-    Args:
-        users: Inner ids.
-        indptr, item: The items of all users, in the order in which differences are added.
-        user_mean: (n_users,) mean ratings.
-        difference: (n_items, n_items), antisymmetric.
-        together: int64 (n_items, n_items), number of users who rated both; pairs without any do not count.
-    """
-    estimates = np.empty((len(users), len(difference)))
+    indptr: Ints  # (n_users + 1,)
+    item: Codes  # (m,) in the order in which differences are added
+    user_mean: Floats  # (n_users,)
+    difference: Matrix  # (n_items, n_items), antisymmetric
+    together: MatrixInts  # (n_items, n_items) number of users who rated both; pairs without any do not count
 
-    def columns(start: int, stop: int) -> None:
-        _tile(start, stop, users, indptr, item, user_mean, difference, together, estimates)
 
-    for_ranges(columns, len(difference), _TILE)
+def mean_differences(users: Ints, learned: Differences) -> Matrix:
+    """Return each user's mean plus each item's mean difference from the user's items: float64 (len(users), n_items)."""
+    n_items = len(learned.difference)
+    estimates = np.empty((len(users), n_items))
+    for_ranges(lambda start, stop: _tile(start, stop, users, learned, estimates), n_items, _TILE)
     return estimates
 
 
 @compiled
-def _tile(
-    start: int,
-    stop: int,
-    users: Ints,
-    indptr: Ints,
-    item: Codes,
-    user_mean: Floats,
-    difference: Matrix,
-    together: MatrixInts,
-    estimates: MatrixOut,
-) -> None:
+def _tile(start: int, stop: int, users: Ints, learned: Differences, estimates: MatrixOut) -> None:
+    indptr, item, user_mean, difference, together = learned
     total = np.empty(stop - start)
     number = np.empty(stop - start, dtype=np.int64)
     for row in range(len(users)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours, walk
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["neighbour_means", "pair_means", "sort_all"]
+__all__ = ["Pairs", "neighbour_means", "pair_means", "sort_all"]
 
 _CHUNK_CELLS = 500_000  # similarities sorted at a time: 4 MB
 
@@ -44,8 +46,15 @@ def neighbour_means(
     for_ranges(some_rows, len(xs), chunk)
 
 
+class Pairs(NamedTuple):
+    """Pairs of an x and a y, (p,)."""
+
+    x: nb.Ints
+    y: nb.Ints
+
+
 def pair_means(
-    similarity: nb.Matrix, xs: nb.Ints, ys: nb.Ints, lists: nb.Entries, options: MeanOptions
+    similarity: nb.Matrix, pairs: Pairs, lists: nb.Entries, options: MeanOptions
 ) -> tuple[nb.Floats, nb.Flags]:
     """Return the means of ``neighbour_means`` for single pairs: float64 (p,).
 
@@ -53,17 +62,18 @@ def pair_means(
 
     Args:
         similarity: (n_x, n_x).
-        xs, ys: (p,) the pairs.
+        pairs: The pairs.
         lists: For each y, its x and the values of these.
         options: Numbers of neighbours, scaling and fallback.
     """
-    means, undefined = np.empty(len(xs)), np.zeros(len(xs), dtype=np.bool_)
+    means, undefined = np.empty(len(pairs.x)), np.zeros(len(pairs.x), dtype=np.bool_)
 
     def some(start: int, stop: int) -> None:
         part = slice(start, stop)
-        _pairs(similarity, xs[part], ys[part], lists, options, means[part], undefined[part])
+        some_pairs = Pairs(pairs.x[part], pairs.y[part])
+        _pairs(similarity, some_pairs, lists, options, means[part], undefined[part])
 
-    for_ranges(some, len(xs), 1024)
+    for_ranges(some, len(pairs.x), 1024)
     return means, undefined
 
 
@@ -141,13 +151,13 @@ def _from_keys(
 @nb.compiled
 def _pairs(
     similarity: nb.Matrix,
-    xs: nb.Ints,
-    ys: nb.Ints,
+    pairs: Pairs,
     lists: nb.Entries,
     options: MeanOptions,
     means: nb.FloatsOut,
     undefined: nb.Flags,
 ) -> None:
+    xs, ys = pairs
     y_indptr, x_of, value = lists
     k, scaled, divisor, min_k, otherwise = options
     longest = 1

@@ -164,13 +164,12 @@ class _Neighbours(SurpriseModel):
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
-        from evalplugin.models.kernels.neighbours import pair_means
+        from evalplugin.models.kernels.neighbours import Pairs, pair_means
 
-        xs, ys = (np.ascontiguousarray(ids, dtype=np.int64) for ids in (users, items))
-        if not self._user_based:
-            xs, ys = ys, xs
+        xs_ys = (users, items) if self._user_based else (items, users)
+        pairs = Pairs(*(np.ascontiguousarray(ids, dtype=np.int64) for ids in xs_ys))
         lists = self._by_y.arrays._replace(value=self._values)
-        estimates, undefined = pair_means(self._similarity, xs, ys, lists, self._options)
+        estimates, undefined = pair_means(self._similarity, pairs, lists, self._options)
         self._complete(estimates, users, items)
         for pair in np.flatnonzero(undefined).tolist():
             estimates[pair] = self._predict(users[pair], items[pair])
@@ -334,10 +333,10 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
 
 
 def _undefined_when(options: SimOptions) -> str:
-    one = "users" if options.user_based else "items"
+    side = "users" if options.user_based else "items"
     if options.name == "cosine":
-        return f"two {one} have in common only ratings of which one's are all 0"
-    return f"two {one} have in common only ratings that equal the baseline of one of them"
+        return f"two {side} have in common only ratings of which one's are all 0"
+    return f"two {side} have in common only ratings that equal the baseline of one of them"
 
 
 def _positions(lists: RatingLists) -> Codes:

@@ -109,16 +109,15 @@ class SlopeOne(SurpriseModel):
     def adopt(self, algorithm: Any, ratings: Ratings) -> None:
         """Take the learned state of a fitted algorithm."""
         super().adopt(algorithm, ratings)
-        self.user_mean = np.array(algorithm.user_mean, dtype=np.float64)
+        self._user_mean = np.array(algorithm.user_mean, dtype=np.float64)
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
-        from evalplugin.models.kernels.differences import mean_differences
+        from evalplugin.models.kernels.differences import Differences, mean_differences
 
-        rated = self.ratings.by_user
-        return mean_differences(
-            users, rated.indptr, rated.other, self.user_mean, self.algorithm.dev, self.algorithm.freq
-        )
+        rated, fitted = self.ratings.by_user, self.algorithm
+        learned = Differences(rated.indptr, rated.other, self._user_mean, fitted.dev, fitted.freq)
+        return mean_differences(users, learned)
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
@@ -136,7 +135,7 @@ class SlopeOne(SurpriseModel):
         # bincount adds in the order of its input, which is that of the list.
         total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
         number = np.bincount(row[counted], minlength=len(users))
-        estimates: Floats = self.user_mean[users] + np.divide(total, number, out=total, where=number > 0)
+        estimates: Floats = self._user_mean[users] + np.divide(total, number, out=total, where=number > 0)
         return estimates
 
 
