@@ -59,8 +59,6 @@ def best_models(
     level: float,
     rng: np.random.Generator,
     seeds: Mapping[str, SeedSpread | None],
-    segment: str = "",
-    label: str = "",
 ) -> BestModels | None:
     """Return the models that may be the best by a metric; see ``may_be_best``.
 
@@ -72,7 +70,6 @@ def best_models(
         level: At least 0.5.
         rng: Draws the critical values.
         seeds: How the mean of each model varies from seed to seed.
-        segment, label: The group that the users are of.
     """
     direction = parse(metric).direction
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
@@ -107,11 +104,9 @@ def best_models(
                 for i in order
                 if not stays[i]
             ),
-            key=lambda one: one[1],
+            key=lambda other: other[1],
             default=None,
         ),
-        segment=segment,
-        label=label,
     )
 
 
@@ -141,10 +136,10 @@ def _rival(
     # As one test of many: the critical value of the set is at most Bonferroni's.
     corrected = 1 - (1 - level) / (values.shape[1] - 1)
     gain, sd, users = gains[hardest], spreads[hardest], len(values)
-    found = detectable_gain(sd, users, level=corrected, one_sided=True)
-    errors = sum(one.error**2 for one in (seeds[leader], seeds[others[hardest]]) if one is not None)
+    detectable = detectable_gain(sd, users, level=corrected, one_sided=True)
+    errors = sum(spread.error**2 for spread in (seeds[leader], seeds[others[hardest]]) if spread is not None)
     # What the seeds add to the variance of the difference does not fall with the number of users.
-    left = 1 - found**2 * users * errors / (sd * gain) ** 2
+    left = 1 - detectable**2 * users * errors / (sd * gain) ** 2
     if left <= 0:
         return others[hardest], None, True
     needed = users_needed(sd, gain * math.sqrt(left), level=corrected, one_sided=True)

@@ -120,7 +120,6 @@ class Tuned:
     metric: str  # canonical name
     split: str  # of the train data, such as last_n(n=1)
     budget: str  # such as 40 trials
-    validation: float  # the best trial's value on the validation data, mean over folds
     optimism: float  # by how much that is better than the value on the test data
 
     @classmethod
@@ -133,7 +132,6 @@ class Tuned:
             metric=tuning.metric,
             split=split_text(settings["split"]),
             budget=budget_text(settings["budget"]),
-            validation=tuning.validation,
             optimism=result.optimism,
         )
 
@@ -199,12 +197,12 @@ def aligned(
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float64]]:
     """Return the users (U,) of several models and their values by a metric (U, M); NaN for a user without scores."""
     users = scores[0].users
-    if all(np.array_equal(one.users, users) for one in scores):
-        return users, np.stack([one.column(metric) for one in scores], axis=1)
-    users = np.unique(np.concatenate([one.users for one in scores]))
+    if all(np.array_equal(own.users, users) for own in scores):
+        return users, np.stack([own.column(metric) for own in scores], axis=1)
+    users = np.unique(np.concatenate([own.users for own in scores]))
     values = np.full((len(users), len(scores)), np.nan)
-    for model, one in enumerate(scores):
-        values[np.searchsorted(users, one.users), model] = one.column(metric)
+    for model, own in enumerate(scores):
+        values[np.searchsorted(users, own.users), model] = own.column(metric)
     return users, values
 
 

@@ -67,14 +67,8 @@ class Comparison:
     @cached_property
     def best(self) -> Mapping[str, BestModels]:
         """The models that may be the best, by metric; without metrics of which no values are better."""
-        level, seed = max(self.level, 0.5), self.contest.seed
-        found = (
-            best_models(
-                self._scores, metric, level=level, rng=generator(seed, "best"), seeds=self._seeds(metric)
-            )
-            for metric in self.contest.metrics
-        )
-        return {one.metric: one for one in found if one is not None}
+        by_metric = (self._best_among(self._scores, metric) for metric in self.contest.metrics)
+        return {best.metric: best for best in by_metric if best is not None}
 
     @property
     def may_be_best(self) -> tuple[str, ...]:
@@ -114,10 +108,19 @@ class Comparison:
             return None
         cold = self._by_history.labels.index(NO_HISTORY)
         known = {model: _only(s, self._by_history.of(s.users) != cold) for model, s in self._scores.items()}
-        rng = generator(self.contest.seed, "best", "with history")
-        level = max(self.level, 0.5)
-        among = best_models(known, metric, level=level, rng=rng, seeds=self._seeds(metric))
+        among = self._best_among(known, metric, "with history")
         return among if among is not None and among.users else None
+
+    def _best_among(
+        self, scores: Mapping[str, PerUserScores], metric: str, *stream: str, groups: int = 1
+    ) -> BestModels | None:
+        """Return the models that may be the best among some users, one of so many groups.
+
+        ``stream`` names the random numbers.
+        """
+        level = 1 - (1 - max(self.level, 0.5)) / groups
+        rng = generator(self.contest.seed, "best", *stream)
+        return best_models(scores, metric, level=level, rng=rng, seeds=self._seeds(metric))
 
     @property
     def _by_history(self) -> Segmentation | None:
@@ -138,8 +141,7 @@ class Comparison:
             return self.pairs
         n_users = max((len(s.users) for s in self._scores.values()), default=0)
         is_little = n_users * len(self._scores) ** 2 <= _VALUES_OF_EVERY_PAIR
-        few = contest if is_little else replace(contest, metrics=(contest.primary,))
-        every = _pairs(few, self.models, "all", self.level, self.intervals, ())
+        every = _pairs(self, "all", contest.metrics if is_little else (contest.primary,))
         own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
         return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
 
@@ -203,11 +205,11 @@ def compare(
         )
         for model in contest.models
     ]
-    models = _ranked(contest.primary, rows)
-    found_pairs = tuple(_pairs(contest, models, pairs, level, intervals, tests))
-    to_baseline = {(p.model, p.metric): p for p in found_pairs if p.against == contest.baseline}
-    compared = tuple(_with_differences(row, to_baseline) for row in models)
-    return Comparison(contest, level, intervals, pairs, compared, found_pairs)
+    scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(contest.primary, rows)), ())
+    compared = tuple(_pairs(scored, pairs, contest.metrics, tests))
+    to_baseline = {(p.model, p.metric): p for p in compared if p.against == contest.baseline}
+    models = tuple(_with_differences(row, to_baseline) for row in scored.models)
+    return replace(scored, models=models, pairs=compared)
 
 
 def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
@@ -216,22 +218,14 @@ def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair])
 
 
 def _pairs(
-    contest: Contest,
-    models: Sequence[ComparedModel],
-    pairing: Pairing,
-    level: float,
-    intervals: Method,
-    tests: Sequence[Test],
+    comparison: Comparison, pairing: Pairing, metrics: Sequence[str], tests: Sequence[Test] = ()
 ) -> Iterator[Pair]:
-    scores = {row.model: row.scores for row in models if row.scores is not None}
-    names = _pairing(models, pairing)
-    for metrics in _batches(contest.metrics, scores, len(names)):
-        columns = {metric: _columns(metric, scores) for metric in metrics}
-        rng = generator(contest.seed, "difference")
-        for pairs in _families(
-            names, columns, _spreads(models, metrics), level, intervals, tests, rng
-        ).values():
-            yield from _corrected(pairs, level)
+    scores, names = comparison._scores, _pairing(comparison.models, pairing)
+    for batch in _batches(metrics, scores, len(names)):
+        columns = {metric: _columns(metric, scores) for metric in batch}
+        rng = generator(comparison.contest.seed, "difference")
+        for pairs in _families(comparison, names, columns, tests, rng).values():
+            yield from _corrected(pairs, comparison.level)
 
 
 def _batches(
@@ -264,41 +258,35 @@ def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.
 
 
 def _families(
+    comparison: Comparison,
     names: Sequence[tuple[str, str]],
     columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
-    spreads: Mapping[tuple[str, str], SeedSpread],
-    level: float,
-    intervals: Method,
     tests: Sequence[Test],
     rng: np.random.Generator,
 ) -> dict[str, list[Pair]]:
     """Return the pairs by each metric, not corrected for their number; those without a common user are left out.
 
     Args:
+        comparison: Of the models, with the level and the method of intervals.
         names: The models of each pair; only those that have a metric are compared by it.
         columns: Values by metric and model.
-        spreads: What another seed gives, by model and metric.
-        level, intervals, tests, rng: As for ``compare_pairs``. All metrics share the random signs.
+        tests, rng: As for ``compare_pairs``. All metrics share the random signs.
     """
+    level = comparison.level
+    seeds = {metric: comparison._seeds(metric) for metric in columns}
     keys = [(metric, a, b) for metric, having in columns.items() for a, b in names if {a, b} <= having.keys()]
     a = _side_by_side([columns[metric][model] for metric, model, _ in keys])
     b = _side_by_side([columns[metric][other] for metric, _, other in keys])
-    found: dict[str, list[Pair]] = {metric: [] for metric in columns}
-    compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)
+    families: dict[str, list[Pair]] = {metric: [] for metric in columns}
+    compared = compare_pairs(a, b, level=level, method=comparison.intervals, tests=tests, rng=rng)
     for (metric, model, other), paired in zip(keys, compared, strict=True):
         if paired.users:
-            of_model, of_other = spreads.get((model, metric)), spreads.get((other, metric))
+            of_model, of_other = seeds[metric][model], seeds[metric][other]
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
             p = paired.p["permutation"]
-            found[metric].append(Pair(metric, model, other, paired, p, 1.0, 1.0, "", seed_range))
-    return found
-
-
-def _spreads(models: Sequence[ComparedModel], metrics: Sequence[str]) -> dict[tuple[str, str], SeedSpread]:
-    """Return what another seed gives, by model and metric."""
-    found = {(row.model, metric): row.spread_of_seeds(metric) for row in models for metric in metrics}
-    return {key: spread for key, spread in found.items() if spread is not None}
+            families[metric].append(Pair(metric, model, other, paired, p, 1.0, 1.0, "", seed_range))
+    return families
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
@@ -338,39 +326,32 @@ def _group_cells(
     comparison: Comparison, segment: str, label: str, scores: Mapping[str, PerUserScores]
 ) -> Iterator[SegmentCell]:
     """Yield the cells of one group of users, whose ``scores`` are by model: by metric; differences not corrected."""
-    contest, level = comparison.contest, comparison.level
-    names = _pairing(comparison.models, "baseline")
+    contest, names = comparison.contest, _pairing(comparison.models, "baseline")
     for metrics in _batches(contest.metrics, scores, len(names)):
         columns = {metric: _columns(metric, scores) for metric in metrics}
         rng = generator(contest.seed, "segment", segment, label)
         keys = [(metric, model) for metric, having in columns.items() for model in having]
         values = _side_by_side([columns[metric][model] for metric, model in keys])
         bounds = [parse(metric).metric.bounds for metric, _ in keys]
-        intervals = mean_intervals(values, level=level, bounds=bounds, rng=rng)
+        intervals = mean_intervals(values, level=comparison.level, bounds=bounds, rng=rng)
         # What a seed gives a group's mean is taken to be what it gives the mean over all users.
-        spreads = _spreads(comparison.models, metrics)
-        found = _families(names, columns, spreads, level, comparison.intervals, (), rng)
-        pairs = {(pair.metric, pair.model): pair for family in found.values() for pair in family}
+        seeds = {metric: comparison._seeds(metric) for metric in metrics}
+        families = _families(comparison, names, columns, (), rng)
+        pairs = {(pair.metric, pair.model): pair for family in families.values() for pair in family}
         for (metric, model), interval in zip(keys, intervals, strict=True):
-            if (spread := spreads.get((model, metric))) is not None:
+            if (spread := seeds[metric][model]) is not None:
                 interval = interval_with_seeds(interval, [spread])
             yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
 
 
 def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterator[BestModels]:
-    contest = comparison.contest
-    for segmentation in contest.segments:
-        if segmentation.name != segment or segmentation.from_truth:
-            continue
-        level = 1 - (1 - max(comparison.level, 0.5)) / len(segmentation.labels)
-        for label, inside in _groups(comparison, segmentation):
-            rng = generator(contest.seed, "best", segment, label)
-            seeds = comparison._seeds(metric)
-            found = best_models(
-                inside, metric, level=level, rng=rng, seeds=seeds, segment=segment, label=label
-            )
-            if found is not None:
-                yield found
+    for segmentation in comparison.contest.segments:
+        if segmentation.name == segment and not segmentation.from_truth:
+            groups = len(segmentation.labels)
+            for label, inside in _groups(comparison, segmentation):
+                best = comparison._best_among(inside, metric, segment, label, groups=groups)
+                if best is not None:
+                    yield replace(best, segment=segment, label=label)
 
 
 def _groups(comparison: Comparison, parts: Segmentation) -> Iterator[tuple[str, dict[str, PerUserScores]]]:

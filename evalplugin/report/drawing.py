@@ -65,7 +65,8 @@ class Drawing(NamedTuple):
             if process.wait() == 0:
                 drawn[number :: len(self.processes)] = pickle.loads(content)
         return [
-            request.draw() if one is None else one for one, request in zip(drawn, self.requests, strict=True)
+            request.draw() if images is None else images
+            for images, request in zip(drawn, self.requests, strict=True)
         ]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.text import escape_formula
@@ -20,10 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_csv", "compare_frame", "compare_json", "segment_frame"]
 
-_PAIR = (
-    "pairs", "difference", "diff_low", "diff_high", "relative", "p", "p_holm", "p_bh", "effect", "better", "same",
-    "worse", "detectable", "mark",
-)  # fmt: skip
+# Of a pair, by column.
+_PAIR: dict[str, Callable[[Pair], Any]] = {
+    "pairs": attrgetter("paired.users"),
+    "difference": attrgetter("paired.interval.mean"),
+    "diff_low": attrgetter("paired.interval.low"),
+    "diff_high": attrgetter("paired.interval.high"),
+    "relative": attrgetter("paired.relative"),
+    "p": attrgetter("p"),
+    "p_holm": attrgetter("p_holm"),
+    "p_bh": attrgetter("p_bh"),
+    "effect": attrgetter("paired.effect"),
+    "better": attrgetter("better"),
+    "same": attrgetter("paired.equal"),
+    "worse": attrgetter("worse"),
+    "detectable": attrgetter("paired.detectable"),
+    "mark": attrgetter("mark"),
+}
 _MEAN = ("may_be_best", "mean", "low", "high", "users")
 _ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "undefined")
 _WHOLE = ("rank", "users", "undefined", "folds", "pairs")  # columns of whole numbers, some of them missing
@@ -184,25 +198,8 @@ def _in(best: BestModels | None, model: str) -> bool | None:
 def _pair_values(pair: Pair | None) -> dict[str, Any]:
     if pair is None:
         return {}
-    paired = pair.paired
-    values = {
-        "against": pair.against,
-        "pairs": paired.users,
-        "difference": paired.interval.mean,
-        "diff_low": paired.interval.low,
-        "diff_high": paired.interval.high,
-        "relative": paired.relative,
-        "p": pair.p,
-        "p_holm": pair.p_holm,
-        "p_bh": pair.p_bh,
-        "effect": paired.effect,
-        "better": pair.better,
-        "same": paired.equal,
-        "worse": pair.worse,
-        "detectable": paired.detectable,
-        "mark": pair.mark,
-    }
-    return values | {f"p_{test}": p for test, p in paired.p.items() if test != "permutation"}
+    values = {"against": pair.against} | {name: of(pair) for name, of in _PAIR.items()}
+    return values | {f"p_{test}": p for test, p in pair.paired.p.items() if test != "permutation"}
 
 
 def _tests(comparisons: Sequence[Comparison]) -> list[str]:

@@ -23,19 +23,9 @@ BASELINE_COLOUR = "#7F7F7F"
 # Distinguishable with the common kinds of colour blindness and on white: the palettes of Okabe & Ito (2008) and of
 # Tol ("muted", 2021) without colours that are too pale, too close to another or to the baseline's grey.
 PALETTE = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#882255",
-    "#117733",
-    "#332288",
-    "#999933",
-    "#AA4499",
-    "#661100",
-)
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
+    "#882255", "#117733", "#332288", "#999933", "#AA4499", "#661100",
+)  # fmt: skip
 
 
 def model_colours(models: Sequence[str], baseline: str | None) -> dict[str, str]:

@@ -142,8 +142,8 @@ def _tuning_lines(result: ModelResult) -> list[str]:
     ]
     for fold, best in enumerate(tuning.best, start=1):
         where = f", fold {fold}" if len(tuning.best) > 1 else ""
-        found = ", ".join(f"{name}: {value}" for name, value in best.items())
-        lines.append(f"- best{where}: {escape(found)}")
+        chosen = ", ".join(f"{name}: {value}" for name, value in best.items())
+        lines.append(f"- best{where}: {escape(chosen)}")
     return [*lines, *(f"- {escape(note)}" for note in tuning.notes), ""]
 
 

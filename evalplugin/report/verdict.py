@@ -53,7 +53,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
 def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
     """Return whether the leader's mean is above that of any other model."""
     means = {row.model: row.cells[best.metric].mean for row in comparison.models if best.metric in row.cells}
-    return any(means[one] != means[best.leader] for one in best.compared[1:2])
+    return any(means[model] != means[best.leader] for model in best.compared[1:2])
 
 
 def best_sentence(best: BestModels) -> str:
@@ -99,7 +99,11 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
 
 def segment_verdict(comparison: Comparison, segment: str, metric: str) -> str:
     """Return which models may be the best in each group of users of a segmentation, or why none is named."""
-    if any(one.from_truth for one in comparison.contest.segments if one.name == segment):
+    if any(
+        segmentation.from_truth
+        for segmentation in comparison.contest.segments
+        if segmentation.name == segment
+    ):
         return (
             "These groups are made from the held-out items, which nobody knows when a list is made: they show where "
             "scores come from, and no winner is named."

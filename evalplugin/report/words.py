@@ -160,9 +160,9 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
     parts = (("of means", means), ("of mean differences", differences))
     return "; ".join(
-        f"{of}, {' or '.join(_METHODS.get(method, method) for method in sorted(found))}"
-        for of, found in parts
-        if found
+        f"{of}, {' or '.join(_METHODS.get(method, method) for method in sorted(used))}"
+        for of, used in parts
+        if used
     )
 
 
@@ -243,9 +243,9 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
 
 
 def _power_legend(pairs: Sequence[Pair]) -> Iterator[str]:
-    found = [pair.paired.detectable for pair in pairs if math.isfinite(pair.paired.detectable)]
-    if found:
-        low, high = number(min(found)), number(max(found))
+    detectable = [pair.paired.detectable for pair in pairs if math.isfinite(pair.paired.detectable)]
+    if detectable:
+        low, high = number(min(detectable)), number(max(detectable))
         interval = low if low == high else f"{low} to {high}, by model"
         yield f"Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {interval}."
 

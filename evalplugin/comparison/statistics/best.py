@@ -119,7 +119,7 @@ def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     degrees: float = n - 1
     if seeds:
         # As if every user had this much more variance, of which the mean keeps what the seeds give it.
-        added = (n - 1) * np.array([0.0 if one is None else one.error**2 for one in seeds]) / unit**2
+        added = (n - 1) * np.array([0.0 if spread is None else spread.error**2 for spread in seeds]) / unit**2
         degrees = _fewest_degrees(square / (n - 1), added / (n - 1), seeds, n)
         products = products + np.diag(added)
         square = np.where((square > 0) | (difference != 0), square + added[:, None] + added, 0)
@@ -140,7 +140,7 @@ def _fewest_degrees(of_users: Floats, of_seeds: Column, seeds: Sequence[SeedSpre
         seeds: Those with a variance have several seeds.
         n: Number of users.
     """
-    fits = np.array([2 if one is None else one.seeds for one in seeds])
+    fits = np.array([2 if spread is None else spread.seeds for spread in seeds])
     parts = of_seeds**2 / (fits - 1)
     whole = (of_users + of_seeds[:, None] + of_seeds) ** 2
     split = of_users**2 / (n - 1) + parts[:, None] + parts

@@ -19,6 +19,7 @@ from evalplugin.metrics.moments import Moments
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
+    "RESAMPLES",
     "ROUNDING",
     "Column",
     "Interval",
@@ -35,6 +36,7 @@ __all__ = [
 # sqrt(n): at a skewness of 3 and this many users it is below 0.006, and the bootstrap's work would only grow.
 # experiments/statistics has the rates of both.
 AUTO_BOOTSTRAP_BELOW = VALUES_BELOW
+RESAMPLES = 2000  # of the bootstrap, by default
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
 # Fewer values that differ from all others tell too little of their size: where one is expected, the bootstrap covers in
 # 57 % of cases and where five are, in 91 %; Student's t with five in 85 %, with 20 in 92 % (experiments/statistics).
@@ -67,7 +69,7 @@ def mean_interval(
     *,
     level: float = 0.95,
     method: Method = "auto",
-    n_resamples: int = 2000,
+    n_resamples: int = RESAMPLES,
     bounds: Bounds | None = None,
     rng: np.random.Generator,
 ) -> Interval:
@@ -82,7 +84,7 @@ def mean_intervals(
     *,
     level: float = 0.95,
     method: Method = "auto",
-    n_resamples: int = 2000,
+    n_resamples: int = RESAMPLES,
     bounds: Sequence[Bounds | None] = (),
     rng: np.random.Generator,
 ) -> list[Interval]:
@@ -129,7 +131,7 @@ def distribution_interval(
         DataError: A level outside 0 to 1.
         ValueError: The distribution is of few users, and was made without theirs.
     """
-    check_interval(level, "auto", 100)
+    check_interval(level, "auto")
     if (values := distribution.values) is not None:
         return mean_interval(values, level=level, bounds=bounds, rng=rng)
     if distribution.moments.n < AUTO_BOOTSTRAP_BELOW:
@@ -141,7 +143,7 @@ def distribution_interval(
     )
 
 
-def check_interval(level: float, method: str, n_resamples: int) -> None:
+def check_interval(level: float, method: str, n_resamples: int = RESAMPLES) -> None:
     """Check the parameters of an interval; see ``mean_intervals``."""
     if not 0 < level < 1:
         raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
@@ -162,11 +164,11 @@ def intervals_of(
 ) -> list[Interval]:
     """Return the interval of the mean of each column, of any length and without NaN; see ``mean_intervals``."""
     seed = int(rng.integers(2**63))
-    intervals = [interval_of(one, level, method) for one in moments]
+    intervals = [interval_of(sums, level, method) for sums in moments]
     if method == "auto":
         known = [*bounds, *[None] * (len(columns) - len(bounds))]
-        for i, (column, one, limits) in enumerate(zip(columns, moments, known, strict=True)):
-            intervals[i] = _rare_interval(one, _other(column, one), level, limits) or intervals[i]
+        for i, (column, sums, limits) in enumerate(zip(columns, moments, known, strict=True)):
+            intervals[i] = _rare_interval(sums, _other(column, sums), level, limits) or intervals[i]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)

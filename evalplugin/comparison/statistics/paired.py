@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
+from evalplugin.comparison.statistics.intervals import (
+    RESAMPLES,
+    Column,
+    Interval,
+    Method,
+    check_interval,
+    intervals_of,
+)
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
@@ -66,7 +73,6 @@ def compare_pairs(
     level: float = 0.95,
     method: Method = "auto",
     tests: Collection[Test] = (),
-    n_resamples: int = 2000,
     n_permutations: int = 10_000,
     rng: np.random.Generator,
 ) -> list[Paired]:
@@ -91,7 +97,7 @@ def compare_pairs(
     """
     if a.shape != b.shape:
         raise DataError(f"paired values must be of the same users and columns: {a.shape} against {b.shape}")
-    check_interval(level, method, n_resamples)
+    check_interval(level, method)
     for test in tests:
         if test not in TESTS:
             raise DataError(f"there is no paired test {test!r}{did_you_mean(test, TESTS, noun='tests')}")
@@ -102,7 +108,7 @@ def compare_pairs(
     differences = [paired_difference(x, y) for x, y in pairs]
     moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
     method = "t" if method == "auto" else method
-    intervals = intervals_of(differences, [m.difference for m in moments], level, method, n_resamples, rng)
+    intervals = intervals_of(differences, [m.difference for m in moments], level, method, RESAMPLES, rng)
     testable = [d if m.is_testable else d[:0] for d, m in zip(differences, moments, strict=True)]
     permuted = sign_flip_tests(testable, n_permutations, rng, moments)
     return [

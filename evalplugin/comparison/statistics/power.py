@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from evalplugin.base.errors import DataError
 
@@ -65,10 +66,7 @@ def users_needed(
     least, most = 1, max(2, math.ceil(normal))
     while not is_enough(most):
         least, most = most, 2 * most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if is_enough(middle) else (middle, most)
-    return most
+    return bisect_left(range(most), True, lo=least + 1, key=is_enough)
 
 
 def _noncentrality(users: int, level: float, power: float, one_sided: bool) -> float:

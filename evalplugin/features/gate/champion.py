@@ -49,19 +49,19 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
         # A client makes the tracking store that it is given, if it is not there yet.
         client = MlflowClient(uri if store_exists(uri) else registry)
         model = find_model(client, name)
-        found = None if model is None else version_with(client, model, alias)
+        version = None if model is None else version_with(client, model, alias)
     # Without a champion the baseline takes its part; a mistyped alias must not lead to that.
-    if model is not None and found is None and alias != CHAMPION_ALIAS and model.aliases:
+    if model is not None and version is None and alias != CHAMPION_ALIAS and model.aliases:
         near = did_you_mean(alias, sorted(model.aliases), noun="there are")
         raise DataError(f"the registered model {name!r} has no alias {alias!r}{near}")
-    if found is None:
+    if version is None:
         return None
-    recipe = _recipe(found, f"{champion}, version {found.version}")
+    recipe = _recipe(version, f"{champion}, version {version.version}")
     if recipe is None:
         raise TrackingError(
-            f"version {found.version} of the registered model {name!r}, its {alias}, was not registered by evalplugin: "
-            f"its tags do not say how to fit it anew; choose another name (register.name, gate.champion.registry), "
-            f"or give the alias {alias} to a version that evalplugin registered, or to none"
+            f"version {version.version} of the registered model {name!r}, its {alias}, was not registered by "
+            f"evalplugin: its tags do not say how to fit it anew; choose another name (register.name, "
+            f"gate.champion.registry), or give the alias {alias} to a version that evalplugin registered, or to none"
         )
     return recipe
 
@@ -74,7 +74,7 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
         TrackingError: The store cannot be reached, or the run does not say how to fit its model anew.
     """
     with existing_store(tracking_uri, f"read the run {run}") as client:
-        latest = max(find_runs(client, runs=[run]).runs, key=lambda one: one.started)
+        latest = max(find_runs(client, runs=[run]).runs, key=lambda logged: logged.started)
         origin = f"{latest} of bake-off {latest.bakeoff}"
         return Recipe(latest.model, latest.tag("model_type"), latest.params, origin, latest.declared_inputs)
 

@@ -169,11 +169,11 @@ def _with_run(
             primary=contest.primary,
             refuse_damaged=True,
         )
-    for one in contests:
-        models = {c.run_id: c.model for c in one.models}
+    for joined in contests:
+        models = {c.run_id: c.model for c in joined.models}
         names = [model for run_id, model in models.items() if run_id in theirs]
         if names and set(ours) <= models.keys():
-            return one, names[0]
+            return joined, names[0]
     raise DataError(
         f"the champion {run} was not scored on the data of {contest.dataset}: they cannot be compared"
     )
@@ -225,7 +225,7 @@ def ids_of(tracking_uri: str | None, run: str) -> tuple[str, ...]:
         TrackingError: The store cannot be reached.
     """
     with existing_store(tracking_uri, f"find the run {run}") as client:
-        return tuple(found.id for found in find_runs(client, runs=[run]).runs)
+        return tuple(logged.id for logged in find_runs(client, runs=[run]).runs)
 
 
 def _log(writer: RunWriter, run_id: str, decision: Decision) -> None:

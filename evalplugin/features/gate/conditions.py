@@ -48,11 +48,11 @@ class Judge:
         """Return every challenger's conditions; one that cannot be judged has a single one, with the reason."""
         unfit = {c.model: condition for c in challengers if (condition := self._unfit(c)) is not None}
         fit = [c for c in challengers if c.model not in unfit]
-        found: list[Condition] = list(unfit.values())
+        conditions: list[Condition] = list(unfit.values())
         for challenger, gain in zip(fit, self._gains(fit), strict=True):
-            found += [gain, *self._guardrails(challenger)]
+            conditions += [gain, *self._guardrails(challenger)]
         order = {c.model: i for i, c in enumerate(challengers)}
-        return sorted(found, key=lambda condition: order[condition.challenger])
+        return sorted(conditions, key=lambda condition: order[condition.challenger])
 
     def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
@@ -74,17 +74,17 @@ class Judge:
 
     def _gains(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
         tested = [self._common(c, self.metric).above(self.gate.least_gain, loss=False) for c in challengers]
-        p = np.array([one.p for one in tested])
+        p = np.array([gain.p for gain in tested])
         levels, adjusted = _holm_levels(p, self.error), holm(p)
         return [
             replace(
-                one.with_power(
-                    one.condition(c.model, "gain", self.metric, level), level, keeping=1 - self.error
+                gain.with_power(
+                    gain.condition(c.model, "gain", self.metric, level), level, keeping=1 - self.error
                 ),
                 p_holm=_number(p_holm),
-                passed=one.is_defined and bool(p_holm < self.error),
+                passed=gain.is_defined and bool(p_holm < self.error),
             )
-            for c, one, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
+            for c, gain, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
         ]
 
     def _guardrails(self, challenger: ComparedModel) -> Iterator[Condition]:
@@ -213,7 +213,7 @@ class _Common:
         factors = (1.0, direction + share)
         return _Tested(
             amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
-            [one.scaled(factor) for one, factor in zip(self.seeds, factors, strict=True) if one is not None],
+            [spread.scaled(factor) for spread, factor in zip(self.seeds, factors, strict=True) if spread is not None],
         )  # fmt: skip
 
 
@@ -255,10 +255,10 @@ class _Tested:
         if not sd:
             return gain
         users = len(self.excess)
-        found = detectable_gain(sd, users, level=level, one_sided=True)
+        of_users = detectable_gain(sd, users, level=level, one_sided=True)
         # Of the square of what is detectable, the seeds' part does not fall with the number of users.
-        of_seeds = found**2 * users / sd**2 * sum(spread.error**2 for spread in self.seeds)
-        detectable = math.sqrt(found**2 + of_seeds)
+        of_seeds = of_users**2 * users / sd**2 * sum(spread.error**2 for spread in self.seeds)
+        detectable = math.sqrt(of_users**2 + of_seeds)
         distance = self.measured - self.limit
         # As many users as find twice min_gain also exclude min_gain where there is no gain.
         by_minimum = detectable > self.limit > 0

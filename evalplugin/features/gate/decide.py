@@ -224,8 +224,8 @@ def _doubt(champion: str, gain: Condition) -> str:
 
 def _kept(decision: Decision, gains: Mapping[str, Condition]) -> str:
     """Return why no challenger replaces the champion, and which gain would have been found."""
-    found = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
-    weakest = max(found, key=lambda gain: gain.detectable or 0.0, default=None)
+    failing = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
+    weakest = max(failing, key=lambda gain: gain.detectable or 0.0, default=None)
     parts = [f"{decision.champion} stays: {_failures(decision)}"]
     return "; ".join([*parts, *([_power(weakest)] if weakest is not None else [])])
 

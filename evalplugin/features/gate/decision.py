@@ -79,16 +79,16 @@ class Condition:
     @property
     def bound_text(self) -> str:
         """The lower bound and its confidence as text; empty without a bound."""
-        if self.bound is None or self.confidence is None:
-            return ""
-        return f"{signed(self.bound)} ({percent(self.confidence)})"
+        return _with_confidence(self.bound, self.confidence)
 
     @property
     def upper_text(self) -> str:
         """The upper bound of a gain and its confidence as text; empty without one."""
-        if self.upper is None or self.upper_confidence is None:
-            return ""
-        return f"{signed(self.upper)} ({percent(self.upper_confidence)})"
+        return _with_confidence(self.upper, self.upper_confidence)
+
+
+def _with_confidence(bound: float | None, confidence: float | None) -> str:
+    return "" if bound is None or confidence is None else f"{signed(bound)} ({percent(confidence)})"
 
 
 @dataclass(frozen=True)
@@ -206,10 +206,12 @@ class Decision:
         """
         try:
             values: dict[str, Any] = json.loads(text)
-            found = values.pop("format")
-            if found not in _READ:
-                raise DataError(f"a decision of format {found}; this version reads format {FORMAT} and older")
-            conditions = tuple(Condition(**one) for one in values.pop("conditions"))
+            written = values.pop("format")
+            if written not in _READ:
+                raise DataError(
+                    f"a decision of format {written}; this version reads format {FORMAT} and older"
+                )
+            conditions = tuple(Condition(**condition) for condition in values.pop("conditions"))
             values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
             budget = values.pop("budget", None)
             return cls(

@@ -36,9 +36,13 @@ class GateFeature(Feature):
         Raises:
             DataError, TrackingError: As ``with_champion`` and ``_check_budget``.
         """
-        self.gated = with_champion(workspace.config, workspace.uri, workspace.observer.report)
+        self.gated = with_champion(workspace.config, workspace.uri)
+        if self.gated is None:
+            return workspace
+        for note in self.gated.notes:
+            workspace.observer.report(note)
         _check_budget(workspace)
-        return workspace if self.gated is None else replace(workspace, config=self.gated.config)
+        return replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
         """Return that the champion is another one than the last bake-off has left."""

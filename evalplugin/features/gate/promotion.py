@@ -12,7 +12,6 @@ from evalplugin.base.errors import DataError, EvalpluginError, ModelError, Track
 from evalplugin.comparison.contest import Contest
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
-from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, champion_of
 from evalplugin.config.grid import parameter_at, params_at
 from evalplugin.config.inputs import inputs_at
@@ -51,15 +50,12 @@ class GatedConfig:
     is_first: bool = False  # whether the baseline takes the role of a champion, as none is registered yet
 
 
-def with_champion(
-    config: CheckedConfig, tracking_uri: str | None = None, report: Callable[[str], None] = lambda text: None
-) -> GatedConfig | None:
+def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> GatedConfig | None:
     """Return a config with its gate's champion among the models; None without a gate. Nothing is read or fitted.
 
     A champion from MLflow takes part with its type and parameters, fitted on this bake-off's data like any other
     model: under the name ``champion``, or, where the config has a model of the same type and parameters, as that one.
-    As long as no model is registered, the baseline takes the role of the champion. ``report`` receives the
-    origin of the champion.
+    As long as no model is registered, the baseline takes the role of the champion.
 
     Raises:
         DataError: The champion's run does not exist, or an input that it declares; it would open what MLflow names,
@@ -70,13 +66,6 @@ def with_champion(
     gate = config.spec.gate
     if gate is None:
         return None
-    gated = _gated(config, gate, tracking_uri)
-    for note in gated.notes:
-        report(note)
-    return gated
-
-
-def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> GatedConfig:
     baseline = config.spec.compare.baseline
     champion = champion_of(gate, config.spec.registered, baseline)
     assert champion is not None  # checked with the config
@@ -118,9 +107,9 @@ def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
 
 def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
     """Return whether a recipe is one that the search of a config's model may find, or such a one with other numbers."""
-    found = {key: (space, parameter_at(recipe.params, key)) for key, space in (model.space or {}).items()}
-    # Numbers name nothing that could be opened: a range may have been another when they were found.
-    tuned = {key: at for key, (space, at) in found.items() if isinstance(at, int | float) or space.holds(at)}
+    tried = {key: (space, parameter_at(recipe.params, key)) for key, space in (model.space or {}).items()}
+    # Numbers name nothing that could be opened: a range may have been another when they were tried.
+    tuned = {key: at for key, (space, at) in tried.items() if isinstance(at, int | float) or space.holds(at)}
     is_found = model.type == recipe.type and params_at(model.params, tuned) == dict(recipe.params)
     return is_found and list(model.inputs) == list(recipe.inputs)
 
@@ -214,10 +203,10 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     place = DataSplit.of(decision)
     won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
     model = replace(recipe, params=won.params)  # as they were tuned
-    one = next(p for p in results.prepared if DataSplit.of(p.info) == place)
+    data_of_gate = next(p for p in results.prepared if DataSplit.of(p.info) == place)
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
-    data, recommend = newest(one.info.full), config.spec.recommend
+    data, recommend = newest(data_of_gate.info.full), config.spec.recommend
     arguments = {
         "type": model.type,
         "params": model.params,
@@ -250,7 +239,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
         description=decision_markdown(decision),
         inputs=model.inputs,
     )
-    of_winner = next(id for id, one in zip(results.run_ids, result.models, strict=True) if one is won)
+    of_winner = next(
+        id for id, model_result in zip(results.run_ids, result.models, strict=True) if model_result is won
+    )
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(
             workspace.uri, register.name, lists, evidence,

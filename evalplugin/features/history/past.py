@@ -50,11 +50,11 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
     """
     with existing_store(tracking_uri, "read the bake-offs") as client:
         (home,) = experiments_called(client, experiment)
-        found = past_of(client, home, last)
-    if not found:
+        bakeoffs = past_of(client, home, last)
+    if not bakeoffs:
         make = "make one: python -m evalplugin run CONFIG"
         raise DataError(f"the experiment {experiment!r} of {client.tracking_uri} has no bake-offs; {make}")
-    return found
+    return bakeoffs
 
 
 def past_of(
@@ -67,8 +67,8 @@ def past_of(
     """
     models = _models(client, experiment_id, last, models_each)
     summaries = _summaries(client, experiment_id, models) if models else {}
-    found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
-    return sorted(found, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
+    bakeoffs = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
+    return sorted(bakeoffs, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
 
 
 def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list[PastBakeoff]:
@@ -84,31 +84,31 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
 
 def _models(client: MlflowClient, experiment: str, last: int, models_each: int) -> dict[str, list[LoggedRun]]:
     """Return the runs of models that have ended, by bake-off, each in config order; those of the latest bake-offs."""
-    found: dict[str, list[LoggedRun]] = {}
+    by_bakeoff: dict[str, list[LoggedRun]] = {}
     size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
     for page in run_pages(client, [experiment], ROLE.format("model"), size):
         for run in page:
             if run.status in DONE:
-                found.setdefault(run.bakeoff, []).append(run)
-        if len(found) > last:  # the runs of the last bake-off may go on over the next page
+                by_bakeoff.setdefault(run.bakeoff, []).append(run)
+        if len(by_bakeoff) > last:  # the runs of the last bake-off may go on over the next page
             break
-    return {name: in_config_order(runs) for name, runs in list(found.items())[:last]}
+    return {name: in_config_order(runs) for name, runs in list(by_bakeoff.items())[:last]}
 
 
 def _summaries(
     client: MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
 ) -> dict[str, LoggedRun]:
     """Return the summary runs of bake-offs, as far as they have one: the one that runs now has none yet."""
-    found: dict[str, LoggedRun] = {}
+    summaries: dict[str, LoggedRun] = {}
     oldest = min(run.started for runs in bakeoffs.values() for run in runs)
     for page in run_pages(client, [experiment], ROLE.format("summary"), min(len(bakeoffs), PAGE_SIZE)):
         for run in page:
             if run.bakeoff in bakeoffs:
-                found.setdefault(run.bakeoff, run)
+                summaries.setdefault(run.bakeoff, run)
         # The summary of a bake-off begins after its models.
-        if len(found) == len(bakeoffs) or (page and page[-1].started < oldest):
+        if len(summaries) == len(bakeoffs) or (page and page[-1].started < oldest):
             break
-    return found
+    return summaries
 
 
 def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:
@@ -157,21 +157,21 @@ def _model(run: LoggedRun) -> PastModel:
 def _values(run: LoggedRun) -> dict[str, Value]:
     logged = run.run.data.metrics
     users = logged.get("users", 0.0) + logged.get("users_undefined", 0.0)
-    found = {}
+    values = {}
     for name in run.metrics:
         try:
             key = metric_name(name)
         except TrackingError:
             continue  # it was never logged under a name of its own
         if key in logged:
-            found[name] = Value(
+            values[name] = Value(
                 mean=logged[key],
                 low=logged.get(f"ci/{key}.low", math.nan),
                 high=logged.get(f"ci/{key}.high", math.nan),
                 std=logged.get(f"dist/{key}.std", math.nan),
                 users=_count(users - logged.get(f"undefined/{key}", 0.0)),
             )
-    return found
+    return values
 
 
 def _count(users: float) -> int:

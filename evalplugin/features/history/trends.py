@@ -121,10 +121,10 @@ class History:
     @property
     def trends(self) -> dict[tuple[str, str, str], list[Point]]:
         """The points of each dataset, split and model, the oldest first."""
-        found: dict[tuple[str, str, str], list[Point]] = {}
+        trends: dict[tuple[str, str, str], list[Point]] = {}
         for point in self.points:
-            found.setdefault(_key(point.model), []).append(point)
-        return found
+            trends.setdefault(_key(point.model), []).append(point)
+        return trends
 
     @property
     def worse(self) -> tuple[Point, ...]:
@@ -206,10 +206,11 @@ def _change(last: Point, model: PastModel, value: Value, metric: str, up: bool |
     # A single user has no spread, nor has a metric with one number for each model.
     if min(old.users, value.users) < 2 or math.isnan(old.std) or math.isnan(value.std):
         return None
-    spreads = [one.std**2 / one.users for one in (old, value)]
+    spreads = [mean.std**2 / mean.users for mean in (old, value)]
     error = math.sqrt(sum(spreads))
     degrees = (
-        sum(spreads) ** 2 / sum(s**2 / (one.users - 1) for s, one in zip(spreads, (old, value), strict=True))
+        sum(spreads) ** 2
+        / sum(s**2 / (mean.users - 1) for s, mean in zip(spreads, (old, value), strict=True))
         if error
         else 1.0
     )

@@ -35,12 +35,14 @@ class RanksFeature(Feature):
 
 def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
     """Yield the ranks over several datasets, as a picture and for programs; none with one dataset."""
-    if found := ranks_of(comparisons):
-        drawn = [ranks for ranks in found if len(ranks.models) > 1]
+    if by_split := ranks_of(comparisons):
+        drawn = [ranks for ranks in by_split if len(ranks.models) > 1]
         if drawn:
             colours = model_colours(bakeoff.models, bakeoff.baseline)
             yield Artifact("ranks.png", rank_png(drawn, colours))
-        yield Artifact(RANKS, json.dumps([ranks.to_json() for ranks in found], indent=1, ensure_ascii=False))
+        yield Artifact(
+            RANKS, json.dumps([ranks.to_json() for ranks in by_split], indent=1, ensure_ascii=False)
+        )
 
 
 def rank_sections(comparisons: Sequence[Comparison]) -> Iterator[Section]:

@@ -86,29 +86,29 @@ def ranks_of(comparisons: Sequence[Comparison]) -> tuple[Ranks, ...]:
     by_split: dict[str, list[Comparison]] = {}
     for comparison in comparisons:
         by_split.setdefault(comparison.contest.split, []).append(comparison)
-    found = (_ranks(split, some) for split, some in by_split.items())
-    return tuple(ranks for ranks in found if ranks is not None)
+    every = (_ranks(split, some) for split, some in by_split.items())
+    return tuple(ranks for ranks in every if ranks is not None)
 
 
 def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
     contest = comparisons[0].contest
     first: dict[str, Comparison] = {}
-    for one in comparisons:
-        first.setdefault(one.contest.rules.test_digest, one)
-    counted = list({one.contest.dataset: one for one in reversed(first.values())}.values())[::-1]
-    primaries = {one.contest.primary for one in comparisons}
+    for each in comparisons:
+        first.setdefault(each.contest.rules.test_digest, each)
+    counted = list({each.contest.dataset: each for each in reversed(first.values())}.values())[::-1]
+    primaries = {each.contest.primary for each in comparisons}
     if not parse(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
         return None
-    models = dict.fromkeys(row.model for one in counted for row in one.models)
+    models = dict.fromkeys(row.model for each in counted for row in each.models)
     ranks = rank_models(
         contest.primary,
-        [one.contest.dataset for one in counted],
-        {model: [_mean(one, model, contest.primary) for one in counted] for model in models},
+        [each.contest.dataset for each in counted],
+        {model: [_mean(each, model, contest.primary) for each in counted] for model in models},
         split=split,
         seed=contest.seed,
     )
     shared = {
-        one.contest.dataset: first[one.contest.rules.test_digest].contest.dataset for one in comparisons
+        each.contest.dataset: first[each.contest.rules.test_digest].contest.dataset for each in comparisons
     }
     return replace(ranks, same_data={name: other for name, other in shared.items() if name != other})
 
@@ -189,12 +189,12 @@ def _friedman(ranks: Floats, rng: np.random.Generator) -> Friedman:
 
 def _pairs(names: Sequence[str], losses: Floats) -> Iterator[RankedPair]:
     """Yield every two models, tested; ``losses`` (N, M) are in the order of the names."""
-    found = [
+    tested = [
         (a, b, signed_rank_p(losses[:, i] - losses[:, j]))
         for (i, a), (j, b) in combinations(enumerate(names), 2)
     ]
-    corrected = holm(np.array([p for _, _, p in found]))
-    for (a, b, p), p_holm in zip(found, corrected.tolist(), strict=True):
+    corrected = holm(np.array([p for _, _, p in tested]))
+    for (a, b, p), p_holm in zip(tested, corrected.tolist(), strict=True):
         yield RankedPair(a, b, p, p_holm, p_holm <= 1 - LEVEL)
 
 
@@ -220,7 +220,7 @@ def _cliques(names: Sequence[str], pairs: Sequence[RankedPair]) -> Iterator[tupl
     reached = 0
     for start in range(len(names)):
         end = start + 1
-        while end < len(names) and not any({one, names[end]} in differ for one in names[start:end]):
+        while end < len(names) and not any({name, names[end]} in differ for name in names[start:end]):
             end += 1
         if end > max(reached, start + 1):
             yield tuple(names[start:end])

@@ -178,12 +178,12 @@ def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawings = [_drawing(one) for one in ranks]
+    drawings = [_drawing(of_split) for of_split in ranks]
     height = sum(_TITLE + drawing.height for drawing in drawings)
     figure = Figure(figsize=(_WIDTH / 72, height / 72), dpi=100, facecolor="white")
     FigureCanvasAgg(figure)
     bottom = height
-    for one, drawing in zip(ranks, drawings, strict=True):
+    for of_split, drawing in zip(ranks, drawings, strict=True):
         own = _TITLE + drawing.height
         bottom -= own
         axes = figure.add_axes((0, bottom / height, 1, own / height))
@@ -191,7 +191,7 @@ def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
         axes.set_ylim(drawing.height, -_TITLE)
         axes.set_axis_off()
         _draw(axes, drawing, colours)
-        title = ranks_table(one).title
+        title = ranks_table(of_split).title
         axes.text(12, 12 - _TITLE, title, ha="left", va="center", fontsize=11, color=INK, parse_math=False)
     return png_of(figure)
 

@@ -43,7 +43,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     """
     contest, rows = comparison.contest, comparison.scored
     scores = [row.scores for row in rows if row.scores is not None]
-    metric = next((m for m in contest.metrics if all(m in one.metrics for one in scores)), None)
+    metric = next((m for m in contest.metrics if all(m in own.metrics for own in scores)), None)
     if metric is None or len(rows) < 2:
         return None
     all_users, values = aligned(scores, metric)
@@ -93,7 +93,7 @@ def _losses(values: npt.NDArray[np.float64]) -> dict[tuple[int, int], _Losers]:
     Args:
         values: (U, M), higher is better.
     """
-    found = {}
+    losses = {}
     for a, b in permutations(range(values.shape[1]), 2):
         loss = values[:, b] - values[:, a]
         losers = np.flatnonzero(loss > 0)  # never where one is undefined
@@ -102,8 +102,8 @@ def _losses(values: npt.NDArray[np.float64]) -> dict[tuple[int, int], _Losers]:
             least = np.partition(loss[losers], -MAX_PER_PAIR)[-MAX_PER_PAIR]
             losers = losers[loss[losers] >= least]
         order = np.argsort(-loss[losers], kind="stable")
-        found[a, b] = _Losers(total, losers[order][:MAX_PER_PAIR])
-    return found
+        losses[a, b] = _Losers(total, losers[order][:MAX_PER_PAIR])
+    return losses
 
 
 def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray[np.int64]:
@@ -183,9 +183,9 @@ def _truth(
 def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list[int]]:
     """Return for each user the ranks of the truth's items in the user's whole list; 0 for one that is not listed."""
     keys = ["position", "item"]
-    found = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
+    listed_truth = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
     ranks: list[list[int]] = [[] for _ in range(n_users)]
-    for position, rank in zip(found["position"], found["rank"].fillna(0), strict=True):
+    for position, rank in zip(listed_truth["position"], listed_truth["rank"].fillna(0), strict=True):
         ranks[position].append(int(rank))
     return ranks
 

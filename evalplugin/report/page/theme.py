@@ -51,9 +51,9 @@ TIME_AXIS: dict[str, Any] = {
 _READABLE = 4.0  # contrast of a line with the page; WCAG requires 3
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, other: str) -> float:
     """Return the contrast of two colours (``#RRGGBB``) as WCAG 2 defines it: 1 to 21."""
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted((_luminance(colour), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -234,7 +234,6 @@ class LoggedRun:
             metric=metric,
             split=split_text(split),
             budget=budget_text(limits),
-            validation=metrics.get("tune/validation", math.nan),
             optimism=metrics.get("tune/optimism", math.nan),
         )
 
