@@ -170,6 +170,14 @@ class ComparedModel:
     # By canonical name, the primary metric first; empty for a model that failed.
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
+    def mean(self, metric: str) -> float:
+        """Return the mean of a metric; NaN where there is none."""
+        return self.cells[metric].mean if metric in self.cells else math.nan
+
+    def means_of_folds(self, metric: str) -> list[float]:
+        """Return the mean of each fold; NaN where a fold has none."""
+        return [means.get(metric, math.nan) for means in self.fold_means]
+
     def has_values(self, metric: str) -> bool:
         """Return whether any user has a score; a metric of ratings has none where a model predicts no ratings."""
         scores = self.scores

@@ -370,7 +370,7 @@ def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
     direction = parse(primary).direction or 1
 
     def loss(row: ComparedModel) -> float:
-        return -direction * (row.cells[primary].mean if primary in row.cells else math.nan)
+        return -direction * row.mean(primary)
 
     # Sorting is stable, so that equal models remain in config order.
     ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)

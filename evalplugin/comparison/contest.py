@@ -56,6 +56,11 @@ class Contest:
     warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model
 
     @property
+    def place(self) -> DataSplit:
+        """The dataset and the split."""
+        return DataSplit.of(self)
+
+    @property
     def primary(self) -> str:
         """The metric that ranks the models."""
         return self.metrics[0]

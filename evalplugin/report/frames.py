@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from operator import attrgetter
@@ -13,7 +12,6 @@ from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import DataSplit
 from evalplugin.report.verdict import verdict_sentence
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ def segment_frame(
     }
     rows = [
         {
-            **DataSplit.of(comparison.contest)._asdict(),
+            **comparison.contest.place._asdict(),
             "segment": segment,
             "group": cell.label,
             "metric": cell.metric,
@@ -141,7 +139,7 @@ def compare_json(
         chosen = list(metrics or contest.metrics)
         content = {
             "name": contest.name,
-            **DataSplit.of(comparison.contest)._asdict(),
+            **comparison.contest.place._asdict(),
             "metrics": chosen,
             "primary": contest.primary,
             "baseline": contest.baseline,
@@ -168,7 +166,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             cell = row.cells.get(metric)
             if cell is None and row.error is None:
                 continue
-            values: dict[str, Any] = DataSplit.of(comparison.contest)._asdict()
+            values: dict[str, Any] = comparison.contest.place._asdict()
             values |= {"metric": metric, "rank": row.rank, "model": row.model}
             if cell is None:
                 yield {**values, "error": row.error}
@@ -176,8 +174,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             values |= {"may_be_best": _in(comparison.best.get(metric), row.model)}
             values |= {"mean": cell.mean, "low": cell.low, "high": cell.high}
             values |= {"users": cell.users, "undefined": cell.undefined}
-            folds = [fold.get(metric, math.nan) for fold in row.fold_means]
-            if folds:
+            if folds := row.means_of_folds(metric):
                 values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
             pairs = [p for p in comparison.pairs if p.metric == metric and p.model == row.model]
             if not pairs:

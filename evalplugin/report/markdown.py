@@ -10,7 +10,7 @@ from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff, DataSplit
+from evalplugin.execution.results import Bakeoff
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
@@ -71,7 +71,7 @@ def leaderboard_markdown(
     for comparison in comparisons:
         contest = comparison.contest
         done = [row for row in comparison.models if row.error is None]
-        lines += [f"## {escape(str(DataSplit.of(contest)))}", ""]
+        lines += [f"## {escape(str(contest.place))}", ""]
         if warnings := _warnings(comparison):
             lines += [*warnings, ""]
         if done:

@@ -14,7 +14,6 @@ from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import DataSplit
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.metrics import parse
@@ -223,7 +222,7 @@ def _forest(comparisons: Sequence[Comparison], metric: str | None) -> Figure:
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
         _draw(axes, lines, is_difference=against is not None)
-        title = str(DataSplit.of(comparison.contest))
+        title = str(comparison.contest.place)
         axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
         label = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):

@@ -10,7 +10,7 @@ from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Interval, Test
-from evalplugin.execution.results import Costs, DataSplit
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
@@ -99,7 +99,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(metric), better, order)))
-    return TextTable(f"{DataSplit.of(comparison.contest)}: {title}", tuple(heads), tuple(shown))
+    return TextTable(f"{comparison.contest.place}: {title}", tuple(heads), tuple(shown))
 
 
 def pairs_table(comparison: Comparison, metric: str) -> TextTable:
@@ -107,7 +107,7 @@ def pairs_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{DataSplit.of(comparison.contest)}: {heading(metric)}, model against model"
+    title = f"{comparison.contest.place}: {heading(metric)}, model against model"
     return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
 
 
@@ -125,7 +125,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
-        f"{DataSplit.of(comparison.contest)}: {heading(metric)} by {segment}",
+        f"{comparison.contest.place}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(comparison, segment, metric),
@@ -191,5 +191,5 @@ def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
 
 
 def _fold_means(row: ComparedModel, metric: str) -> list[float]:
-    means = [fold.get(metric, math.nan) for fold in row.fold_means]
+    means = row.means_of_folds(metric)
     return means if all(map(math.isfinite, means)) else []

@@ -52,7 +52,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
 
 def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
     """Return whether the leader's mean is above that of any other model."""
-    means = {row.model: row.cells[best.metric].mean for row in comparison.models if best.metric in row.cells}
+    means = {row.model: row.mean(best.metric) for row in comparison.models}
     return any(means[model] != means[best.leader] for model in best.compared[1:2])
 
 
@@ -159,16 +159,14 @@ def _status(best: BestModels) -> tuple[Status, str]:
 
 def _without_best(comparison: Comparison, metric: str) -> str:
     """Return why there is no best model by a metric."""
-    having = [
-        row for row in comparison.models if metric in row.cells and math.isfinite(row.cells[metric].mean)
-    ]
+    having = [row for row in comparison.models if math.isfinite(row.mean(metric))]
     direction = parse(metric).direction
     if not having:
         return f"No model has a value of {metric}"
     if not direction:
         return f"Neither high nor low is better by {metric}: no model wins by it"
-    leader = max(having, key=lambda row: direction * row.cells[metric].mean)
-    return f"{leader.model} has the best {metric}, {number(leader.cells[metric].mean)}: one number, without a test"
+    leader = max(having, key=lambda row: direction * row.mean(metric))
+    return f"{leader.model} has the best {metric}, {number(leader.mean(metric))}: one number, without a test"
 
 
 def _named(models: Sequence[str]) -> str:

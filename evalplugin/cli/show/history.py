@@ -12,7 +12,7 @@ from rich.table import Table
 
 from evalplugin.base.text import escape_formula
 from evalplugin.cli.show.console import WIDTH, coloured, stdout
-from evalplugin.features.history.tables import history_tables, worse_lines
+from evalplugin.features.history.report import history_tables, worse_lines
 from evalplugin.features.history.trends import History
 from evalplugin.report.tables import TextCell, TextTable
 

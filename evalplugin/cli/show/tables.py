@@ -119,7 +119,7 @@ def show_outcome(outcome: Outcome) -> None:
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
     for comparison in outcome.comparisons:
-        where = f"{DataSplit.of(comparison.contest)}: " if len(outcome.comparisons) > 1 else ""
+        where = f"{comparison.contest.place}: " if len(outcome.comparisons) > 1 else ""
         sentence = verdict_sentence(comparison, comparison.contest.primary)
         console.print(escape(where + sentence), highlight=False)
     for section in sections:
@@ -217,7 +217,7 @@ def _gain(value: float | None) -> str:
 
 def _show_leaderboard(console: Console, comparison: Comparison) -> None:
     rows, metrics = comparison.models, comparison.contest.metrics
-    title = str(DataSplit.of(comparison.contest))
+    title = str(comparison.contest.place)
     names = max([len("model"), *(len(row.model) for row in rows)])
     fitting = max(1, (min(console.width, WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
@@ -263,7 +263,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
         yield f"Users: {users} counted{why}."
     for comparison in comparisons:
-        where = str(DataSplit.of(comparison.contest)) if len(comparisons) > 1 else ""
+        where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]

@@ -125,13 +125,13 @@ def decide_logged(
         contest = with_choice(contest, primary=gate.metric)
     named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
     run_ids = tuple(c.run_id for c in named or contest.models if c.run_id is not None)
-    by_budget = partial(decide, contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
+    by_budget = partial(decide, contest, gate, name, [*contest.notes, *([note] if note else [])])
     if gate.decisions is None or not run_ids:
         return by_budget(), run_ids
     ledger = Ledger.beside(tracking_uri, run_ids, contest.dataset, contest.split)
     if not counted:
-        return by_budget(budget=ledger.budget(gate.decisions)), run_ids
-    return ledger.decide(gate.decisions, lambda budget: by_budget(budget=budget)), run_ids
+        return by_budget(ledger.budget(gate.decisions)), run_ids
+    return ledger.decide(gate.decisions, by_budget), run_ids
 
 
 def _registered(
@@ -195,7 +195,8 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
     """
     note = ""
     with existing_store(tracking_uri, "log the decision") as client:
-        if (summary := _summary_of(client, run_ids)) is not None:
+        runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
+        if (summary := _summary_of(client, runs)) is not None:
             run_id = summary.id
             if not summary.tag("outcome"):
                 _log(RunWriter(client, summary.experiment_id), run_id, decision)
@@ -203,9 +204,8 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
             if _has(client, run_id, decision):
                 return f"the run {run_id} has this decision already"
             note = f"; the summary run {run_id} keeps the decision that it has"
-        writer = RunWriter(client, client.get_run(run_ids[0]).info.experiment_id)
-        decided = bakeoff_of([LoggedRun(client, client.get_run(run_id)) for run_id in run_ids])
-        tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", decided)]
+        writer = RunWriter(client, runs[0].experiment_id)
+        tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", bakeoff_of(runs))]
         run_id = writer.start(f"decision {decision.contest}", tags)
         try:
             _log(writer, run_id, decision)
@@ -251,8 +251,7 @@ def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
     return first == second
 
 
-def _summary_of(client: MlflowClient, run_ids: Sequence[str]) -> LoggedRun | None:
-    runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
+def _summary_of(client: MlflowClient, runs: Sequence[LoggedRun]) -> LoggedRun | None:
     bakeoffs = {(run.experiment_id, run.bakeoff) for run in runs}
     if len(bakeoffs) > 1:
         return None

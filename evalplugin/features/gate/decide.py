@@ -37,7 +37,7 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
     fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
     if len(fitting) == 1:
         return fitting[0]
-    known = "; ".join(str(DataSplit.of(contest)) for contest in contests)
+    known = "; ".join(str(contest.place) for contest in contests)
     if fitting:
         raise DataError(f"a gate decides on one dataset and split, and there are several: {known}; name them")
     named = DataSplit(gate.dataset or "", gate.split or "")
@@ -48,7 +48,6 @@ def decide(
     contest: Contest,
     gate: Gate,
     champion: str,
-    *,
     notes: Sequence[str] = (),
     budget: DecisionBudget | None = None,
 ) -> Decision:

@@ -156,12 +156,12 @@ def decide_bakeoff(
     if gated.is_first:
         gate = gate_without_champion(gate)
     contest = choose_contest(contests, gate)
-    by_budget = partial(decide, contest, gate, gated.champion, notes=gated.notes)
+    by_budget = partial(decide, contest, gate, gated.champion, gated.notes)
     if gate.decisions is None:
         decision = by_budget()
     else:
         ledger = Ledger.open(tracking_uri, bakeoff.experiment, contest.dataset, contest.split, bakeoff.id)
-        decision = ledger.decide(gate.decisions, lambda budget: by_budget(budget=budget))
+        decision = ledger.decide(gate.decisions, by_budget)
     note = _note_on_old_lists(gated, decision)
     return decision if note is None else replace(decision, notes=(*decision.notes, note))
 

@@ -9,7 +9,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.history.tables import NO_LINE, PROMOTED, WORSE
+from evalplugin.features.history.report import NO_LINE, PROMOTED, WORSE
 from evalplugin.features.history.trends import History, Point
 from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.report.page.theme import TIME_AXIS

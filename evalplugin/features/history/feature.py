@@ -10,8 +10,8 @@ from typing import Any
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.history.page import trend
 from evalplugin.features.history.past import past_of
+from evalplugin.features.history.report import trend
 from evalplugin.features.history.trends import PastBakeoff
 from evalplugin.report.sections import Section
 from evalplugin.tracking.connection import tracking_call

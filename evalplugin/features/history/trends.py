@@ -142,7 +142,7 @@ class History:
         return pd.DataFrame(self.rows())
 
     def _repr_html_(self) -> str:
-        from evalplugin.features.history.tables import history_tables, worse_lines
+        from evalplugin.features.history.report import history_tables, worse_lines
 
         lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
         return "".join([*map(table_html, history_tables(self)), *lines])

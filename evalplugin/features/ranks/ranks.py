@@ -103,7 +103,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
     ranks = rank_models(
         contest.primary,
         [each.contest.dataset for each in counted],
-        {model: [_mean(each, model, contest.primary) for each in counted] for model in models},
+        {model: [_mean(each, model) for each in counted] for model in models},
         split=split,
         seed=contest.seed,
     )
@@ -155,9 +155,9 @@ def rank_models(
     )
 
 
-def _mean(comparison: Comparison, model: str, metric: str) -> float:
-    cells = next((row.cells for row in comparison.models if row.model == model), {})
-    return cells[metric].mean if metric in cells else math.nan
+def _mean(comparison: Comparison, model: str) -> float:
+    primary = comparison.contest.primary
+    return next((row.mean(primary) for row in comparison.models if row.model == model), math.nan)
 
 
 def _ranked(losses: Floats) -> Floats:

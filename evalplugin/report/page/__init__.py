@@ -14,7 +14,6 @@ from evalplugin.base.numbers import percent
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
-from evalplugin.execution.results import DataSplit
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.leaderboard import leaderboard
@@ -60,7 +59,7 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
 
 def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, Any]:
     contest = comparison.contest
-    place = DataSplit.of(contest)
+    place = contest.place
     data = contest_data(comparison) | {"trend": None, "card": None}
     added: dict[str, Any] = {"card": None}
     for section in sections:

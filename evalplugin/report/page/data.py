@@ -145,7 +145,7 @@ def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
 def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
     """Return costs against quality, one entry for each kind of cost that was measured."""
     primary = comparison.contest.primary
-    quality = [row.cells[primary].mean if primary in row.cells else math.nan for row in rows]
+    quality = [row.mean(primary) for row in rows]
     direction = parse(primary).direction
     kinds = []
     for name, unit, of in _COSTS:

@@ -78,8 +78,7 @@ def _range_of_seeds(row: ComparedModel, metric: str) -> str:
 
 
 def _range(row: ComparedModel, metric: str) -> str:
-    means = [fold.get(metric, math.nan) for fold in row.fold_means]
-    defined = [mean for mean in means if math.isfinite(mean)]
+    defined = [mean for mean in row.means_of_folds(metric) if math.isfinite(mean)]
     return f"{number(min(defined))} to {number(max(defined))}" if defined else UNDEFINED
 
 
@@ -113,7 +112,7 @@ def _metric_column(metric: str) -> dict[str, Any]:
 
 def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
     direction = parse(metric).direction
-    means = [row.cells[metric].mean for row in rows if metric in row.cells]
+    means = [row.mean(metric) for row in rows]
     defined = [mean for mean in means if math.isfinite(mean)]
     if not direction or len(set(defined)) < 2:
         return math.nan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff, DataSplit, ModelResult
+from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.files.inputs import Inputs
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -63,9 +63,7 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
     names = [verdict(one).headline for one in comparisons]
     if len(comparisons) > 1:
-        names = [
-            f"{name} on {DataSplit.of(one.contest)}" for name, one in zip(names, comparisons, strict=True)
-        ]
+        names = [f"{name} on {one.contest.place}" for name, one in zip(names, comparisons, strict=True)]
     return shorten_value("; ".join(names), MAX_KEY_LENGTH)
 
 
@@ -125,7 +123,7 @@ def compared_summary(
 
 def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
     """Yield the tag of the models that may be the best: a list, or lists by dataset and split."""
-    best = {str(DataSplit.of(one.contest)): one.may_be_best for one in comparisons}
+    best = {str(one.contest.place): one.may_be_best for one in comparisons}
     text = json.dumps(best if len(best) > 1 else next(iter(best.values())), ensure_ascii=False)
     if len(text) <= MAX_TAG:  # shortened it would be no JSON
         yield Tag(_BEST, text)
@@ -139,7 +137,7 @@ def page_artifact(comparisons: Sequence[Comparison], sections: Sequence[Section]
 def _verdict_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield paragraphs of Markdown: the verdict on each dataset and split."""
     for one in comparisons:
-        where = f"{escape(str(DataSplit.of(one.contest)))}: " if len(comparisons) > 1 else ""
+        where = f"{escape(str(one.contest.place))}: " if len(comparisons) > 1 else ""
         yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
 
 

@@ -12,7 +12,7 @@ from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.report import decision_statement
 from evalplugin.features.history.feature import trend_section
-from evalplugin.features.history.page import trend
+from evalplugin.features.history.report import trend
 from evalplugin.features.history.trends import PastBakeoff
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
