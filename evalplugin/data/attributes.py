@@ -6,22 +6,26 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.reading import readable
-from evalplugin.data.tables import Table, column_problem
+from evalplugin.data.tables import Table, column_problem, is_number_type
 
-__all__ = ["Attributes", "Entity", "EntityTable", "column_problems", "open_attributes"]
+__all__ = ["Attributes", "Entity", "EntityTable", "Separator", "column_problems", "open_attributes"]
 
 Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = npt.NDArray[Any]
+Separator = Annotated[
+    str, Field(min_length=1, max_length=1, description="what stands between values of a CSV file")
+]
 
 
 class Attributes(Mapping[str, Values]):
@@ -77,7 +81,7 @@ def open_attributes(
         columns: Names of all columns of a CSV file without a header line.
 
     Raises:
-        DataError: There is no such file, there are several, or it has no columns.
+        DataError: No file or several files match, or the file has no columns.
     """
     files = find_files(base, path).files
     if len(files) > 1:
@@ -171,7 +175,11 @@ class EntityTable:
             if self._is_csv and not is_text:
                 column = pc.utf8_trim_whitespace(column)
                 right = pc.fill_null(pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]*)$"), False)
-            elif _is_text(column) if is_text else pa.types.is_integer(column.type):
+            elif (
+                pa.types.is_integer(column.type)
+                if not is_text
+                else column.type in (pa.string(), pa.large_string())
+            ):
                 right = pc.is_valid(column)
             else:
                 right = pa.repeat(False, len(column))
@@ -193,8 +201,7 @@ class EntityTable:
         with readable(f"{self._table.name}: column {name!r}"):
             column = self._table.arrow(name)
             kind = column.type
-            is_number = pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            if numbers and (self._is_csv or is_number):
+            if numbers and (self._is_csv or pa.types.is_null(kind) or is_number_type(kind)):
                 with suppress(pa.ArrowInvalid):  # text
                     as_numbers: Values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
                     return as_numbers
@@ -210,9 +217,3 @@ class EntityTable:
 
 def _examples(ids: Values) -> str:
     return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
-
-
-def _is_text(column: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))

@@ -45,7 +45,7 @@ class DatasetLoader(Protocol):
     """Loader of interactions: a dataclass whose fields are its parameters."""
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return the problems that are found without reading data; their paths are those of parameters."""
+        """Return the problems found without reading data; their paths name parameters."""
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.

@@ -21,7 +21,7 @@ from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.data.delta import LOG, delta_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.reading import open_parquet, path_text, readable
-from evalplugin.data.tables import Table, column_problem, row_number
+from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.files.uris import is_remote, local_path
 
@@ -54,7 +54,7 @@ def find_files(base: Path, path: str, inside: str | None = None) -> FoundFiles:
         inside: Pattern of the names of files in a folder; None: no folders.
 
     Raises:
-        DataError: There is no such file, or its store refuses or cannot be reached.
+        DataError: No file matches, or the store refuses or cannot be reached.
     """
     if is_remote(path):
         log = f"{path.rstrip('/')}/{LOG}"
@@ -161,15 +161,14 @@ class TableFiles:
         first, expected = self.files[0], set(self._names(self.files[0]))
         self._look_up_names()
         for file in self.files:
-            found = self._names(file)
-            if odd := sorted(set(found) ^ expected):
+            if odd := sorted(set(self._names(file)) ^ expected):
                 raise DataError(
                     f"{file}: its columns are not those of {first.name}: {', '.join(map(repr, odd))} "
                     f"{'is' if len(odd) == 1 else 'are'} in one of them only"
                 )
 
     def read(self, roles: Mapping[str, str], report: Report = lambda text, share: None) -> Table:
-        """Return the requested columns, by role; row numbers in messages are those of each file."""
+        """Return the requested columns by role; messages count the rows of each file."""
         tables = []
         self._look_up_names()
         for number, file in enumerate(self.files):
@@ -300,7 +299,7 @@ class TableFiles:
         (first, first_file), *others = filled or [(tables[0], self.files[0])]
         for table, file in others:
             for field, expected in zip(table.schema, first.schema, strict=True):
-                if _is_number(field) != _is_number(expected) and field.type != pa.null():
+                if is_number_type(field.type) != is_number_type(expected.type) and field.type != pa.null():
                     hint = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
                     raise DataError(
                         f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}"
@@ -310,12 +309,6 @@ class TableFiles:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
-
-
-def _is_number(field: pa.Field) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 
 def _dates_as_times(table: pa.Table) -> pa.Table:

@@ -154,7 +154,7 @@ class Period:
 
 
 def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Interactions:
-    """Return what is left of the data after all filters, in their order, with a note on each.
+    """Return the data after all filters, in their order, with a note on each.
 
     Users and items without an interaction leave the vocabularies; titles and attributes follow.
 

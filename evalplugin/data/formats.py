@@ -28,7 +28,7 @@ _QRELS = ("user", "iteration", "item", "rating")
 
 
 class FileFormat(Protocol):
-    """Reads one file; what it raises for a bad file, ``readable`` turns into a DataError."""
+    """Reader of one file, inside of ``readable``, which turns its errors into DataErrors."""
 
     def names(self, file: File) -> list[str]:
         """Return the names of the columns."""
@@ -119,15 +119,15 @@ class CsvFormat:
         """Return the number of rows, and refuse a quote that is never closed: the rows after it would be lost."""
         with _lines(file) as lines:
             reader = csv.reader(lines, delimiter=self.separator, strict=True)
-            found, start = 0, 1
+            rows, start = 0, 1
             try:
                 for row in reader:
-                    found, start = found + bool(row), reader.line_num + 1
+                    rows, start = rows + bool(row), reader.line_num + 1
             except csv.Error as error:
                 raise DataError(
                     f"{path_text(file)}: line {start}: a quote is opened that is not closed as it should be: {error}"
                 ) from None
-        return found
+        return rows
 
 
 def _lines(file: File) -> TextIOWrapper:

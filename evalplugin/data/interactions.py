@@ -199,7 +199,7 @@ class Interactions:
             source: Name of the data in messages.
 
         Raises:
-            DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
+            DataError: No rows, a missing column, a null id, a rating that is not a finite number, a duplicate pair
                 under ``error``, ids of mixed types; names the column, the row and the value.
         """
         roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}

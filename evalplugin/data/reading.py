@@ -72,7 +72,7 @@ _OF_SYSTEM = {
 
 @contextmanager
 def readable(source: object) -> Iterator[None]:
-    """Turn what the system and the libraries of files raise inside into a DataError that names the source."""
+    """Turn errors of the system and of libraries that are raised inside into a DataError that names the source."""
     import pyarrow as pa
 
     try:
@@ -83,7 +83,7 @@ def readable(source: object) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what is wrong with a file, and what to do, given what reading it raised."""
+    """Return the problem of a file, and what to do, for an error that reading it raised."""
     text = str(error).strip()
     if isinstance(error, UnicodeDecodeError):
         return f"is not UTF-8 text (byte {error.start}); {_ENCODING}"

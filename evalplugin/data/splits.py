@@ -168,9 +168,15 @@ def held_out(
     fold: int = 0,
     notes: list[str] | None = None,
 ) -> Split:
-    """Return the split whose truth is where ``test`` (m,) is true; ``cold`` test interactions are kept or dropped.
+    """Return one fold.
 
-    The train data is where ``train`` (m,) is true; None: all the rest.
+    Args:
+        data: All interactions.
+        test: Whether each is test data (m,).
+        cold: Whether test interactions of users or items without train data are kept or dropped.
+        train: Whether each is train data (m,); None: all that are not test data.
+        fold: Number of the fold.
+        notes: Decisions to note.
     """
     train, notes = ~test if train is None else train, list(notes or ())
     if cold == "drop":
@@ -238,7 +244,7 @@ def times_of(data: Interactions, name: str) -> Ints:
     """Return the timestamps, int64 (m,).
 
     Raises:
-        DataError: The data has none; ``name`` is that of the split.
+        DataError: The data has none; the message names the split.
     """
     if data.timestamp is None:
         raise DataError(f"split {name} needs timestamps, and the data has none: name its timestamp column")

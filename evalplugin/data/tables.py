@@ -16,7 +16,17 @@ from evalplugin.base.errors import DataError, did_you_mean
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IdKind", "Ids", "Table", "check_roles", "column_problem", "ids_of", "row_number"]
+__all__ = [
+    "IdKind",
+    "Ids",
+    "Table",
+    "check_roles",
+    "column_problem",
+    "ids_of",
+    "is_number_type",
+    "is_text_type",
+    "row_number",
+]
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
@@ -43,6 +53,13 @@ def column_problem(name: str, names: Sequence[str], role: str = "") -> str | Non
         hint = did_you_mean(name, names, noun="columns")
         return f"no {role + ' ' if role else ''}column {name!r}{hint}"
     return None
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type are integers or floats."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
 def check_roles(table: str, columns: Mapping[str, str]) -> None:
@@ -82,8 +99,8 @@ class Ids:
             return np.arange(n)
         with ThreadPoolExecutor(threads) as pool:
             run = pool.map if threads > 1 else map
-            found = np.concatenate([np.zeros(min(n, 1), dtype=np.int64), *run(starts, range(1, n, _CHUNK))])
-        return np.arange(n) if 10 * len(found) > 9 * n else found
+            rows = np.concatenate([np.zeros(min(n, 1), dtype=np.int64), *run(starts, range(1, n, _CHUNK))])
+        return np.arange(n) if 10 * len(rows) > 9 * n else rows
 
     def _differs(self, low: int, high: int) -> Flags:
         """Return whether the values of some rows differ from the one before."""
@@ -122,7 +139,7 @@ class Table:
         """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream interface.
 
         Raises:
-            DataError: It is none of these.
+            DataError: The table is of another type.
         """
         is_pandas = hasattr(table, "iloc") and hasattr(table, "columns")
         if isinstance(table, type) or not (is_pandas or hasattr(table, "column_names")):
@@ -148,9 +165,8 @@ class Table:
                 self._check_int64(name, column, f"{role} ids")
                 return Ids("integers", column)
             self._refuse_floats(name, column, rule, f"{role} id")
-        import pyarrow as pa
 
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        if column.type not in (pa.string(), pa.large_string()):
             self.refuse(name, 0, f"{rule}, all of one type")
         return Ids("text", column)
 
@@ -250,7 +266,7 @@ class Table:
         if column.null_count:
             missing = column.is_null().to_numpy(zero_copy_only=False)
             self._refuse_rows(name, np.flatnonzero(missing), never_missing, missing=True)
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        if is_number_type(column.type):
             return _numbers(column)
         return column
 

@@ -16,20 +16,15 @@ from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of
-from evalplugin.data.times import timestamp_of
+from evalplugin.data.times import NOT_SECONDS, timestamp_of
 
 __all__ = ["Temporal"]
 
 _LENGTHS = ("every", "window", "gap")  # parameters that are lengths of time
-_NOT_SECONDS = 10**11  # as seconds it is the year 5138; milliseconds of today are above
 
 
 def _whole_seconds(value: int | str) -> int:
-    """Return a time in seconds; a number is as it is.
-
-    Raises:
-        ValueError: It is no time, or no whole number of seconds.
-    """
+    """Return a length of time in seconds; numbers stay as they are."""
     try:
         seconds = seconds_of(value, "it") if isinstance(value, str) else value
     except DataError:
@@ -101,7 +96,7 @@ class Temporal:
             timestamp_of(self.cutoff, "cutoff")
 
     def _problem_of(self, name: str) -> str | None:
-        """Return what is wrong with a length of time, if anything."""
+        """Return the problem of a length of time, or None."""
         value = getattr(self, name)
         if value is None:
             return None
@@ -236,7 +231,7 @@ class Temporal:
 
     def _check_unit(self, time: Ints) -> None:
         text = self._given_as_text
-        if text is not None and int(np.abs(time).max()) >= _NOT_SECONDS:
+        if text is not None and int(np.abs(time).max()) >= NOT_SECONDS:
             raise _error(
                 f"{text} is {getattr(self, text)!r}, and timestamps up to {int(time.max())} are not in seconds, "
                 f"perhaps in milliseconds: give {text} as a number in their unit, or store seconds",
@@ -268,6 +263,6 @@ def _fitting(folds: int) -> str:
 def _moment(time: int | None) -> str:
     """Return a timestamp as a date and time in UTC; one that is not in seconds as it is."""
     assert time is not None
-    if abs(time) >= _NOT_SECONDS:
+    if abs(time) >= NOT_SECONDS:
         return str(time)
     return datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z")

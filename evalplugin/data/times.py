@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["is_date", "time_text", "timestamp_of"]
+__all__ = ["NOT_SECONDS", "is_date", "time_text", "timestamp_of"]
 
 _SINCE_1971 = 31_536_000  # smaller numbers are no seconds since 1970, but an order such as 1, 2, 3
-
-_YEAR_5138 = 10**11
+NOT_SECONDS = 10**11  # as seconds it is the year 5138; milliseconds of today are above
 
 
 def timestamp_of(time: int | str, name: str) -> int:
@@ -38,4 +37,4 @@ def time_text(timestamp: int) -> str:
 
 def is_date(timestamp: int) -> bool:
     """Return whether a timestamp can be seconds since 1970; milliseconds of today cannot."""
-    return _SINCE_1971 <= timestamp < _YEAR_5138
+    return _SINCE_1971 <= timestamp < NOT_SECONDS

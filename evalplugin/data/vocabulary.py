@@ -29,10 +29,10 @@ _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32
 
 
 def check_kinds(role: str, **columns: Ids) -> None:
-    """Refuse columns of which one holds integers and the other text.
+    """Refuse to compare integer ids with text ids.
 
     Raises:
-        DataError: They differ in type; the message names each by its keyword.
+        DataError: The columns differ in type; the message names them by keyword.
     """
     (first, ids), *others = columns.items()
     for name, other in others:
@@ -45,7 +45,7 @@ def check_kinds(role: str, **columns: Ids) -> None:
 
 
 def _example(ids: Ids) -> str:
-    """Return an id to show; of text one that is no integer, if there is one."""
+    """Return an example for messages: of text ids one that is not an integer, if possible."""
     if not len(ids):
         return ""
     if ids.kind == "integers":

@@ -12,7 +12,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.data.attributes import EntityTable, column_problems, open_attributes
+from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
@@ -51,9 +51,7 @@ class Attribute:
         Literal["auto", "text"],
         Field(description="auto: numbers are numbers; text: they are names, such as codes of regions"),
     ] = "auto"
-    separator: Annotated[
-        str, Field(min_length=1, max_length=1, description="what stands between values of a CSV file")
-    ] = ","
+    separator: Separator = ","
     columns: Annotated[
         list[str] | None,
         Field(min_length=2, description="names of all columns, for a CSV file without a header line"),
@@ -68,7 +66,7 @@ class Attribute:
         object.__setattr__(self, "_frame", frame)
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return problems if there is no such file, or no such column in it; those of a dataset are not known yet."""
+        """Return problems if the file or a column does not exist; columns of a dataset are not known yet."""
         if self.file is None and self._frame is None:
             return []
         try:

@@ -32,9 +32,7 @@ class Segmentation:
     labels: tuple[str, ...]  # in display order
     users: npt.NDArray[np.generic]
     group: Codes
-    from_truth: bool = (
-        False  # made from held-out items: nobody knows a user's group before, so that none has a winner
-    )
+    from_truth: bool = False  # made from held-out items, which are unknown before: no group has a winner
 
     @cached_property
     def digest(self) -> str:
@@ -65,10 +63,10 @@ class Segmenter(Protocol):
     then divided together, so that every group has one meaning.
 
     A class variable ``from_truth = True`` says that users are divided by their held-out items. Such groups explain
-    scores; as nobody knows them when a list is made, no winner is named in them.
+    scores, but are unknown when a list is made: no winner is named in them.
 
-    A third method is optional: ``check(context) -> list[Problem]`` returns the problems of the parameters that are
-    found without reading data, such as a missing file; their paths are those of parameters.
+    A third method is optional: ``check(context) -> list[Problem]`` returns the problems found without reading data,
+    such as a missing file; their paths name parameters.
     """
 
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> npt.NDArray[np.generic]:
@@ -97,6 +95,12 @@ def segmentation(
     name: str, segmenter: Segmenter, folds: Sequence[Split], context: LoadContext
 ) -> Segmentation:
     """Return the test users of all folds in groups, each measured on the first fold that tests the user.
+
+    Args:
+        name: Name of the segment.
+        segmenter: The segment.
+        folds: All folds of a split.
+        context: Locations of files.
 
     Raises:
         DataError: Data that the segment needs is missing or breaks a rule.

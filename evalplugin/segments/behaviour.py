@@ -43,9 +43,9 @@ class Activity(_ByHistory):
 
     def divide(self, values: Ints) -> Groups:
         """Return the users without history, and quantile groups of the others."""
-        found = by_quantile(np.where(values > 0, values, np.nan), self.groups)
-        labels = tuple(f"{text} interaction{'s' * (text != '1')}" for text in found.labels)
-        return Groups(labels, found.group).adding(NO_HISTORY, values == 0, first=True)
+        parts = by_quantile(np.where(values > 0, values, np.nan), self.groups)
+        labels = tuple(f"{text} interaction{'s' * (text != '1')}" for text in parts.labels)
+        return Groups(labels, parts.group).adding(NO_HISTORY, values == 0, first=True)
 
 
 @segment("popularity")
@@ -76,13 +76,13 @@ class Popularity:
 
     def divide(self, values: Floats) -> Groups:
         """Return quantile groups: the lowest is niche, the highest popular, all others medium."""
-        found = by_quantile(values, self.groups)
-        between = len(found.labels) - 2
+        parts = by_quantile(values, self.groups)
+        between = len(parts.labels) - 2
         words = ["niche", *["medium"] * between, "popular"] if between >= 0 else ["medium"]
         labels = tuple(
-            f"{word} {text} users per item" for word, text in zip(words, found.labels, strict=True)
+            f"{word} {text} users per item" for word, text in zip(words, parts.labels, strict=True)
         )
-        return Groups(labels, found.group)
+        return Groups(labels, parts.group)
 
 
 @segment("cold")

@@ -50,7 +50,10 @@ def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
     low = [distinct[group_of == g][0] for g in range(len(numbers))]
     high = [distinct[group_of == g][-1] for g in range(len(numbers))]
     texts = _texts(low + high)
-    labels = tuple(map(_range, texts[: len(low)], texts[len(low) :]))
+    labels = tuple(
+        first if first == last else f"{first}{' to ' if first.startswith('-') else '-'}{last}"
+        for first, last in zip(texts[: len(low)], texts[len(low) :], strict=True)
+    )
     return Groups(labels, _group_at(group_of, position))
 
 
@@ -95,9 +98,3 @@ def _texts(numbers: list[float]) -> list[str]:
         if len(set(texts)) == len(set(numbers)):
             return texts
     return [repr(number) for number in numbers]
-
-
-def _range(low: str, high: str) -> str:
-    if low == high:
-        return low
-    return f"{low} to {high}" if low.startswith("-") else f"{low}-{high}"

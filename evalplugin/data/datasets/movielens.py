@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -270,7 +269,12 @@ def _unpack(archive: Path, folder: str, home: Path) -> None:
             unpacked = Path(scratch, folder)
             if not unpacked.is_dir():
                 raise DataError(f"{archive} has no folder {folder!r}")
-            _publish(unpacked, home / folder)
+            try:
+                unpacked.rename(home / folder)
+            except OSError:
+                # Another process may have been faster: its folder is complete too.
+                if not (home / folder).is_dir():
+                    raise
     except DAMAGE as error:
         raise DataError(
             f"{archive}: cannot be unpacked: {error}; download it again, or unpack it yourself"
@@ -288,7 +292,7 @@ def _check_members(archive: Path, members: Sequence[zipfile.ZipInfo], free: int)
         path = PurePosixPath(name.replace("\\", "/"))
         problem = None
         if not path.parts or "\0" in name:
-            problem = "is no name of a file"
+            problem = "is not a valid file name"
         elif path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
             problem = "would be written outside its folder"
         elif path in seen and not member.is_dir():
@@ -302,13 +306,3 @@ def _check_members(archive: Path, members: Sequence[zipfile.ZipInfo], free: int)
         raise DataError(
             f"{archive}: refused, as it unpacks to {size / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free"
         )
-
-
-def _publish(unpacked: Path, final: Path) -> None:
-    try:
-        os.rename(unpacked, final)
-    except OSError:
-        # Another process may have been faster: its folder is complete too.
-        if not final.is_dir():
-            raise
-        shutil.rmtree(unpacked)

@@ -86,7 +86,8 @@ class Synthetic:
         user, item = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
         rating, time = np.ones(total, dtype=np.float32), np.empty(total, dtype=np.int64)
         done = 0
-        for users in _blocks(population.activity):
+        block = np.cumsum(population.activity) // _BLOCK_ROWS
+        for users in np.split(np.arange(self.n_users), np.flatnonzero(np.diff(block)) + 1):
             key = _pairs(population, users, rng)
             rows = slice(done, done + len(key))
             user[rows], item[rows] = np.divmod(key, self.n_items)
@@ -126,12 +127,6 @@ class Synthetic:
         return activity
 
 
-def _blocks(activity: Ints) -> Iterator[Ints]:
-    """Yield the users in turn, in blocks of about ``_BLOCK_ROWS`` interactions."""
-    number = np.cumsum(activity) // _BLOCK_ROWS
-    yield from np.split(np.arange(len(activity)), np.flatnonzero(np.diff(number)) + 1)
-
-
 def _pairs(population: _Population, users: Ints, rng: np.random.Generator) -> Ints:
     """Return each user's items as user * n_items + item, by user, in random order: int64 (m,)."""
     n_items = population.choice.shape[1]
@@ -145,7 +140,7 @@ def _pairs(population: _Population, users: Ints, rng: np.random.Generator) -> In
 def _draw(population: _Population, users: Ints, rng: np.random.Generator) -> Ints:
     """Return users' items as ``_pairs``, drawn one by one; repeated items are redrawn."""
     factors, n_items = population.choice.shape
-    # One array holds the cumulative distributions of all topics: that of topic g is from g to g + 1.
+    # One array holds the cumulative distributions of all topics: topic g lies from g to g + 1.
     cumulative = (np.cumsum(population.choice, axis=1) + np.arange(factors)[:, None]).ravel()
     cumulative[n_items - 1 :: n_items] = np.arange(1, factors + 1)
     taste = np.cumsum(population.taste, axis=1)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
-from evalplugin.data.attributes import Attributes, Entity, EntityTable, column_problems, open_attributes
+from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
@@ -41,7 +41,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of snake_case and camelCase
 class _SideTable:
     """A table of users or items with an id and any attributes of each."""
 
-    kind: ClassVar[Entity]
+    kind: ClassVar[Literal["user", "item"]]
 
     path: Annotated[
         str,
@@ -51,12 +51,10 @@ class _SideTable:
         list[str] | None,
         Field(description="names of the attributes to read; null: all columns that no other key names"),
     ] = None
-    separator: Annotated[
-        str, Field(min_length=1, max_length=1, description="what stands between values of a CSV file")
-    ] = ","
+    separator: Separator = ","
 
     def check(self, base: Path) -> list[Problem]:
-        """Return problems if there is no such file, or no such column in it; paths in ``base``."""
+        """Return problems if the file or a column does not exist; relative paths start from ``base``."""
         try:
             source = open_attributes(base, self.path, self.separator)
         except DataError as error:
@@ -182,21 +180,15 @@ class _ColumnOptions:
         for name in columns:
             if name in self._roles.values():
                 continue
-            if _is_like_times(name):  # first, as a rating_time is none of ratings
+            words = [word.casefold() for word in _WORD.findall(name)]
+            # The whole name, as the first word may name another time than the interaction's: release_date.
+            if _TIMES.fullmatch("".join(words)):  # first, as a rating_time is not a rating
                 if self.timestamp is None:
                     yield "timestamp", name
-            elif self.rating is None and _is_like_ratings(name):
+            elif self.rating is None and (
+                not _LIKE_RATINGS.isdisjoint(words) or _RATINGS.fullmatch("".join(words))
+            ):
                 yield "rating", name
-
-
-def _is_like_ratings(column: str) -> bool:
-    words = [word.casefold() for word in _WORD.findall(column)]
-    return not _LIKE_RATINGS.isdisjoint(words) or _RATINGS.fullmatch("".join(words)) is not None
-
-
-def _is_like_times(column: str) -> bool:
-    # The whole name: of two words, such as release_date, the first may say that it is no time of the interaction.
-    return _TIMES.fullmatch("".join(_WORD.findall(column)).casefold()) is not None
 
 
 @dataclass(frozen=True)
@@ -209,7 +201,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is no such file, or none in the folder; also of the side tables."""
+        """Return the problems of the path and of the tables of users and items."""
         problems = []
         try:
             self._files(context)
@@ -296,7 +288,7 @@ class DataFrame(_ColumnOptions):
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return problems of the side tables: the data itself needs no file."""
+        """Return the problems of the tables of users and items: the data itself needs no file."""
         return [*self._check_side_tables(context)]
 
     def load(self, context: LoadContext) -> Interactions:

@@ -274,9 +274,9 @@ def test_an_archive_that_would_write_elsewhere_is_refused_whole(
         (encrypted(archive_of("1m")), "as its member 'ml-1m/ratings.dat' is encrypted"),
         (
             renamed(archive_of("1m"), b"ml-1m/movi\0s.dat"),
-            "as its member 'ml-1m/movi\\x00s.dat' is no name of a file",
+            "as its member 'ml-1m/movi\\x00s.dat' is not a valid file name",
         ),
-        (renamed(archive_of("1m"), b"././././././././"), "is no name of a file"),
+        (renamed(archive_of("1m"), b"././././././././"), "is not a valid file name"),
         (zipped({"ml-1m/a/": b"", "ml-1m/a": b""}), "as its member 'ml-1m/a' is there twice"),
         (zipped({"ml-1m/a": b"x", "ml-1m/a/b": b"x"}), "ml-1m.zip: cannot be unpacked into "),
         (zipped({"ml-1m/" + "x" * 5000: b"x"}), "ml-1m.zip: cannot be unpacked into "),
