@@ -16,6 +16,7 @@ from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
+from evalplugin.data.libraries import pa, pc, pd
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table, column_problem, is_number_type
 
@@ -127,8 +128,6 @@ class EntityTable:
             raise DataError(f"{table.name}: there are no rows")
         self._is_csv = isinstance(source, TableFiles) and not source.is_parquet
         self._table, self._kind = table, kind
-        import pandas as pd
-
         self._vocabulary, self._ids = vocabulary, self._checked_ids(ids, vocabulary)
         code = pd.Index(vocabulary).get_indexer(pd.Index(self._ids))
         self._rows = np.flatnonzero(code >= 0)
@@ -166,9 +165,6 @@ class EntityTable:
 
     def _checked_ids(self, name: str, like: Values) -> Values:
         """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         is_text = like.dtype == object
         with readable(f"{self._table.name}: column {name!r}"):
             column = self._table.arrow(name)
@@ -195,9 +191,6 @@ class EntityTable:
 
     def _values(self, name: str, *, numbers: bool) -> Values:
         """Return a column as float64 if all values are numbers, else as text; missing or empty: NaN or None."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         with readable(f"{self._table.name}: column {name!r}"):
             column = self._table.arrow(name)
             kind = column.type

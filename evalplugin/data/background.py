@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evalplugin.base.arrays import Ints, position_in_row
 from evalplugin.data import Interactions
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from evalplugin.data.libraries import pa, pd
 
 __all__ = ["HISTORY", "Background", "background_of"]
 
@@ -52,8 +50,6 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
     """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
     tested = np.bincount(test.user, minlength=test.n_users) > 0
     if not np.array_equal(train.users, test.users):
-        import pandas as pd
-
         tested = pd.Index(train.users).isin(test.users[tested])
     rows = np.flatnonzero(tested[train.user])
     time = rows if train.timestamp is None else train.timestamp[rows]
@@ -64,8 +60,6 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
 
 def _table(data: Interactions, rows: Ints) -> pa.Table:
     """Return some rows with raw ids."""
-    import pyarrow as pa
-
     part = data.select(rows)
     columns = {
         "user": _ids(part.users, part.user),
@@ -79,6 +73,4 @@ def _table(data: Interactions, rows: Ints) -> pa.Table:
 
 def _ids(vocabulary: Any, codes: Any) -> pa.Array:
     """Return raw ids; a column of text ids has its type also where it is empty, as the history of newcomers is."""
-    import pyarrow as pa
-
     return pa.array(vocabulary[codes], type=pa.array(vocabulary[:1]).type)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError, how_to_install
 from evalplugin.base.text import shorten
+from evalplugin.data.libraries import pa
 from evalplugin.files.remote import File, RemoteFile
 from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["LOG", "delta_files"]
 
@@ -46,8 +44,6 @@ def delta_files(folder: str | Path) -> tuple[tuple[File, ...], tuple[dict[str, p
 
 
 def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], tuple[dict[str, pa.Scalar], ...]]:
-    import pyarrow as pa
-
     schema = pa.schema(table.schema())
     types = {name: schema.field(name).type for name in table.metadata().partition_columns}
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()

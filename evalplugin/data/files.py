@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -20,13 +20,11 @@ import numpy as np
 from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.data.delta import LOG, delta_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.libraries import pa
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.files.uris import is_remote, local_path
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["FoundFiles", "TableFiles", "find_files"]
 
@@ -95,8 +93,6 @@ def _found(files: Sequence[File], folder: str | Path) -> FoundFiles:
 
     Values are 32-bit integers if all of a column are, or else text, as Arrow infers.
     """
-    import pyarrow as pa
-
     texts = [_folder_values(file, folder) for file in files]
     columns: dict[str, dict[int, pa.Scalar]] = {}
     for name in dict.fromkeys(name for values in texts for name in values):
@@ -210,8 +206,6 @@ class TableFiles:
             roles: Columns by role.
             rows: Rows of a batch, which alone is in memory; None: one table.
         """
-        import pyarrow as pa
-
         file, own = self.files[number], self._own(number, roles)
         with readable(file), open_parquet(file) as opened:
             options = {"columns": list(dict.fromkeys(own.values())), "use_threads": False}
@@ -281,8 +275,6 @@ class TableFiles:
 
     def _with_partition(self, number: int, table: pa.Table, roles: Mapping[str, str]) -> pa.Table:
         """Return the rows of a file with the requested columns that its folders name."""
-        import pyarrow as pa
-
         for name, value in self._partition(number).items():
             if name in roles.values():
                 table = table.append_column(name, pa.repeat(value, len(table)))
@@ -293,8 +285,6 @@ class TableFiles:
 
     def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Return all tables as one; numbers of several widths become the widest."""
-        import pyarrow as pa
-
         filled = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
         (first, first_file), *others = filled or [(tables[0], self.files[0])]
         for table, file in others:
@@ -313,8 +303,6 @@ class TableFiles:
 
 def _dates_as_times(table: pa.Table) -> pa.Table:
     """Return dates as timestamps, as the dates of another file may have a time."""
-    import pyarrow as pa
-
     for position, field in enumerate(table.schema):
         if pa.types.is_date(field.type):
             times = table.column(position).cast(pa.timestamp("s"))

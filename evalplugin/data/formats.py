@@ -7,17 +7,15 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
+from evalplugin.data.libraries import pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["CsvFormat", "FileFormat", "ParquetFormat", "TrecFormat"]
 
@@ -75,7 +73,6 @@ class CsvFormat:
 
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns; empty values are null."""
-        import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         as_text = roles if self.text is None else self.text
@@ -136,9 +133,6 @@ def _lines(file: File) -> TextIOWrapper:
 
 def _integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return ids as int64 if they are integers apart from spaces around, as float64 if fractions, else as text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for trim in (lambda text: text, pc.utf8_trim_whitespace):
         text = trim(column)
         try:
@@ -195,9 +189,6 @@ class TrecFormat:
 
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return users and items as text, and the score or the rating."""
-        import pandas as pd
-        import pyarrow as pa
-
         names, number = self.names(file), "score" if self.run else "rating"
         columns = [*names, "more"]
         try:

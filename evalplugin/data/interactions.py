@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,9 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.data.attributes import Attributes
+from evalplugin.data.libraries import pd
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["DuplicatePolicy", "Interactions", "Rows", "interactions_from", "rows_by_code"]
 
@@ -166,8 +164,6 @@ class Interactions:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the interactions as a DataFrame of raw ids: user, item, rating and, if known, timestamp."""
-        import pandas as pd
-
         columns = {"user": self.users[self.user], "item": self.items[self.item], "rating": self.rating}
         if self.timestamp is not None:
             columns["timestamp"] = self.timestamp

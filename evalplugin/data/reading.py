@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.text import shorten
+from evalplugin.data.libraries import pa
 from evalplugin.files.remote import File, RemoteFile, open_file, size_of
 from evalplugin.files.repeated_reads import RepeatedReads
 from evalplugin.files.stores import store_reason
@@ -73,8 +74,6 @@ _OF_SYSTEM = {
 @contextmanager
 def readable(source: object) -> Iterator[None]:
     """Turn errors of the system and of libraries that are raised inside into a DataError that names the source."""
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError, *DAMAGE) as error:
@@ -140,8 +139,6 @@ def open_text(file: File) -> IO[bytes]:
 
 
 def _stream(file: File, compression: str | None) -> IO[bytes]:
-    import pyarrow as pa
-
     if isinstance(file, RemoteFile):
         return file.stream(compression)  # type: ignore[no-any-return]
     return pa.input_stream(str(file), compression)  # type: ignore[no-any-return]

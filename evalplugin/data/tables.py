@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from evalplugin.data.libraries import pa, pc
 
 __all__ = [
     "IdKind",
@@ -24,7 +22,6 @@ __all__ = [
     "column_problem",
     "ids_of",
     "is_number_type",
-    "is_text_type",
     "row_number",
 ]
 
@@ -108,8 +105,6 @@ class Ids:
         if self.kind == "integers":
             differs: Flags = current != before
             return differs
-        import pyarrow.compute as pc
-
         return np.asarray(pc.not_equal(current, before))
 
     def take(self, rows: Ints) -> Ids:
@@ -118,8 +113,6 @@ class Ids:
             return self
         if self.kind == "integers":
             return Ids(self.kind, self.values[rows])
-        import pyarrow as pa
-
         return Ids(self.kind, self.values.take(pa.array(rows)))
 
 
@@ -127,8 +120,6 @@ def ids_of(values: npt.NDArray[np.generic]) -> Ids:
     """Return a vocabulary, int64 or str as object, as a column of ids."""
     if values.dtype.kind == "i":
         return Ids("integers", values)
-    import pyarrow as pa
-
     return Ids("text", pa.array(values, type=pa.large_string()))
 
 
@@ -146,8 +137,6 @@ class Table:
             if isinstance(table, type) or not hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc"):
                 given = f"the class {table.__name__}" if isinstance(table, type) else type(table).__name__
                 raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}")
-            import pyarrow as pa
-
             table = pa.table(table)
         self.name, self.row_name, self._table = name, row_name, table
         self._is_pandas = hasattr(table, "iloc")
@@ -194,8 +183,6 @@ class Table:
         )
         column = self._values(name, "timestamp", rule, "no timestamp may be missing")
         if not isinstance(column, np.ndarray):
-            import pyarrow as pa
-
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s"))
             if not pa.types.is_timestamp(column.type):
@@ -218,8 +205,6 @@ class Table:
         Raises:
             ArrowException, TypeError, OverflowError, UnicodeError: Values of a DataFrame that Arrow has no type for.
         """
-        import pyarrow as pa
-
         column = self._column(name)
         if self._is_pandas:
             if getattr(column.dtype, "tz", None) is not None:  # Arrow's way to UTC makes pandas warn
@@ -257,8 +242,6 @@ class Table:
             dtype = self._column(name).dtype
             if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
                 return self._column(name).to_numpy()
-        import pyarrow as pa
-
         try:
             column = self.arrow(name)
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
@@ -314,8 +297,6 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 def _plain(scalar: pa.Scalar) -> object:
     """Return an Arrow scalar as a plain value; as its type where Python has none, as for a time of an unknown zone."""
-    import pyarrow as pa
-
     try:
         return scalar.as_py()
     except (pa.ArrowException, ValueError, OverflowError):
@@ -324,6 +305,4 @@ def _plain(scalar: pa.Scalar) -> object:
 
 def _without_view(column: pa.Array) -> pa.Array:
     """Return views of text as plain text, as few of Arrow's functions accept views."""
-    import pyarrow as pa
-
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column

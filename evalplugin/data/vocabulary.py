@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError
+from evalplugin.data.libraries import pa, pc
 from evalplugin.data.tables import Ids
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["arrow_dictionary", "check_kinds", "codes_end", "codes_in", "encode"]
 
@@ -50,9 +48,6 @@ def _example(ids: Ids) -> str:
         return ""
     if ids.kind == "integers":
         return f" (such as {ids.values[0]})"
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     position = pc.index(pc.match_substring_regex(ids.values, "^(0|-?[1-9][0-9]*)$"), False).as_py()
     example = ids.values.slice(max(position, 0), 1).cast(pa.large_binary())[0].as_py()
     return f" (such as {example.decode('utf-8', 'backslashreplace')!r})"
@@ -73,8 +68,6 @@ def codes_end(*columns: Integers) -> int | None:
 
 def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, Codes]:
     """Return the different texts of a column without nulls, and each row's position among them: int32 (m,)."""
-    import pyarrow.compute as pc
-
     encoded = pc.dictionary_encode(texts)
     return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
 
@@ -104,9 +97,6 @@ def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
         else:
             codes = np.searchsorted(vocabulary, values.astype(np.int64, copy=False))
         return codes.astype(np.int32)
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     value_set = pa.array(vocabulary, type=values.type)
     codes = pc.index_in(values, value_set=value_set).to_numpy(zero_copy_only=False).astype(np.int32)
     return codes
@@ -128,9 +118,6 @@ def _encode_integers(columns: list[Integers]) -> _Encoded:
             seen[offset] = True
         code = np.cumsum(seen, dtype=np.int32) - 1
         return np.flatnonzero(seen) + low, [code[offset] for offset in offsets]
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     joined = pa.chunked_array([pa.array(c.astype(np.int64, copy=False)) for c in columns], type=pa.int64())
     vocabulary = np.sort(pc.unique(joined).to_numpy())
     value_set = pa.array(vocabulary)
@@ -139,9 +126,6 @@ def _encode_integers(columns: list[Integers]) -> _Encoded:
 
 
 def _encode_text(columns: list[Any], dictionary: _Dictionary) -> _Encoded:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     threads = min(_MAX_THREADS, pa.cpu_count())
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
     pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]

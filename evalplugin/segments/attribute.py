@@ -14,6 +14,7 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
+from evalplugin.data.libraries import pd
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
@@ -97,8 +98,6 @@ class Attribute:
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
         """Return groups by number or by text, and the group of users whose value is unknown."""
-        import pandas as pd
-
         unknown = pd.isna(values)
         if values.dtype == object:
             groups = by_text(values, self.max_groups)

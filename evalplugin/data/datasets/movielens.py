@@ -24,13 +24,12 @@ from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import Report
 from evalplugin.data.interactions import Interactions, interactions_from
+from evalplugin.data.libraries import pa
 from evalplugin.data.reading import DAMAGE, readable
 from evalplugin.data.tables import Table
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
-
-    import pyarrow as pa
 
 __all__ = ["MovieLens"]
 
@@ -169,7 +168,6 @@ def _home(context: LoadContext) -> Path:
 
 def _ratings(path: Path) -> pa.Table:
     """Return the table user, item, rating, timestamp of the ratings file of any edition."""
-    import pyarrow as pa
     from pyarrow import csv
 
     types = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "timestamp": pa.int64()}

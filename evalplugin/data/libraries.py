@@ -1,0 +1,25 @@
+"""pandas and pyarrow, imported when they are first used: ``import evalplugin`` and commands such as ``list`` are fast."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["pa", "pc", "pd"]
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+
+    class _Lazy:
+        """A module that is imported when an attribute is read."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            return getattr(import_module(self._name), attribute)
+
+    pa, pc, pd = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pandas")
