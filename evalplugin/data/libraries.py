@@ -1,4 +1,4 @@
-"""pandas and pyarrow, imported when they are first used: ``import evalplugin`` and commands such as ``list`` are fast."""
+"""pandas and pyarrow, imported when first used, so that ``import evalplugin`` and commands like ``list`` are fast."""
 
 from __future__ import annotations
 
