@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 __all__ = [
@@ -53,27 +53,31 @@ def ignore_signals_from_now_on() -> None:
 
 
 @contextmanager
-def restored_signals() -> Iterator[None]:
-    """Put the handlers of SIGINT, SIGTERM and SIGHUP back that code inside has replaced."""
-    if threading.current_thread() is not threading.main_thread():  # which alone can set handlers
+def restored_signals(handler: Callable[[int, Any], object] | signal.Handlers | None = None) -> Iterator[None]:
+    """Put the handlers of SIGINT, SIGTERM and SIGHUP back that code inside replaces, in the main thread.
+
+    With a handler, signals that are not ignored already are handled by it inside.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # which alone receives signals and sets handlers
         yield
         return
     before = {number: signal.getsignal(number) for number in ENDING}
     try:
+        for number in ENDING:
+            if handler is not None and before[number] is not signal.SIG_IGN:
+                signal.signal(number, handler)
         yield
     finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) != handler:
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number, former in before.items():
+            if signal.getsignal(number) != former:
+                signal.signal(number, signal.SIG_DFL if former is None else former)
 
 
-@contextmanager
-def ignore_signals() -> Iterator[None]:
-    """Ignore SIGINT, SIGTERM and SIGHUP inside, if this is the main thread, which alone receives them."""
-    with restored_signals():
-        if threading.current_thread() is threading.main_thread():
-            ignore_signals_from_now_on()
-        yield
+def ignore_signals() -> AbstractContextManager[None]:
+    """Ignore SIGINT, SIGTERM and SIGHUP inside, if this is the main thread."""
+    return restored_signals(signal.SIG_IGN)
 
 
 @contextmanager
@@ -81,11 +85,7 @@ def deferred_signals() -> Iterator[None]:
     """Deliver SIGINT, SIGTERM and SIGHUP that arrive inside at the end, if this is the main thread."""
     arrived: list[int] = []
     try:
-        with restored_signals():
-            if threading.current_thread() is threading.main_thread():
-                for number in ENDING:
-                    if signal.getsignal(number) is not signal.SIG_IGN:
-                        signal.signal(number, lambda number, frame: arrived.append(number))
+        with restored_signals(lambda number, frame: arrived.append(number)):
             yield
     finally:
         for number in arrived[:1]:

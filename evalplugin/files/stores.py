@@ -101,6 +101,7 @@ def store_of(uri: str) -> FileStore:
 @functools.lru_cache(maxsize=32)
 def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> FileStore:
     import pyarrow as pa
+    from pyarrow import fs
 
     root, kind = f"{scheme}://{authority}", kind_of(scheme)
     try:
@@ -108,10 +109,10 @@ def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) 
             return FileStore(_s3(authority), kind, root, authority)
         if kind == "gs":
             user, _, bucket = authority.rpartition("@")
-            return FileStore(_gs(anonymous=user == "anonymous"), kind, root, bucket)
+            limit = timedelta(seconds=_GOOGLE_SECONDS)
+            google = fs.GcsFileSystem(anonymous=user == "anonymous", retry_time_limit=limit)
+            return FileStore(google, kind, root, bucket)
         if scheme in STORE_SCHEMES:
-            from pyarrow import fs
-
             files, base = fs.FileSystem.from_uri(f"{kind}://{authority}/")
             return FileStore(files, kind, root, base.rstrip("/"))
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
@@ -142,12 +143,6 @@ def _s3(bucket: str) -> FileSystem:
         request_timeout=_SILENT_SECONDS,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=max_attempts()),
     )
-
-
-def _gs(*, anonymous: bool) -> FileSystem:
-    from pyarrow import fs
-
-    return fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=timedelta(seconds=_GOOGLE_SECONDS))
 
 
 def is_known_to_fsspec(scheme: str) -> bool:

@@ -28,10 +28,15 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_SECONDS)
     file = _file(name)
-    content = _read(file)
-    if content is None:
-        content = make()
-        _write(file, content)
+    with suppress(OSError):
+        digest, _, content = file.read_bytes().partition(b"\n")
+        if digest == _digest(content):
+            return content
+    content = make()
+    with suppress(OSError):  # no folder to write to: it is made each time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(file) as out:
+            out.write(_digest(content) + b"\n" + content)
     return content
 
 
@@ -48,22 +53,6 @@ def _file(name: str) -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("evalplugin", appauthor=False) / name
-
-
-def _read(file: Path) -> bytes | None:
-    """Return the content of a file; None if it is missing or damaged."""
-    try:
-        digest, _, content = file.read_bytes().partition(b"\n")
-    except OSError:
-        return None
-    return content if digest == _digest(content) else None
-
-
-def _write(file: Path, content: bytes) -> None:
-    with suppress(OSError):  # no folder to write to: it is made each time
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(file) as out:
-            out.write(_digest(content) + b"\n" + content)
 
 
 def _digest(content: bytes) -> bytes:
