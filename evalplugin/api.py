@@ -52,29 +52,33 @@ def run(
         EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
     """
-    from evalplugin.bakeoff.notify import notify_invalid_config, run_and_notify
-    from evalplugin.config import load
+    from evalplugin.bakeoff.flow import run_bakeoff
+    from evalplugin.config import ConfigHeader, load
+    from evalplugin.execution.observer import PythonWarnings
+    from evalplugin.features.notifications.feature import notify_invalid_config
+    from evalplugin.workspace import Workspace
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None
     source = config if isinstance(config, Mapping) else Path(config)
+    observer = PythonWarnings()
     try:
-        checked = load(source, overrides=overrides, data_home=home, engine=engine)
+        workspace = Workspace.open(
+            load(source, overrides=overrides, data_home=home, engine=engine),
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+            observer=observer,
+            mode="resume" if resume else "fresh" if fresh else "run",
+            data_home=home,
+        )
     except Exception as error:
-        notify_invalid_config(source, error, overrides=overrides, experiment=experiment)
+        notify_invalid_config(ConfigHeader.read(source, overrides, experiment), error, observer)
         raise
     if workers is not None and workers < 1:
         raise DataError(f"workers: must be 1 or more, not {workers}")
     if resume and fresh:
         raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
-    return run_and_notify(
-        checked,
-        data_home=home,
-        tracking_uri=tracking_uri,
-        experiment=experiment,
-        mode="resume" if resume else "fresh" if fresh else "run",
-        workers=workers,
-    )
+    return run_bakeoff(workspace, workers=workers)
 
 
 def compare(

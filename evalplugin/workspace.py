@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, Self
 
-from evalplugin.base.errors import DataError, Problem, TrackingError
+from evalplugin.base.errors import DataError, Problem, StoreError, TrackingError
 from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import declared_inputs, inputs_of_model, stored_uris
@@ -18,6 +20,7 @@ from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
 from evalplugin.execution.store import private_folder
+from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
@@ -43,6 +46,8 @@ class Workspace:
     observer: Observer
     mode: Mode = "run"
     data_home: Path | None = None  # where datasets are looked up before they are downloaded
+    if_changed: bool = False  # whether nothing is to be done where data, config and code have not changed
+    outcome_file: Path | None = None  # receives what came of the bake-off, a line of JSON
 
     @classmethod
     def open(
@@ -185,6 +190,25 @@ class Workspace:
                 opened = opened.pop_all()
             with opened:
                 yield session
+
+    @property
+    def resume_hint(self) -> str:
+        """The command or the call that resumes the bake-off, which has a journal by now."""
+        journal = self.cache.journal
+        assert journal is not None
+        if not journal.header.command:
+            return "to go on: evalplugin.run(..., resume=True)"
+        variable = ""
+        named = os.environ.get(STORE, "")
+        if journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH):
+            variable = f"{STORE}={shlex.quote(named)} "  # else the command would look into another store
+        return f"to go on: {variable}python -m evalplugin run --resume {shlex.join(journal.header.command)}"
+
+    def missing_error(self, n: int, noun: str) -> StoreError:
+        """Return the error that ``n`` tasks or trials are not cached, though nothing is to be computed."""
+        assert self.cache.journal is not None
+        missing = f"{count_text(n, noun)} of the bake-off {self.cache.journal.header.id} not computed yet"
+        return StoreError(f"{missing}; {self.resume_hint}")
 
     @property
     def users_per_task(self) -> int | None:

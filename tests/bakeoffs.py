@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from evalplugin.bakeoff import flow
@@ -20,5 +21,5 @@ def run_bakeoff(
     **where: Any,
 ) -> Outcome:
     """Run a bake-off in a workspace of its own; ``where`` are arguments of ``Workspace.open``."""
-    workspace = Workspace.open(config, **where)
-    return flow.run_bakeoff(workspace, workers=workers, command=command, if_changed=if_changed)
+    workspace = replace(Workspace.open(config, **where), if_changed=if_changed)
+    return flow.run_bakeoff(workspace, workers=workers, command=command)

@@ -13,7 +13,9 @@ from evalplugin.execution.results import Tuning
 from evalplugin.execution.runner import Job, Result, TaskExecutor, jobs_of, prepare
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
-from evalplugin.features.tuning import Study, run_studies, studies_of
+from evalplugin.features.tuning.engine import run_studies
+from evalplugin.features.tuning.plan import studies_of
+from evalplugin.features.tuning.study import Study
 
 PLUGIN = '''
 from dataclasses import dataclass

@@ -1,14 +1,59 @@
-"""The description of a bake-off, as its runs in MLflow have it."""
+"""The description of a bake-off, as its runs in MLflow have it, and the fingerprints of all that decides it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
+from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
+from evalplugin.data import FILTERS, SPLITS
 from evalplugin.execution.results import Bakeoff, new_id
-from evalplugin.metrics import definitions_hash
+from evalplugin.execution.runner import PreparedData
+from evalplugin.execution.store.versions import code_of, own_code
+from evalplugin.metrics import METRICS, definitions_hash
+from evalplugin.models import MODELS
 
-__all__ = ["describe_bakeoff"]
+__all__ = ["describe_bakeoff", "fingerprints_of", "inputs_of"]
+
+
+def fingerprints_of(
+    config: CheckedConfig, prepared: Sequence[PreparedData], experiment: str, tracking: str
+) -> dict[str, str]:
+    """Return, by part, the fingerprints that must be equal for a bake-off to be resumed; no credentials.
+
+    Args:
+        config: The config.
+        prepared: The data, whose whole content counts.
+        experiment: The name of the experiment.
+        tracking: The tracking URI.
+    """
+    codes = {
+        own_code(),
+        *(code_of(MODELS.entry(model.type)) for model in config.models),
+        *(code_of(METRICS.entry(metric.family)) for metric in config.metrics),
+        *(code_of(SPLITS.entry(split.type)) for split in config.splits),
+        *(code_of(FILTERS.entry(type)) for dataset in config.datasets for type, _ in dataset.filters),
+    }
+    if config.tune is not None:
+        codes.add(f"optuna {version('optuna')}")
+        if config.tune.split is not None:
+            codes.add(code_of(SPLITS.entry(config.tune.split.type)))
+    infos = [data.info for data in prepared]
+    return {
+        "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
+        "experiment": experiment,
+        "tracking": redact(tracking),
+        "data": fingerprint([[info.full.digest, *(s.digest for s in info.segments)] for info in infos]),
+        "code": fingerprint(sorted(map(str, codes))),
+    }
+
+
+def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return hashes of the config, the data and the code of a bake-off; each is logged with its runs."""
+    deciding = config.deciding("scores", "comparison", "groups", "decision")
+    return {"config": fingerprint(deciding), "data": fingerprints["data"], "code": fingerprints["code"]}
 
 
 def describe_bakeoff(config: CheckedConfig, experiment: str, inputs: Mapping[str, str]) -> Bakeoff:

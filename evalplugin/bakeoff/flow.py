@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.bakeoff.description import describe_bakeoff
-from evalplugin.bakeoff.tasks import run_tasks
+from evalplugin.bakeoff.description import describe_bakeoff, fingerprints_of, inputs_of
+from evalplugin.bakeoff.tasks import load_results, run_tasks
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of, findings_of
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
+from evalplugin.execution.results import BakeoffResult, Finding
 from evalplugin.execution.runner import Job, PreparedData
-from evalplugin.execution.store.journal import Journal
+from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.worker import refuse_in_worker
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Feature, Planned, Results, Running
 from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.features.data_card.feature import DataCardsFeature
 from evalplugin.features.gate.feature import GateFeature
 from evalplugin.features.history.feature import HistoryFeature
+from evalplugin.features.notifications.feature import NotificationsFeature
 from evalplugin.features.ranks.feature import RanksFeature
-from evalplugin.features.resume import (
-    abandon_older,
-    explain_resume,
-    fingerprints_of,
-    is_pending,
-    load_results,
-    open_journal,
-)
+from evalplugin.features.resume.feature import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
-from evalplugin.features.unchanged import inputs_of, raise_if_unchanged
-from evalplugin.files.inputs import Inputs
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
@@ -55,7 +47,7 @@ if TYPE_CHECKING:
     from evalplugin.features.gate.decision import Decision
     from evalplugin.features.history.trends import PastBakeoff
 
-__all__ = ["FEATURES", "Outcome", "run_bakeoff"]
+__all__ = ["FEATURES", "Outcome", "read_data", "run_bakeoff"]
 
 # Called in this order at each moment.
 FEATURES: tuple[type[Feature], ...] = (
@@ -66,6 +58,8 @@ FEATURES: tuple[type[Feature], ...] = (
     DataCardsFeature,
     HistoryFeature,
     RanksFeature,
+    ResumeFeature,
+    NotificationsFeature,
 )
 
 
@@ -115,53 +109,41 @@ class Outcome:
         return self._shown._repr_html_()
 
 
-def run_bakeoff(
-    workspace: Workspace,
-    *,
-    workers: int | None = None,
-    command: Sequence[str] = (),
-    if_changed: bool = False,
-    on_start: Callable[[str], None] = lambda id: None,
-) -> Outcome:
+def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Sequence[str] = ()) -> Outcome:
     """Run a bake-off: every model on every dataset under every split, each logged to MLflow as soon as it is done.
 
     Args:
         workspace: The config, where its data, results and cache are, and how to go about it.
         workers: How many tasks run at a time; None: as in the config.
         command: Arguments of ``evalplugin run`` on the command line, for messages.
-        if_changed: Do nothing if data, config and code are those of the last finished bake-off of this config.
-        on_start: Receives the bake-off's id as soon as its first run is in MLflow.
 
     Raises:
-        UnchangedError: There is nothing to do, with ``if_changed``.
+        UnchangedError: There is nothing to do, with ``workspace.if_changed``.
         ConfigError: A model or a run that a model names is not in the tracking store.
         DataError: Data that is missing or breaks a rule; nothing has been fitted.
         StoreError: The store cannot be used; or it lacks results to log, with ``sync``.
         TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
     """
     features = [kind() for kind in FEATURES]
-    large = _begin(workspace)
-    workspace = reduce(lambda it, feature: feature.start(it), features, workspace)
-    workspace.check_stored()
-    prepared = reduce(lambda it, feature: feature.with_data(workspace, it), features, workspace.prepare())
-    jobs = reduce(lambda it, f: f.with_jobs(workspace, prepared, it), features, workspace.jobs(prepared))
-    inputs = workspace.look_up_inputs(jobs)
-    asked = fingerprints_of(workspace.config, prepared, workspace.experiment, workspace.uri)
-    bakeoff = describe_bakeoff(workspace.config, workspace.experiment, inputs_of(workspace.config, asked))
-    # A bake-off that was cut off, if only before its winner was registered, is not done.
-    if if_changed and not is_pending(workspace.cache.store.journals, asked):
-        raise_if_unchanged(workspace, bakeoff.inputs, inputs, features)
-    with open_journal(workspace, bakeoff.id, asked, jobs, command) as journal:
-        load_results(workspace, [job for job in jobs if not job.model.space], journal)
-        bakeoff = replace(bakeoff, id=journal.header.id)
-        with _open(workspace, bakeoff, jobs, inputs, journal, large, workers) as running:
-            on_start(bakeoff.id)
-            abandon_older(workspace, journal)
-            jobs = reduce(lambda it, feature: feature.before_tasks(running, it), features, jobs)
-            results = _compute_and_log(running, features, prepared, jobs)
-            results = reduce(lambda it, feature: feature.end(running, it), features, results)
-    assert results.links is not None
-    return Outcome(results.result, results.comparisons, results.links, **results.values)
+    with ExitStack() as opened:
+        for feature in reversed(features):  # so that they end in their order
+            opened.enter_context(feature.around(workspace))
+        large = _begin(workspace)
+        workspace, prepared, jobs = read_data(workspace, features)
+        planned = _planned(workspace, prepared, jobs, command)
+        journal = opened.enter_context(_journal(planned, features))
+        load_results(workspace, [job for job in jobs if not job.model.space])
+        running = opened.enter_context(_running(planned, journal, large, workers))
+        for feature in features:
+            feature.opened(running)
+        for feature in features:
+            running = feature.before_tasks(running)
+        load_results(workspace, [job for job in running.jobs if job.model.space], of=" of tuned models")
+        results = _compute_and_log(running, features)
+        for feature in features:
+            results = feature.end(running, results)
+        assert results.links is not None
+        return Outcome(results.result, results.comparisons, results.links, **results.values)
 
 
 def _begin(workspace: Workspace) -> LargeTables:
@@ -175,58 +157,100 @@ def _begin(workspace: Workspace) -> LargeTables:
     return large
 
 
+def read_data(
+    workspace: Workspace, features: Sequence[Feature], *, cached: bool = True
+) -> tuple[Workspace, list[PreparedData], list[Job]]:
+    """Return the workspace with the features' changes, its data, and the jobs; nothing is fitted.
+
+    Args:
+        workspace: The workspace as the command has opened it.
+        features: The features of the bake-off.
+        cached: Whether folds of earlier bake-offs are used.
+    """
+    for feature in features:
+        workspace = feature.start(workspace)
+    workspace.check_stored()
+    prepared = workspace.prepare(cached=cached)
+    for feature in features:
+        prepared = feature.with_data(workspace, prepared)
+    jobs = workspace.jobs(prepared)
+    for feature in features:
+        jobs = feature.with_jobs(workspace, prepared, jobs)
+    return workspace, prepared, jobs
+
+
+def _planned(
+    workspace: Workspace, prepared: Sequence[PreparedData], jobs: Sequence[Job], command: Sequence[str]
+) -> Planned:
+    """Describe the bake-off that is about to run."""
+    config, experiment = workspace.config, workspace.experiment
+    inputs = workspace.look_up_inputs(jobs)
+    asked = fingerprints_of(config, prepared, experiment, workspace.uri)
+    bakeoff = describe_bakeoff(config, experiment, inputs_of(config, asked))
+    header = Header(
+        bakeoff.id, asked, time.time(), workspace.mode == "fresh", str(Path.cwd()), tuple(command)
+    )
+    return Planned(workspace, prepared, jobs, inputs, bakeoff, header)
+
+
+def _journal(planned: Planned, features: Sequence[Feature]) -> Journal:
+    """Return the journal of the bake-off, or of an earlier one to continue, attached to the cache."""
+    cache = planned.workspace.cache
+    earlier = [feature.earlier(planned, features) for feature in features]
+    journal = next(filter(None, earlier), None) or Journal.create(cache.store.journals, planned.header)
+    journal.report = cache.store.report
+    cache.attach(journal)
+    return journal
+
+
 @contextmanager
-def _open(
-    workspace: Workspace,
-    bakeoff: Bakeoff,
-    jobs: Sequence[Job],
-    inputs: Inputs,
-    journal: Journal,
-    large: LargeTables,
-    workers: int | None,
+def _running(
+    planned: Planned, journal: Journal, large: LargeTables, workers: int | None
 ) -> Generator[Running]:
     """Open the engine and the tracker; from then on, an exception ends the open runs, and the bake-off can be resumed.
 
     The engine is first: where it cannot run tasks, nothing is logged.
     """
-    idle = workspace.mode == "sync" or all(job.ended for job in jobs)
-    observer = workspace.observer
-    with workspace.open_session(inputs, workers=workers, here=idle) as session:
-        with observer.progress("open the tracking store"):
+    workspace, bakeoff = planned.workspace, replace(planned.bakeoff, id=journal.header.id)
+    idle = workspace.mode == "sync" or all(job.ended for job in planned.jobs)
+    progress = workspace.observer.progress
+    with workspace.open_session(planned.inputs, workers=workers, here=idle) as session:
+        with progress("open the tracking store"):
             tracker = MlflowTracker.open(
-                bakeoff, workspace.uri, resume=journal.is_resumed, progress=observer.progress, large=large
+                bakeoff, workspace.uri, resume=journal.is_resumed, progress=progress, large=large
             )
         journal.resumable = True
-        with explain_resume(workspace, journal), tracker:
-            yield Running(workspace, inputs, journal, session, tracker, is_idle=idle)
+        with tracker:
+            facts = vars(planned) | {"bakeoff": bakeoff}
+            yield Running(**facts, journal=journal, session=session, tracker=tracker, is_idle=idle)
 
 
-def _compute_and_log(
-    running: Running, features: Sequence[Feature], prepared: Sequence[PreparedData], jobs: Sequence[Job]
-) -> Results:
+def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     """Run the tasks, compare the models, and log both with what the features add."""
     workspace, session, tracker = running.workspace, running.session, running.tracker
-    config, observer, bakeoff = workspace.config, workspace.observer, tracker.bakeoff
-    tuned = sum(job.tuning is not None for job in jobs)
-    with drawing_processes(len(jobs) * len(bakeoff.headline) + 2 * tuned) as artists:
-        result, run_ids = run_tasks(running, jobs)
+    config, observer = workspace.config, workspace.observer
+    tuned = sum(job.tuning is not None for job in running.jobs)
+    with drawing_processes(len(running.jobs) * len(running.bakeoff.headline) + 2 * tuned) as artists:
+        result, run_ids = run_tasks(running)
         ran = session.describe()
         session.close()
-        pictures = drawn_pictures(result, artists)
+        further = chain.from_iterable(feature.pictures(result) for feature in features)
+        pictures = drawn_pictures(result, artists, further)
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
-        results = Results(prepared, result, run_ids, comparisons)
-        results = reduce(lambda it, feature: feature.after(running, it), features, results)
+        results = Results(result, run_ids, comparisons)
+        for feature in features:
+            results = feature.after(running, results)
         with observer.progress("log the bake-off"):
-            sections = _sections(features, comparisons, results.values)
+            sections = _sections(features, results.comparisons, results.values)
             links = tracker.finish_bakeoff(
                 result,
-                comparisons,
+                results.comparisons,
                 run_ids,
                 board=config.spec.tracking.board,
                 sections=sections,
                 items=[
-                    page_artifact(comparisons, sections),
+                    page_artifact(results.comparisons, sections),
                     *chain.from_iterable(feature.items(results) for feature in features),
                     *inputs_files(workspace.cache.inputs),
                 ],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
-from evalplugin.bakeoff.flow import FEATURES
+from evalplugin.bakeoff.flow import FEATURES, read_data
 from evalplugin.features.power import PowerReport, power_of_config
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
@@ -53,12 +52,7 @@ def plan(workspace: Workspace) -> Plan:
         ConfigError: A model or a run that a model names is not in the tracking store.
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
-    features = [kind() for kind in FEATURES]
-    workspace = reduce(lambda it, feature: feature.start(it), features, workspace)
-    workspace.check_stored()
-    data = workspace.prepare(cached=False)
-    data = reduce(lambda it, feature: feature.with_data(workspace, it), features, data)
-    jobs = reduce(lambda it, f: f.with_jobs(workspace, data, it), features, workspace.jobs(data))
+    workspace, data, jobs = read_data(workspace, [kind() for kind in FEATURES], cached=False)
     config, tasks = workspace.config, []
     n = config.spec.recommend.n
     for prepared in data:

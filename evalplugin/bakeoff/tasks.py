@@ -1,4 +1,4 @@
-"""The tasks of a bake-off: run, and each model logged as soon as its own are done."""
+"""The tasks of a bake-off: loaded from the cache or run, and each model logged as soon as its own are done."""
 
 from __future__ import annotations
 
@@ -12,24 +12,49 @@ from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import BakeoffResult, ModelResult
-from evalplugin.execution.runner import Job, results_of
+from evalplugin.execution.runner import Job, load_cached, results_of
 from evalplugin.features.base import Running
 from evalplugin.tracking import MlflowTracker
+from evalplugin.workspace import Workspace
 
-__all__ = ["run_tasks"]
+__all__ = ["load_results", "run_tasks"]
 
 
-def run_tasks(running: Running, jobs: Sequence[Job]) -> tuple[BakeoffResult, list[str]]:
+def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> None:
+    """Fill jobs with what is cached, and report how much that is; ``of`` says which jobs these are.
+
+    Raises:
+        StoreError: Some tasks are not cached, with ``sync``.
+    """
+    cache, observer = workspace.cache, workspace.observer
+    load_cached(jobs, cache)
+    to_run = [job for job in jobs if not job.failed]
+    tasks, cached = sum(len(job.tasks) for job in to_run), sum(len(job.done) for job in to_run)
+    if cached:
+        observer.report(
+            f"{cached} of {tasks} tasks{of} are in the store {cache.store.path} and are not computed again; their "
+            f"costs are those measured when they were (--fresh computes anew)"
+        )
+    if listed := sum(len(job.unscored) for job in to_run):
+        observer.report(
+            f"the lists of {listed} of {tasks} tasks{of} are in the store and are only scored; what fitting and "
+            f"recommending cost is what was measured then"
+        )
+    if (missing := tasks - cached) and workspace.mode == "sync":
+        raise workspace.missing_error(missing, "task")
+
+
+def run_tasks(running: Running) -> tuple[BakeoffResult, list[str]]:
     """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
 
     Raises:
         TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
     """
-    workspace, session, tracker = running.workspace, running.session, running.tracker
+    workspace, jobs, session = running.workspace, running.jobs, running.session
     observer = workspace.observer
     pace = Pace(jobs, session.slots)
     execute = task_executor(session, observer, users_per_task=workspace.users_per_task)
-    runs = _ModelRuns(tracker, observer)
+    runs = _ModelRuns(running.tracker, observer)
     results: dict[int, ModelResult] = {}
 
     def label() -> str:
@@ -52,7 +77,7 @@ def run_tasks(running: Running, jobs: Sequence[Job]) -> tuple[BakeoffResult, lis
                 observer.warn(note)
     runs.raise_if_lost()
     numbers = range(len(jobs))
-    return BakeoffResult(tracker.bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
+    return BakeoffResult(running.bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
 
 
 @dataclass

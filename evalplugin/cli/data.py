@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, echo_data, load_all
+from evalplugin.cli.shared import echo, echo_data, open_all
 
 __all__ = ["data"]
 
@@ -32,11 +33,9 @@ __all__ = ["data"]
 def data(
     configs: tuple[Path, ...],
     overrides: tuple[str, ...],
-    tracking_uri: str | None,
-    experiment: str | None,
-    data_home: Path | None,
     shown: str,
     folder: str | Path | None,
+    **where: Any,
 ) -> int:
     """Describe the data of configs: sizes, inequality, ratings, time, splits, drift, and what checks find.
 
@@ -45,21 +44,9 @@ def data(
     from evalplugin.cli import show
     from evalplugin.cli.show.tables import show_data
     from evalplugin.features.data_card.command import describe_data, write_pictures
-    from evalplugin.workspace import Workspace
 
-    observer = show.observer()
-    reports = [
-        describe_data(
-            Workspace.open(
-                config,
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-                observer=observer,
-                data_home=data_home,
-            )
-        )
-        for config in load_all(configs, overrides, data_home, runs_here=False)
-    ]
+    workspaces = open_all(configs, overrides, show.observer(), runs_here=False, **where)
+    reports = [describe_data(workspace) for workspace in workspaces]
     if shown == "json":
         values = [report.as_mapping() for report in reports]
         content = values[0] if len(values) == 1 else values

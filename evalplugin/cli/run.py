@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, load_all, show_error
+from evalplugin.cli.shared import echo, open_all, show_error
 from evalplugin.files.outputs import refuse_input
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff.payload import Payload
-    from evalplugin.execution.observer import Observer
     from evalplugin.workspace import Mode
 
 __all__ = ["run", "run_with"]
@@ -42,15 +39,12 @@ __all__ = ["run", "run_with"]
 def run(
     configs: tuple[Path, ...],
     overrides: tuple[str, ...],
-    tracking_uri: str | None,
-    experiment: str | None,
-    data_home: Path | None,
     dry_run: bool,
     workers: int | None,
-    engine: str | None,
     mode: str | None,
     if_changed: bool,
     outcome_file: Path | None,
+    **where: Any,
 ) -> int:
     """Run bake-offs: fit, recommend, score, log to MLflow, and show who won.
 
@@ -65,62 +59,38 @@ def run(
     observer = show.observer()
     if outcome_file is not None:
         refuse_input(outcome_file, configs)
-    on_payload = _appender(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        checked = load_all(configs, overrides, data_home, engine=engine)
+        workspaces = open_all(configs, overrides, observer, mode=cast("Mode", mode or "run"), **where)
     except Exception as error:
         if not dry_run:
-            from evalplugin.bakeoff.notify import notify_invalid_config
+            from evalplugin.config import ConfigHeader
+            from evalplugin.features.notifications.feature import notify_invalid_config
 
             for path in configs:
-                notify_invalid_config(
-                    path,
-                    error,
-                    overrides=overrides,
-                    experiment=experiment,
-                    observer=observer,
-                    on_payload=on_payload,
-                )
+                header = ConfigHeader.read(path, overrides, where["experiment"])
+                notify_invalid_config(header, error, observer, outcome_file)
         raise
     if dry_run:
         from evalplugin.bakeoff.plan import plan
-        from evalplugin.workspace import Workspace
 
-        for config in checked:
-            workspace = Workspace.open(
-                config,
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-                observer=observer,
-                data_home=data_home,
-            )
+        for workspace in workspaces:
             show.show_plan(plan(workspace))
         return EXIT_DONE
 
-    from evalplugin.bakeoff.notify import run_and_notify
+    from evalplugin.bakeoff.flow import run_bakeoff
 
     failed = False
-    for path, config in zip(configs, checked, strict=True):
+    for path, workspace in zip(configs, workspaces, strict=True):
+        workspace = replace(workspace, if_changed=if_changed, outcome_file=outcome_file)
         try:
-            outcome = run_and_notify(
-                config,
-                data_home=data_home,
-                tracking_uri=tracking_uri,
-                experiment=experiment,
-                observer=observer,
-                on_payload=on_payload,
-                mode=cast("Mode", mode or "run"),
-                workers=workers,
-                command=_command_line(path),
-                if_changed=if_changed,
-            )
+            outcome = run_bakeoff(workspace, workers=workers, command=_command_line(path))
         except UnchangedError as nothing:
-            echo(f"{config.name}: {nothing}")
+            echo(f"{workspace.config.name}: {nothing}")
             continue
         show.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed or outcome.errors)
-        if outcome.decision is not None and (gate := config.spec.gate) is not None:
+        if outcome.decision is not None and (gate := workspace.config.spec.gate) is not None:
             failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
         if outcome.unregistered is not None:
             show_error(outcome.unregistered)
@@ -131,22 +101,6 @@ def run(
 def run_with(context: click.Context, argv: list[str]) -> int:
     """Run the command ``run`` from within another one, and return its exit code."""
     return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
-
-
-def _appender(file: Path | None, observer: Observer) -> Callable[[Payload], None]:
-    """Return a callback that appends payloads to a file; a failure to write is reported and ends nothing."""
-
-    def append(payload: Payload) -> None:
-        if file is None:
-            return
-        line = json.dumps(payload, ensure_ascii=False) + "\n"
-        try:
-            with file.open("ab") as out:
-                out.write(line.encode(errors="backslashreplace"))
-        except OSError as error:
-            observer.warn(f"--outcome {file} could not be written: {error.strerror or error}")
-
-    return append
 
 
 _REPEATED = ("overrides", "tracking_uri", "experiment", "data_home", "workers", "engine")

@@ -15,9 +15,20 @@ from evalplugin.base.text import escape_controls
 
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
+    from evalplugin.execution.observer import Observer
     from evalplugin.execution.store import StoreView
+    from evalplugin.workspace import Mode, Workspace
 
-__all__ = ["echo", "echo_data", "load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
+__all__ = [
+    "echo",
+    "echo_data",
+    "load_all",
+    "open_all",
+    "open_store",
+    "print_diagnostic",
+    "show_error",
+    "show_warning",
+]
 
 
 def load_all(
@@ -47,6 +58,37 @@ def load_all(
     if lines:
         raise ConfigError(lines)
     return checked
+
+
+def open_all(
+    configs: Sequence[Path],
+    overrides: Sequence[str],
+    observer: Observer,
+    *,
+    mode: Mode = "run",
+    runs_here: bool = True,
+    engine: str | None = None,
+    data_home: Path | None = None,
+    **store: str | None,
+) -> list[Workspace]:
+    """Return the workspaces of configs, all of which are checked first.
+
+    Args:
+        configs, overrides, runs_here, engine, data_home: As in ``load_all``.
+        observer, mode: Of the workspaces.
+        store: Options ``tracking_uri`` and ``experiment``, which win over the config's.
+
+    Raises:
+        ConfigError: The mistakes of all configs.
+        TrackingError: A tracking URI that cannot be used.
+    """
+    checked = load_all(configs, overrides, data_home, runs_here=runs_here, engine=engine)
+    from evalplugin.workspace import Workspace
+
+    return [
+        Workspace.open(config, observer=observer, mode=mode, data_home=data_home, **store)
+        for config in checked
+    ]
 
 
 def open_store(folder: Path) -> StoreView | None:

@@ -24,7 +24,6 @@ __all__ = ["sync"]
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
     from evalplugin.execution.store.journal import is_running, unfinished
-    from evalplugin.features.resume import started_at
 
     code, store = EXIT_DONE, open_store(folder)
     journals = [] if store is None else unfinished(store.journals)
@@ -32,7 +31,7 @@ def sync(context: click.Context, folder: Path) -> int:
         echo(f"nothing to log: no bake-off was cut off ({folder})")
     for journal in journals:
         header = journal.header
-        about = f"bake-off {header.id}, started {started_at(journal)}"
+        about = f"bake-off {header.id}, started {header.started_at}"
         if is_running(journal):
             print_diagnostic(f"{about}, is still running")
             continue

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo_data, load_all
+from evalplugin.cli.shared import echo_data, open_all
+
+if TYPE_CHECKING:
+    from evalplugin.workspace import Mode
 
 __all__ = ["tune"]
 
@@ -22,15 +26,7 @@ __all__ = ["tune"]
 @options.engine
 @click.option("--fresh", is_flag=True, help="Compute all anew, take nothing from the store.")
 @options.debug
-def tune(
-    config: Path,
-    overrides: tuple[str, ...],
-    tracking_uri: str | None,
-    data_home: Path | None,
-    workers: int | None,
-    engine: str | None,
-    fresh: bool,
-) -> int:
+def tune(config: Path, overrides: tuple[str, ...], workers: int | None, fresh: bool, **where: Any) -> int:
     """Find the best parameters of the models with a search space, and print them as YAML to paste.
 
     Only validation data within the train data is scored: the test data is left for `evalplugin run`, which takes every
@@ -38,16 +34,9 @@ def tune(
     """
     from evalplugin.cli import show
     from evalplugin.features.tuning import command
-    from evalplugin.workspace import Workspace
 
-    (checked,) = load_all([config], overrides, data_home, engine=engine)
-    workspace = Workspace.open(
-        checked,
-        tracking_uri=tracking_uri,
-        observer=show.observer(),
-        mode="fresh" if fresh else "run",
-        data_home=data_home,
-    )
+    mode: Mode = "fresh" if fresh else "run"
+    (workspace,) = open_all([config], overrides, show.observer(), mode=mode, **where)
     models = command.tune(workspace, workers=workers)
     echo_data(command.tuned_yaml(models), nl=False)
     return EXIT_FAILED if any(model.tuning is None for model in models) else EXIT_DONE

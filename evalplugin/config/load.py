@@ -130,16 +130,24 @@ class ConfigHeader:
         return cls(config.name, config.folder, experiment or config.spec.experiment, config.spec.notify)
 
     @classmethod
-    def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> ConfigHeader:
-        """Return the parts that can be read, whatever is wrong with the config and the assignments."""
+    def read(
+        cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = (), experiment: str | None = None
+    ) -> ConfigHeader:
+        """Return the parts that can be read, whatever is wrong with the config and the assignments.
+
+        An experiment that is given wins over the config's.
+        """
         try:
             document, folder = _read(source)
         except Exception:  # noqa: BLE001 - `load` reports it
-            return cls(str(source), source.parent) if isinstance(source, Path) else cls("python", Path.cwd())
+            name, folder = (
+                (str(source), source.parent) if isinstance(source, Path) else ("python", Path.cwd())
+            )
+            return cls(name, folder, experiment)
         for assignment in overrides:
             with suppress(ConfigError):
                 document = document.override([assignment])
-        experiment, notify = document.data.get("experiment"), None
+        named, notify = document.data.get("experiment"), None
         with suppress(ValidationError):
             notify = Notify.model_validate(document.data.get("notify"))
-        return cls(document.name, folder, experiment if isinstance(experiment, str) else None, notify)
+        return cls(document.name, folder, experiment or (named if isinstance(named, str) else None), notify)

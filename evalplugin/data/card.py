@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -116,28 +116,6 @@ class DataCard:
         """Return the card as plain JSON values; what does not apply is None."""
         return asdict(self)
 
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> DataCard:
-        """Return the card that ``as_mapping`` has made plain values of.
-
-        Raises:
-            KeyError, TypeError: They are of no card.
-        """
-        ratings, times = values["ratings"], values["times"]
-        card = cls(**{**values, "ratings": None, "times": None, "splits": ()})
-        return replace(
-            card,
-            by_user=_inequality_from(values["by_user"]),
-            by_item=_inequality_from(values["by_item"]),
-            ratings=None if ratings is None else tuple(Rating(**one) for one in ratings),
-            times=None if times is None else Times(**{**times, "interactions": tuple(times["interactions"])}),
-            notes=tuple(values["notes"]),
-            splits=tuple(
-                SplitCard(one["name"], one["type"], tuple(FoldCard(**fold) for fold in one["folds"]))
-                for one in values["splits"]
-            ),
-        )
-
 
 def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard] = ()) -> DataCard:
     """Return the card of a dataset, under its name and type in the config."""
@@ -207,10 +185,6 @@ def _inequality(counts: Ints) -> Inequality:
         curve=tuple(round(value, 6) for value in curve.tolist()),
         sizes=tuple(sizes.tolist()),
     )
-
-
-def _inequality_from(values: Mapping[str, Any]) -> Inequality:
-    return Inequality(**{**values, "curve": tuple(values["curve"]), "sizes": tuple(values["sizes"])})
 
 
 def _ratings(rating: npt.NDArray[np.float32]) -> tuple[Rating, ...] | None:

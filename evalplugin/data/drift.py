@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from evalplugin.data.card import DataCard, Rating
 
 __all__ = ["THRESHOLD", "CardChange", "DescribedData", "Drift", "drift_between", "total_variation"]
@@ -151,10 +153,8 @@ class DescribedData:
         """Return the cards that ``as_mapping`` has made plain values of, by dataset.
 
         Raises:
-            KeyError, TypeError: They are no cards.
+            KeyError, TypeError, ValidationError: They are no cards.
         """
-        plain = (
-            {key: value for key, value in one.items() if key not in ("drift", "no_drift")}
-            for one in values["datasets"]
-        )
-        return {card.name: card for card in map(DataCard.from_mapping, plain)}
+        # Its keys beside those of the card, on drift, are left out.
+        cards = TypeAdapter(list[DataCard]).validate_python(values["datasets"])
+        return {card.name: card for card in cards}

@@ -3,46 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import findings_of
 from evalplugin.execution.engines import Session
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, Finding
 from evalplugin.execution.runner import Job, PreparedData
-from evalplugin.execution.store.journal import Journal
+from evalplugin.execution.store.journal import Header, Journal
+from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.sections import Section
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
 
-__all__ = ["Feature", "Results", "Running"]
+__all__ = ["Feature", "Planned", "Results", "Running"]
 
 
 @dataclass(frozen=True)
-class Running:
-    """A bake-off that is under way: where its tasks run and where its results go."""
+class Planned:
+    """A bake-off that is about to run: its data is read, and nothing is fitted yet."""
 
     workspace: Workspace
+    prepared: Sequence[PreparedData]
+    jobs: Sequence[Job]
     inputs: Mapping[str, str]  # fingerprints of the models' inputs
+    bakeoff: Bakeoff
+    header: Header  # of a journal of its own
+
+
+@dataclass(frozen=True)
+class Running(Planned):
+    """A bake-off that is under way: where its tasks run and where its results go."""
+
     journal: Journal
     session: Session
     tracker: MlflowTracker
-    is_idle: bool = False  # whether there was nothing left to compute
+    is_idle: bool  # whether there was nothing left to compute
 
 
 @dataclass(frozen=True)
 class Results:
     """All models of a bake-off, scored and compared; features add to it before and after it is logged."""
 
-    prepared: Sequence[PreparedData]
     result: BakeoffResult
     run_ids: Sequence[str]  # of the models of ``result``, in the same order
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
     # What the features have found, by the names of the attributes of ``Outcome``; a feature need not be there.
     values: Mapping[str, Any] = field(default_factory=dict)
     links: Links | None = None  # once it is logged
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the checks in the data and in the results."""
+        return findings_of(comparison.contest for comparison in self.comparisons)
 
     def having(self, **values: Any) -> Self:
         """Return the results with further values."""
@@ -54,6 +71,10 @@ class Feature:
 
     The flow makes one of each kind for a bake-off, and calls all of them at each moment, in the order of its tuple.
     """
+
+    def around(self, workspace: Workspace) -> AbstractContextManager[object]:
+        """Return a context manager around all that follows; these end in order too."""
+        return nullcontext()
 
     def start(self, workspace: Workspace) -> Workspace:
         """Return the workspace, perhaps with another config; nothing is read yet."""
@@ -71,9 +92,25 @@ class Feature:
         """Return a reason to run although data, config and code are those of the last bake-off; None: there is none."""
         return None
 
-    def before_tasks(self, running: Running, jobs: list[Job]) -> list[Job]:
-        """Return the jobs whose tasks are to run, once the tracking store is open."""
-        return jobs
+    def earlier(self, planned: Planned, features: Sequence[Feature]) -> Journal | None:
+        """Return the journal of an earlier bake-off to continue; None: this is a new one.
+
+        Raises:
+            UnchangedError: There is nothing to do.
+            StoreError: There is no bake-off to continue, though one is asked for.
+        """
+        return None
+
+    def opened(self, running: Running) -> None:
+        """Take notice of the bake-off, once the tracking store is open and it can be continued if it is cut off."""
+
+    def before_tasks(self, running: Running) -> Running:
+        """Return the bake-off, perhaps with other jobs; their tasks are about to run."""
+        return running
+
+    def pictures(self, result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
+        """Yield further pictures of the models' runs, each with the name of its file."""
+        yield from ()
 
     def after(self, running: Running, results: Results) -> Results:
         """Return the results, all models compared, as they are to be logged."""

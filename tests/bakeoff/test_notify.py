@@ -17,13 +17,15 @@ from typing import Any
 
 import pytest
 
-from evalplugin.bakeoff.delivery import deliver
-from evalplugin.bakeoff.payload import failure_payload, payload_of
 from evalplugin.base.errors import DataError
 from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.features.base import Results
 from evalplugin.features.gate.decision import Decision
+from evalplugin.features.notifications.delivery import deliver
+from evalplugin.features.notifications.payload import failure_payload, payload_of
+from evalplugin.tracking import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]
@@ -266,9 +268,8 @@ def test_payload_holds_standings_and_decision_without_credentials(
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
-    message = payload_of(
-        header, result, make.comparisons(result), decision=decision, links={"board": "http://u:p@h/x"}
-    )
+    links = Links("http://u:p@h", "1", "2", result.bakeoff.id, None, ("3",))
+    message = payload_of(header, Results(result, (), make.comparisons(result), {"decision": decision}, links))
     assert message["outcome"] == "promote"
     assert message["bakeoff"] == result.bakeoff.id
     assert message["decision"]["promoted"] == "svd"
@@ -276,7 +277,10 @@ def test_payload_holds_standings_and_decision_without_credentials(
     assert message["failed"] == [
         {"dataset": "toy", "split": "", "model": "broken", "error": "ValueError: k must be <= 12"}
     ]
-    assert message["links"] == {"board": "http://***@h/x"}
+    assert message["links"]["store"] == "http://***@h"
+    assert [link.partition("#")[0] for link in message["links"].values()] == [
+        "http://***@h", "http://h/", "http://h/",
+    ]  # fmt: skip
     (standings,) = message["standings"]
     assert (standings["dataset"], standings["metric"], standings["baseline"]) == ("toy", "ndcg@10", "random")
     assert list(standings["may_be_best"]) == ["svd"]
@@ -289,9 +293,9 @@ def test_payload_holds_standings_and_decision_without_credentials(
 
 def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, header: ConfigHeader) -> None:
     result = make.whole()
-    assert payload_of(header, result, ())["outcome"] == "failure"
+    assert payload_of(header, Results(result, (), ()))["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
-    assert payload_of(header, fine, ())["outcome"] == "done"
+    assert payload_of(header, Results(fine, (), ()))["outcome"] == "done"
 
 
 def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, header: ConfigHeader) -> None:
@@ -299,7 +303,8 @@ def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, hea
         make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
         for name in ("toy", "shop")
     ]
-    message = payload_of(header, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
+    result = BakeoffResult(make.bakeoff(("broken",)), tuple(failed))
+    message = payload_of(header, Results(result, (), ()))
     assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
         ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
     ]  # fmt: skip
@@ -309,5 +314,5 @@ def test_failure_payload_has_the_same_keys(make: SimpleNamespace, header: Config
     message = failure_payload(header, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"
-    assert message.keys() == payload_of(header, make.whole(), ()).keys()
+    assert message.keys() == payload_of(header, Results(make.whole(), (), ())).keys()
     assert failure_payload(header, ValueError("x"))["error"] == "ValueError: x"

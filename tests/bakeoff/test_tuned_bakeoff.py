@@ -19,7 +19,7 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import StoreError, UnchangedError
 from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
-from evalplugin.features.tuning import Study
+from evalplugin.features.tuning.study import Study
 from evalplugin.tracking import MlflowTracker
 from evalplugin.workspace import Workspace
 

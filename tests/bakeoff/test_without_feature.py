@@ -15,6 +15,13 @@ import evalplugin
 from evalplugin.bakeoff.flow import FEATURES
 
 PACKAGE = Path(evalplugin.__file__).parent
+# The sections of the config that belong to a feature, by their names in the schema.
+SECTIONS = {
+    "gate": ("gate", "registered"),
+    "tuning": ("tune",),
+    "checks": ("checks",),
+    "notifications": ("notify",),
+}
 # Where each is, below `features/`; power has no moment of a bake-off.
 PLACES = {kind: kind.__module__.removeprefix("evalplugin.features.").partition(".")[0] for kind in FEATURES}
 
@@ -39,8 +46,7 @@ def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
         if name == place:
             source = source.replace(f"\n    {kind.__name__},", "")
     flow.write_text(source)
-    if place == "gate":
-        _remove_sections_of_gate(copy / "config")
+    cut_sections(copy / "config", place)
     config = small_config(tracking={"uri": "sqlite:///mlflow.db"}, checks=None)
     write_config({key: value for key, value in config.items() if value}, tmp_path / "config.yaml")
     done = subprocess.run(
@@ -54,16 +60,18 @@ def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
     assert not (tmp_path / "evalplugin" / "features" / place).exists()
 
 
-def _remove_sections_of_gate(config: Path) -> None:
-    """Remove the sections ``gate`` and ``register``: their modules, their lines in the schema, and their check."""
-    for module in config.glob("gate*.py"):
-        module.unlink()
+def cut_sections(config: Path, place: str) -> None:
+    """Take the sections of a feature out of the schema, with the modules that only they need."""
     schema, load = config / "schema.py", config / "load.py"
-    source = re.sub(r"from evalplugin\.config\.gate\b.*\n", "", schema.read_text())
-    # Who asks a config for them finds None.
-    source = re.sub(r"    (gate|registered): Annotated\[.*\n", r"    \1: ClassVar[None] = None\n", source)
-    source = source.replace('"gate", "registered", ', "").replace(
-        "import Annotated,", "import Annotated, ClassVar,"
-    )
+    source = schema.read_text().replace("import Annotated,", "import Annotated, ClassVar,")
+    for section in SECTIONS.get(place, ()):
+        # Who asks a config for it finds None.
+        source, n = re.subn(rf"(    {section}): Annotated\[.+", r"\1: ClassVar[None] = None", source)
+        assert n == 1
+        source = source.replace(f', "{section}"', "").replace(f'"{section}", ', "")
+    if place == "gate":
+        for module in config.glob("gate*.py"):
+            module.unlink()
+        source = re.sub(r"from evalplugin\.config\.gate\b.*\n", "", source)
+        load.write_text(re.sub(r".*\b(gate_checks|check_gate)\b.*\n", "", load.read_text()))
     schema.write_text(source)
-    load.write_text(re.sub(r".*\b(gate_checks|check_gate)\b.*\n", "", load.read_text()))

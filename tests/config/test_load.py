@@ -9,12 +9,11 @@ import pytest
 import yaml
 from samples import write_config
 
+from evalplugin.bakeoff.description import fingerprints_of, inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.config import Config, load
 from evalplugin.config.json_schema import json_schema
 from evalplugin.config.schema import Decides
-from evalplugin.features.resume import fingerprints_of
-from evalplugin.features.unchanged import inputs_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))

@@ -21,14 +21,13 @@ from mlflow.entities import Run
 from samples import write_config
 
 import evalplugin
+from evalplugin.bakeoff.description import fingerprints_of, inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.cron import Cron
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.features.resume import fingerprints_of
-from evalplugin.features.unchanged import inputs_of
 from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]

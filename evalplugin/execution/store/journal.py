@@ -40,6 +40,11 @@ class Header:
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", tuple(map(redact, self.command)))
 
+    @property
+    def started_at(self) -> str:
+        """The local time at which the bake-off was started."""
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.started))
+
 
 @dataclass(eq=False)
 class Journal:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from evalplugin.base.errors import UnknownNameError, did_you_mean
@@ -17,8 +16,6 @@ __all__ = [
     "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "Results", "check_of", "data_check", "model_check",
     "result_check",
 ]  # fmt: skip
-
-Find = TypeVar("Find")
 
 
 class Found(NamedTuple):
@@ -45,6 +42,7 @@ class Results:
 
 DataFinder = Callable[[CheckedConfig, PreparedData], Iterator[Found]]
 ResultFinder = Callable[[Results], Iterator[Found]]
+Find = TypeVar("Find", DataFinder, ResultFinder)
 
 
 @dataclass(frozen=True)
@@ -65,50 +63,29 @@ class Check(Generic[Find]):
         return page_of(self.code)
 
 
-_checks: dict[str, Check[DataFinder] | Check[ResultFinder]] = {}
-CHECKS: Mapping[str, Check[DataFinder] | Check[ResultFinder]] = MappingProxyType(_checks)
+CHECKS: dict[str, Check[DataFinder] | Check[ResultFinder]] = {}
 of_data: dict[str, Check[DataFinder]] = {}
 of_models: dict[str, Check[DataFinder]] = {}
 of_results: dict[str, Check[ResultFinder]] = {}
 
 
-def data_check(code: str, **declared: str) -> Callable[[DataFinder], DataFinder]:
-    """Return a decorator that registers a function as a check of the data; ``declared`` are the texts of ``Check``."""
+def _declaring(checks: dict[str, Check[Find]]) -> Callable[..., Callable[[Find], Find]]:
+    """Return the decorator of a kind of check, which takes the code and the texts of ``Check``."""
 
-    def register(find: DataFinder) -> DataFinder:
-        of_data[code] = _registered(Check(code, find=find, **declared))
-        return find
+    def declare(code: str, **declared: str) -> Callable[[Find], Find]:
+        def register(find: Find) -> Find:
+            assert code not in CHECKS, f"{code} is registered twice"
+            CHECKS[code] = checks[code] = Check(code, find=find, **declared)
+            return find
 
-    return register
+        return register
 
-
-def model_check(code: str, **declared: str) -> Callable[[DataFinder], DataFinder]:
-    """Return a decorator that registers a function as a check of the data that fits models; as ``data_check``."""
-
-    def register(find: DataFinder) -> DataFinder:
-        of_models[code] = _registered(Check(code, find=find, **declared))
-        return find
-
-    return register
+    return declare
 
 
-def result_check(code: str, **declared: str) -> Callable[[ResultFinder], ResultFinder]:
-    """Return a decorator that registers a function as a check of the results; ``declared`` as in ``data_check``."""
-
-    def register(find: ResultFinder) -> ResultFinder:
-        of_results[code] = _registered(Check(code, find=find, **declared))
-        return find
-
-    return register
-
-
-AnyCheck = TypeVar("AnyCheck", Check[DataFinder], Check[ResultFinder])
-
-
-def _registered(check: AnyCheck) -> AnyCheck:
-    assert check.code not in _checks, f"{check.code} is registered twice"
-    _checks[check.code] = check
-    return check
+data_check = _declaring(of_data)
+model_check = _declaring(of_models)  # of the data, by models that are fitted on a sample of it
+result_check = _declaring(of_results)
 
 
 def check_of(code: str) -> Check[DataFinder] | Check[ResultFinder]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evalplugin.comparison.contest import findings_of
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.checks.run import with_data_findings, with_result_findings
@@ -33,7 +32,7 @@ class ChecksFeature(Feature):
         with workspace.observer.progress("check the results"):
             checked = with_result_findings(
                 workspace.config,
-                results.prepared,
+                running.prepared,
                 results.result,
                 results.comparisons,
                 workspace.observer,
@@ -42,5 +41,5 @@ class ChecksFeature(Feature):
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""
-        if found := findings_of(comparison.contest for comparison in results.comparisons):
-            yield findings_tag(found)
+        if results.findings:
+            yield findings_tag(results.findings)

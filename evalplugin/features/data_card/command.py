@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +58,12 @@ def describe_data(workspace: Workspace) -> DataReport:
 
 def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
     """Return a card for each dataset, with all its splits, in config order."""
-    of_dataset: dict[str, list[PreparedData]] = {}
-    for one in prepared:
-        of_dataset.setdefault(one.info.dataset, []).append(one)
-    return tuple(
-        card_of(
-            name,
-            parts[0].info.type,
-            parts[0].info.full,
-            [split_card(one.info.split, one.info.split_type, one.folds) for one in parts],
-        )
-        for name, parts in of_dataset.items()
-    )
+    cards = []
+    for name, group in groupby(prepared, key=lambda data: data.info.dataset):
+        parts = list(group)
+        splits = [split_card(data.info.split, data.info.split_type, data.folds) for data in parts]
+        cards.append(card_of(name, parts[0].info.type, parts[0].info.full, splits))
+    return tuple(cards)
 
 
 def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:

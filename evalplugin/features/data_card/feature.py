@@ -27,7 +27,7 @@ class DataCardsFeature(Feature):
         """Add the cards, and how each dataset differs from that of an earlier bake-off."""
         observer = running.workspace.observer
         with observer.progress("describe the data"):
-            data = running.tracker.described(cards_of(results.prepared))
+            data = running.tracker.described(cards_of(running.prepared))
         for name, drift in data.drifts.items():
             if isinstance(drift, Drift):
                 observer.report(f"{name}: {drift_sentence(drift)}")

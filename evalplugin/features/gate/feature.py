@@ -9,13 +9,11 @@ from typing import Any
 
 from evalplugin.base.errors import EngineError, ModelError, StoreError, TrackingError
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.contest import findings_of
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.gate.decide import check_decisions
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.features.gate.report import decision_files, decision_statement, decision_tags
-from evalplugin.features.resume import resume_hint
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
@@ -77,8 +75,7 @@ class GateFeature(Feature):
         tracker, run_id = running.tracker, results.links.summary_run_id
         running.journal.resumable = True  # until the winner is registered
         try:
-            findings = findings_of(comparison.contest for comparison in results.comparisons)
-            wrong = next((finding for finding in findings if finding.is_error), None)
+            wrong = next((finding for finding in results.findings if finding.is_error), None)
             if self.gated.config.spec.registered is not None and wrong is not None:
                 raise ModelError(f"nothing is registered: {wrong.line} (checks.error)")
             registered = register_winner(self.gated, running, results)
@@ -88,7 +85,7 @@ class GateFeature(Feature):
             with suppress(TrackingError):
                 tracker.tag(run_id, "registered", f"failed: {error}")
             is_final = isinstance(error, ModelError)  # a model would fail again
-            hint = "" if is_final else f"; {resume_hint(running.journal)}"
+            hint = "" if is_final else f"; {running.workspace.resume_hint}"
             results = results.having(unregistered=f"{error}{hint}")
             running.journal.resumable = not is_final
         else:

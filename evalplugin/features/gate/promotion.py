@@ -203,7 +203,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     place = DataSplit.of(decision)
     won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
     model = replace(recipe, params=won.params)  # as they were tuned
-    data_of_gate = next(p for p in results.prepared if DataSplit.of(p.info) == place)
+    data_of_gate = next(p for p in running.prepared if DataSplit.of(p.info) == place)
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data, recommend = newest(data_of_gate.info.full), config.spec.recommend

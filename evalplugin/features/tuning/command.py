@@ -25,7 +25,8 @@ from evalplugin.execution.results import DataInfo, DataSplit, Tuning
 from evalplugin.execution.runner import Job
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import refuse_in_worker
-from evalplugin.features.tuning import run_studies, studies_of
+from evalplugin.features.tuning.engine import run_studies
+from evalplugin.features.tuning.plan import studies_of
 from evalplugin.workspace import Workspace
 
 __all__ = ["TunedModel", "tune", "tuned_yaml"]

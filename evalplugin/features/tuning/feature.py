@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import BakeoffResult, DataSplit
 from evalplugin.execution.runner import Job, PreparedData, Result
 from evalplugin.execution.tasks import Task
 from evalplugin.features.base import Feature, Running
-from evalplugin.features.resume import load_results, missing_error
 from evalplugin.features.tuning.engine import run_studies
+from evalplugin.features.tuning.pictures import study_pictures
 from evalplugin.features.tuning.plan import studies_of
 from evalplugin.features.tuning.study import Study
+from evalplugin.report.drawing import PictureRequest
 from evalplugin.workspace import Workspace
 
 __all__ = ["TuningFeature"]
@@ -34,23 +36,23 @@ class TuningFeature(Feature):
         self.studies = studies_of(workspace.config, prepared, jobs)
         return jobs
 
-    def before_tasks(self, running: Running, jobs: list[Job]) -> list[Job]:
-        """Return the jobs, those of tuned models with the parameters that were found and what is cached of them.
+    def pictures(self, result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
+        """Yield the history and the importance of each model's trials."""
+        return study_pictures(result)
+
+    def before_tasks(self, running: Running) -> Running:
+        """Give the jobs of tuned models the parameters that were found.
 
         Raises:
-            StoreError: Some trials or tasks of tuned models are not cached, with ``sync``.
+            StoreError: Some trials are not cached, with ``sync``.
         """
         workspace = running.workspace
 
         def refuse(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
             yield from ()
-            raise missing_error(len(list(tasks)), "trial", running.journal)
+            raise workspace.missing_error(len(list(tasks)), "trial")
 
-        if not self.studies:
-            return jobs
         # The progress of all trials is shown, and not that of each.
         run = refuse if workspace.mode == "sync" else task_executor(running.session, Observer())
-        jobs = run_studies(self.studies, jobs, run, workspace.cache, workspace.observer)
-        tuned = [job for job in jobs if job.model.space]
-        load_results(workspace, tuned, running.journal, of=" of tuned models")
-        return jobs
+        jobs = run_studies(self.studies, running.jobs, run, workspace.cache, workspace.observer)
+        return replace(running, jobs=jobs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,22 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["SearchSpace"]
+__all__ = ["SearchSpace", "quiet"]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence Optuna's log, and warnings such as those on experimental features, inside."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 @dataclass(frozen=True)

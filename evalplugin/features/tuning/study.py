@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -22,7 +21,7 @@ from evalplugin.config.grid import params_at
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import Task, TaskFailure, TaskResult
-from evalplugin.features.tuning.space import SearchSpace
+from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.models import MODELS
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Study:
         task = self.base
         params = json.dumps(task.model.params, sort_keys=True)
         seed = int(generator(task.seed, *task.stream, "study", task.model.type, params).integers(2**32))
-        with _quiet():
+        with quiet():
             # The joint sampler of conditional spaces is marked as experimental.
             sampler = optuna.samplers.TPESampler(seed=seed, group=self.space.is_conditional)
             self._study = optuna.create_study(
@@ -151,7 +150,7 @@ class Study:
             if number == 0:
                 self.trials.append(Trial(0, self.defaults, replace(self.base, race=race), None))
                 continue
-            with _quiet():
+            with quiet():
                 asked = self._ask()
             if asked is None:
                 self.is_exhausted = True
@@ -229,7 +228,7 @@ class Study:
         outcome = trial.outcome
         assert outcome is not None
         states = optuna.trial.TrialState
-        with _quiet():
+        with quiet():
             if trial.asked is None:
                 # Optuna learns of defaults outside of the space, or that fail, nothing.
                 told = self.space.told(trial.values)
@@ -254,18 +253,3 @@ def _text(params: Mapping[str, Any]) -> str:
 def _value(trial: Trial) -> float:
     assert trial.outcome is not None and trial.outcome.value is not None
     return trial.outcome.value
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Optuna's log and its warnings on experimental features inside."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(before)

@@ -118,5 +118,5 @@ def _cards(run: LoggedRun) -> dict[str, DataCard] | None:
     try:
         values = run.json_file(CARD)
         return None if values is None else DescribedData.cards_from(values)
-    except (TrackingError, KeyError, TypeError, AttributeError):  # damaged, or of another version
+    except (TrackingError, KeyError, TypeError, ValueError):  # damaged, or of another version
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,24 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.numbers import number, share
-from evalplugin.base.units import count_text
+from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, Tuning
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import Drawing, FigureRequest, PictureRequest, draw
 from evalplugin.report.figures import Curve, axis_limits
-from evalplugin.report.importance import importance
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
-from evalplugin.report.studies import (
-    FoldTrials,
-    HistoryRequest,
-    ImportanceRequest,
-    StudyCurve,
-    history_limits,
-)
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import metric_names
@@ -120,8 +111,15 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[bytes]] = ()) -> Pictures:
-    """Return the pictures of each model's run, which are drawn by ``drawing_processes`` if there are any."""
+def drawn_pictures(
+    result: BakeoffResult,
+    processes: Sequence[subprocess.Popen[bytes]] = (),
+    further: Iterable[tuple[DataSplit, str, PictureRequest]] = (),
+) -> Pictures:
+    """Return the pictures of each model's run: one for each metric, and ``further`` ones with the files' names.
+
+    They are drawn by ``processes``, from ``drawing_processes``, if there are any.
+    """
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     requests: list[PictureRequest] = []
@@ -138,7 +136,7 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
             places.append((data, f"per_user_{name}.png"))
-    for data, name, request in _study_requests(result):
+    for data, name, request in further:
         requests.append(request)
         places.append((data, name))
     return Pictures(draw(requests, processes), places)
@@ -147,7 +145,7 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
 def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
-    There is one for each metric, and two of tuning, at the root, under the same name and on the same axes in all runs:
+    They are at the root, under the same name and on the same axes in all runs:
     MLflow's compare page shows them side by side.
     """
     found: dict[tuple[str, str, str], list[Artifact]] = {}
@@ -162,71 +160,6 @@ def _subtitle(curve: Curve, data: DataSplit) -> str:
     users = f"{len(defined):,} users"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
     return f"{' · '.join(filter(None, data))}: {users}{zeros}"
-
-
-def _study_requests(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
-    """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
-
-    None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
-    of its runs have.
-    """
-    metric = next((one.tuning.metric for one in result.models if one.tuning is not None), None)
-    if metric is None:
-        return
-    bakeoff = result.bakeoff
-    colours = model_colours(bakeoff.models, bakeoff.baseline)
-    curves = [
-        (DataSplit.of(one.data), _curve(one, metric, colours[one.model]))
-        for one in result.models
-        if one.tuning is not None or one.error is None
-    ]
-    every = [curve for _, curve in curves]
-    trials = max(len(fold.values) for curve in every for fold in curve.folds)
-    most = max(len(curve.best) for curve in every)
-    limits = history_limits(every)
-    for data, group in groupby(curves, key=lambda pair: pair[0]):
-        shown = [curve for _, curve in group]
-        yield data, "tune_history.png", HistoryRequest(shown, trials, limits)
-        yield data, "tune_importance.png", ImportanceRequest(shown, most)
-
-
-def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
-    tuning = result.tuning
-    if tuning is None:
-        return StudyCurve(
-            result.model, metric, colour, (), math.nan, result.mean(metric), "not tuned", {}, "not tuned"
-        )
-    rows = tuning.trials
-    fold, values = np.asarray(rows["fold"]), np.asarray(rows["value"].to_pylist(), dtype=float)
-    done = np.asarray(rows["state"]) == "done"
-    folds = [FoldTrials(values[fold == number], done[fold == number]) for number in np.unique(fold)]
-    better = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
-    return StudyCurve(
-        model=result.model,
-        metric=metric,
-        colour=colour,
-        folds=tuple(folds),
-        validation=tuning.validation,
-        test=result.mean(tuning.metric),
-        importance=importance(tuning),
-        best=_best(tuning),
-        subtitle=f"{better}: {count_text(len(rows), 'trial')}",
-    )
-
-
-def _best(tuning: Tuning) -> Mapping[str, str]:
-    """Return the best value of each tuned parameter as text: of each fold, where folds differ."""
-    found = {}
-    for name in tuning.space:
-        values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
-        found[name] = ", ".join(values) or "unset"
-    return found
-
-
-def _value(value: object) -> str:
-    return (
-        f"{value:.4g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
-    )
 
 
 def per_user_table(scores: PerUserScores, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:

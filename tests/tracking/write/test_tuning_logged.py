@@ -12,6 +12,7 @@ import pytest
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.features.tuning.pictures import study_pictures
 from evalplugin.tracking import MlflowTracker
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.read.contests import read_contests
@@ -60,7 +61,9 @@ def test_a_model_that_was_not_tuned_has_nothing_of_it(make: SimpleNamespace, res
     assert not {"data/params.json", "tune/trials.parquet"} & paths
     untuned = BakeoffResult(result.bakeoff, (random,))
     assert not any(
-        "tune" in a.path for files in picture_artifacts(drawn_pictures(untuned)).values() for a in files
+        "tune" in a.path
+        for files in picture_artifacts(drawn_pictures(untuned, further=study_pictures(untuned))).values()
+        for a in files
     )
 
 
@@ -105,7 +108,7 @@ def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_hav
     make: SimpleNamespace, result: BakeoffResult
 ) -> None:
     def names(one: BakeoffResult) -> dict[str, set[str]]:
-        pictures = picture_artifacts(drawn_pictures(one))
+        pictures = picture_artifacts(drawn_pictures(one, further=study_pictures(one)))
         return {
             model: {a.path for a in files if "tune" in a.path} for (_, _, model), files in pictures.items()
         }

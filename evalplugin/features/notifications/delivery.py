@@ -82,16 +82,11 @@ def _send(spec: Notify, body: bytes, folder: Path, sleep: Callable[[float], None
         sleep=sleep,
         reraise=True,
     )
+    texts = fill_placeholders(spec.texts, key="notify.url" if spec.command is None else "notify.command")
     if spec.command is None:
-        retrying(_post, fill_placeholders(spec.texts, key="notify.url")[0], body, spec.timeout_seconds)
+        retrying(_post, texts[0], body, spec.timeout_seconds)
     else:
-        retrying(
-            _run_command,
-            fill_placeholders(spec.texts, key="notify.command"),
-            body,
-            spec.timeout_seconds,
-            folder,
-        )
+        retrying(_run_command, texts, body, spec.timeout_seconds, folder)
 
 
 def _post(url: str, body: bytes, seconds: float) -> None:

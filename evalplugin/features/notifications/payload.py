@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,47 +14,46 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ConfigHeader
-from evalplugin.execution.results import BakeoffResult, Finding
+from evalplugin.features.base import Results
 
 if TYPE_CHECKING:
-    from evalplugin.features.gate.decision import Decision
+    pass
 
 __all__ = ["Payload", "failure_payload", "payload_of", "payload_with"]
 
 Payload = dict[str, Any]
 
 
-def payload_of(
-    header: ConfigHeader,
-    result: BakeoffResult,
-    comparisons: Sequence[Comparison],
-    *,
-    decision: Decision | None = None,
-    unregistered: str | None = None,
-    links: Mapping[str, str | None] | None = None,
-    findings: Sequence[Finding] = (),
-) -> Payload:
+def payload_of(header: ConfigHeader, results: Results) -> Payload:
     """Return the payload of a bake-off that was run to its end.
 
-    ``decision`` is the gate's, if there is one; ``unregistered`` why the winner could not be registered: it becomes
-    ``error``; ``links`` lead to the results. Under ``failed`` each model that failed is listed once for every dataset
-    and split on which it did: ``dataset``, ``split``, ``model``, ``error``. ``findings`` are those of the checks; one
-    that the config declares to be an error becomes ``error`` too.
+    Under ``failed`` each model that failed is listed once for every dataset and split on which it did: ``dataset``,
+    ``split``, ``model``, ``error``. Why the winner could not be registered becomes ``error``, and so does a finding
+    that the config declares to be an error.
     """
-    outcome = "failure" if result.failed else "done"
+    result, links, decision = results.result, results.links, results.values.get("decision")
+    wrong = next((finding.line for finding in results.findings if finding.is_error), None)
+    ended = "failure" if result.failed else "done"
     return payload_with(
         header,
-        outcome=outcome if decision is None else decision.outcome,
+        outcome=ended if decision is None else decision.outcome,
         bakeoff=result.bakeoff.id,
         decision=None if decision is None else json.loads(decision.to_json()),
-        standings=[_standings(comparison) for comparison in comparisons],
+        standings=[_standings(comparison) for comparison in results.comparisons],
         failed=[
-            {"dataset": one.data.dataset, "split": one.data.split, "model": one.model, "error": one.failure}
-            for one in result.failed
+            {
+                "dataset": model.data.dataset,
+                "split": model.data.split,
+                "model": model.model,
+                "error": model.failure,
+            }
+            for model in result.failed
         ],
-        checks=[asdict(finding) for finding in findings],
-        error=unregistered or next((one.line for one in findings if one.is_error), None),
-        links=dict(links or {}),
+        checks=[asdict(finding) for finding in results.findings],
+        error=results.values.get("unregistered") or wrong,
+        links={}
+        if links is None
+        else {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
     )
 
 

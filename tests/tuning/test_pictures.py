@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from samples import tuning
 
-from evalplugin.report.importance import importance
-from evalplugin.report.studies import (
+from evalplugin.features.tuning.importance import importance
+from evalplugin.features.tuning.pictures import (
     FoldTrials,
     HistoryRequest,
     ImportanceRequest,

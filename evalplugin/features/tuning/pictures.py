@@ -1,25 +1,39 @@
-"""Figures of tuning, one for each model, on common axes: values of trials, importance of parameters."""
+"""Pictures of tuning, two for each model, on common axes: values of trials, importance of parameters."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.numbers import number, share
+from evalplugin.base.units import count_text
 from evalplugin.metrics import parse
 from evalplugin.report.figures import DPI, SIZE, figure_text
-from evalplugin.report.palette import INK, QUIET, png_of, style_axes
+from evalplugin.report.palette import INK, QUIET, model_colours, png_of, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FoldTrials", "HistoryRequest", "ImportanceRequest", "StudyCurve", "history_limits"]
+    from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
+    from evalplugin.report.drawing import PictureRequest
+
+__all__ = [
+    "FoldTrials",
+    "HistoryRequest",
+    "ImportanceRequest",
+    "StudyCurve",
+    "history_limits",
+    "study_pictures",
+]
 
 _OTHER = "#C4C4C4"
 _FAILED = "#B00020"
@@ -99,6 +113,75 @@ class ImportanceRequest(NamedTuple):
     def draw(self) -> dict[str, bytes]:
         """Return the PNG of each model."""
         return {curve.model: _png(partial(_importance, self, curve), curve) for curve in self.curves}
+
+
+def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
+    """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
+
+    None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
+    of its runs have.
+    """
+    from evalplugin.execution.results import DataSplit  # not where pictures are drawn
+
+    metric = next((model.tuning.metric for model in result.models if model.tuning is not None), None)
+    if metric is None:
+        return
+    bakeoff = result.bakeoff
+    colours = model_colours(bakeoff.models, bakeoff.baseline)
+    curves = [
+        (DataSplit.of(model.data), _curve(model, metric, colours[model.model]))
+        for model in result.models
+        if model.tuning is not None or model.error is None
+    ]
+    every = [curve for _, curve in curves]
+    trials = max(len(fold.values) for curve in every for fold in curve.folds)
+    most = max(len(curve.best) for curve in every)
+    limits = history_limits(every)
+    for data, group in groupby(curves, key=lambda pair: pair[0]):
+        shown = [curve for _, curve in group]
+        yield data, "tune_history.png", HistoryRequest(shown, trials, limits)
+        yield data, "tune_importance.png", ImportanceRequest(shown, most)
+
+
+def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
+    from evalplugin.features.tuning.importance import importance  # not where pictures are drawn
+
+    tuning = result.tuning
+    if tuning is None:
+        return StudyCurve(
+            result.model, metric, colour, (), math.nan, result.mean(metric), "not tuned", {}, "not tuned"
+        )
+    rows = tuning.trials
+    fold, values = np.asarray(rows["fold"]), np.asarray(rows["value"].to_pylist(), dtype=float)
+    done = np.asarray(rows["state"]) == "done"
+    folds = [FoldTrials(values[fold == number], done[fold == number]) for number in np.unique(fold)]
+    better = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
+    return StudyCurve(
+        model=result.model,
+        metric=metric,
+        colour=colour,
+        folds=tuple(folds),
+        validation=tuning.validation,
+        test=result.mean(tuning.metric),
+        importance=importance(tuning),
+        best=_best(tuning),
+        subtitle=f"{better}: {count_text(len(rows), 'trial')}",
+    )
+
+
+def _best(tuning: Tuning) -> Mapping[str, str]:
+    """Return the best value of each tuned parameter as text: of each fold, where folds differ."""
+    found = {}
+    for name in tuning.space:
+        values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
+        found[name] = ", ".join(values) or "unset"
+    return found
+
+
+def _value(value: object) -> str:
+    return (
+        f"{value:.4g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+    )
 
 
 def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:

@@ -1,0 +1,120 @@
+"""Resuming the newest unfinished bake-off whose config, data, code and destination are still the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from evalplugin.base.errors import StoreError, TrackingError
+from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
+from evalplugin.features.base import Feature, Planned, Running
+from evalplugin.features.resume.unchanged import raise_if_unchanged
+from evalplugin.workspace import Workspace
+
+__all__ = ["ResumeFeature"]
+
+_CHANGED = {
+    "config": "the config",
+    "experiment": "the experiment",
+    "tracking": "the tracking store",
+    "data": "the data",
+    "code": "the code (evalplugin, its libraries, a plugin or an environment variable that it reads)",
+}
+
+
+@dataclass
+class ResumeFeature(Feature):
+    """Continues a bake-off that was cut off, and does nothing, if so asked, where nothing has changed."""
+
+    running: Running | None = None
+
+    @contextmanager
+    def around(self, workspace: Workspace) -> Iterator[None]:
+        """Report how to resume a bake-off that an exception ends, Ctrl-C and SIGTERM included."""
+        try:
+            yield
+        except BaseException as error:
+            if self.running is None or not self.running.journal.resumable:
+                raise
+            workspace = self.running.workspace
+            if isinstance(error, TrackingError):
+                place = f"What was computed is in the store {workspace.cache.store.path}"
+                raise TrackingError(f"{error}. {place}; {workspace.resume_hint}") from error
+            workspace.observer.report(workspace.resume_hint)
+            raise
+
+    def earlier(self, planned: Planned, features: Sequence[Feature]) -> Journal | None:
+        """Return the journal of the newest bake-off that was cut off with the same fingerprints, if it is asked for.
+
+        It is not resumed where an input of a task that has ended has changed, nor, unless with ``sync``, where a task
+        has failed of which it is not known what it has read.
+        """
+        workspace = planned.workspace
+        folder = workspace.cache.store.journals
+        # A bake-off that was cut off, if only before its winner was registered, is not done.
+        if workspace.if_changed and not any(
+            not is_running(j) for j in _alike(planned.header, unfinished(folder))
+        ):
+            raise_if_unchanged(planned, features)
+        if workspace.mode not in ("resume", "sync"):
+            return None
+        journal, message = _resumable(
+            unfinished(folder), planned.header, lambda journal: _changed(planned, journal)
+        )
+        if journal is None and workspace.mode == "sync":
+            raise StoreError(message)
+        workspace.observer.report(message if journal is not None else f"{message}; this is a new one")
+        return journal
+
+    def opened(self, running: Running) -> None:
+        """Close the journals of the unfinished bake-offs that a new one replaces; they cannot be resumed any more."""
+        self.running, new = running, running.journal
+        option = "--resume" if new.header.command else "resume=True"
+        hint = "" if running.workspace.mode == "resume" else f"; use {option} to continue one instead"
+        for older in [] if new.is_resumed else _alike(new.header, unfinished(new.path.parent)):
+            if older.path != new.path and (journal := Journal.reopen(older.path)) is not None:
+                journal.close(finished=True)
+                running.workspace.observer.report(
+                    f"the bake-off {journal.header.id}, which was cut off, is given up for this one{hint}"
+                )
+
+
+def _alike(header: Header, journals: Sequence[Journal]) -> list[Journal]:
+    """Return the journals of bake-offs with the same fingerprints."""
+    return [journal for journal in journals if journal.header.asked == header.asked]
+
+
+def _changed(planned: Planned, journal: Journal) -> str | None:
+    """Return what speaks against resuming a bake-off whose fingerprints are the same; None: nothing."""
+    cache, mode = planned.workspace.cache, planned.workspace.mode
+    for job in planned.jobs:
+        for fold, task in enumerate(job.tasks):
+            name = job.name(fold)
+            if (changed := cache.changed(name, task, journal)) is not None:
+                return f"has used {changed}, which has changed since"
+            failure = journal.failures.get(name)
+            if mode == "resume" and failure is not None and failure.inputs is None:
+                return f"has a failed model, {job.model.name}, of which it is not known what it has read"
+    return None
+
+
+def _resumable(
+    journals: Sequence[Journal], header: Header, differs: Callable[[Journal], str | None]
+) -> tuple[Journal | None, str]:
+    """Return the journal to resume, None if there is none, and a message about it."""
+    different = ""
+    for journal in journals:
+        asked = journal.header.asked
+        parts = [part for part in _CHANGED if asked.get(part) != header.asked[part]]
+        bakeoff = f"the bake-off {journal.header.id}, started {journal.header.started_at},"
+        if not parts and (reason := differs(journal)) is not None:
+            different = different or f"{bakeoff} {reason}"
+        elif not parts:
+            if (reopened := Journal.reopen(journal.path)) is not None:
+                return reopened, f"continuing {bakeoff} which was cut off"
+            different = different or f"{bakeoff} is being run by another process"
+        elif "config" not in parts:
+            names = " and ".join(_CHANGED[part] for part in parts)
+            different = different or f"{bakeoff} differs in {names}"
+    return None, f"nothing to continue: {different or 'no bake-off of this config was cut off'}"
