@@ -60,29 +60,25 @@ class Cron:
         """
         from cronsim import CronSim, CronSimError
 
-        parts = dict(zip(_FIELDS, expression.upper().split(), strict=False))
+        given = expression.upper().split()
         refuse = f"{expression!r} is no cron expression"
-        if len(expression.split()) != 5:
+        if len(given) != len(_FIELDS):
             fields = ", ".join(f"{name} {values}" for name, values in _FIELDS.items())
-            raise DataError(f"{refuse}: it has {len(expression.split())} fields, not five: {fields}")
-
-        def wrong(name: str) -> DataError:
-            return DataError(
-                f"{refuse}: the {name} is {parts[name]!r}; allowed: {_FIELDS[name]}, *, and lists, ranges and steps of "
-                f"them, such as 1,15 or 1-5 or */2"
-            )
-
-        for name, part in parts.items():
-            if not _SIGNS.fullmatch(part):
-                raise wrong(name)
+            raise DataError(f"{refuse}: it has {len(given)} fields, not five: {fields}")
+        parts = dict(zip(_FIELDS, given, strict=True))
+        wrong = next((name for name, part in parts.items() if not _SIGNS.fullmatch(part)), None)
+        due = None
         try:
-            due = next(CronSim(expression, datetime(2024, 1, 1)), None)
+            due = None if wrong else next(CronSim(expression, datetime(2024, 1, 1)), None)
         except CronSimError as error:
-            name = str(error).removeprefix("Bad ").replace("-", " ")
-            if name == "day of month" and parts[name].isdigit() and 1 <= int(parts[name]) <= 31:
-                due = None
-            else:
-                raise wrong(name) from None
+            wrong = str(error).removeprefix("Bad ").replace("-", " ")
+            if wrong == "day of month" and parts[wrong].isdigit() and 1 <= int(parts[wrong]) <= 31:
+                wrong = None  # such as 30 February, which never comes
+        if wrong:
+            raise DataError(
+                f"{refuse}: the {wrong} is {parts[wrong]!r}; allowed: {_FIELDS[wrong]}, *, and lists, ranges and steps "
+                f"of them, such as 1,15 or 1-5 or */2"
+            )
         if due is None:
             raise DataError(
                 f"{refuse} that ever comes due: no such month has the day {parts['day of month']}"

@@ -24,81 +24,63 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    filters = definitions["DatasetSpec"]["properties"]["filters"] | {"items": {"$ref": "#/$defs/filter"}}
+    filters = definitions["DatasetSpec"]["properties"]["filters"] | {"items": _reference("filter")}
     name = {"type": "string", "minLength": 1}
     # Keys beside the type and, but for models, the parameters.
     beside: dict[str, dict[str, Any]] = {
         "dataset": {"name": name, "filters": filters},
         "split": {"name": name},
         "segment": {"name": name},
-        "model": {**definitions.pop("ModelSpec")["properties"], "name": name},
+        "model": {**definitions["ModelSpec"]["properties"], "name": name},
     }
-    for spec in ("DatasetSpec", "EngineSpec", "FilterSpec", "InlineSpec", "SegmentSpec"):
+    for spec in ("DatasetSpec", "EngineSpec", "FilterSpec", "InlineSpec", "ModelSpec", "SegmentSpec"):
         definitions.pop(spec)
-    registries: dict[str, Registry[Any]] = {
-        "dataset": DATASETS,
-        "filter": FILTERS,
-        "split": SPLITS,
-        "segment": SEGMENTS,
-        "model": MODELS,
-        "engine": ENGINES,
-    }
-    for kind, registry in registries.items():
-        definitions[kind] = {
-            "anyOf": [
-                {
-                    "type": "string",
-                    "examples": registry.names(),
-                    "description": f"Type of a {kind} that needs no parameters.",
-                },
-                *_variants(registry, definitions, beside.get(kind, {}), has_params=kind == "model"),
-                {
-                    "type": "object",
-                    "description": f"A {kind} of a plugin.",
-                    "properties": {"type": {"type": "string", "not": {"enum": registry.names()}}},
-                    "required": ["type"],
-                },
-            ]
+    registries: tuple[Registry[Any], ...] = (DATASETS, FILTERS, SPLITS, SEGMENTS, MODELS, ENGINES)
+    for registry in registries:
+        kind = registry.kind
+        types = {
+            "type": "string",
+            "examples": registry.names(),
+            "description": f"Type of a {kind} that needs no parameters.",
         }
+        of_plugin = {
+            "type": "object",
+            "description": f"A {kind} of a plugin.",
+            "properties": {"type": {"type": "string", "not": {"enum": registry.names()}}},
+            "required": ["type"],
+        }
+        variants = _variants(registry, definitions, beside.get(kind, {}))
+        definitions[kind] = {"anyOf": [types, *variants, of_plugin]}
     properties = schema["properties"]
-    for key, kind in (
-        ("datasets", "dataset"),
-        ("models", "model"),
-        ("split", "split"),
-        ("segments", "segment"),
-    ):
-        properties[key]["items"] = {"$ref": f"#/$defs/{kind}"}
-    properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, properties["split"]]}
-    properties["engine"]["anyOf"][0] = {"$ref": "#/$defs/engine"}
-    definitions["Tune"]["properties"]["split"]["anyOf"][0] = {"$ref": "#/$defs/split"}
-    space = definitions["Space"]
+    for key in ("datasets", "models", "split", "segments"):
+        properties[key]["items"] = _reference(key.removesuffix("s"))
+    properties["split"] = {"anyOf": [_reference("split"), properties["split"]]}
+    properties["engine"]["anyOf"][0] = _reference("engine")
+    definitions["Tune"]["properties"]["split"]["anyOf"][0] = _reference("split")
     choices = {"type": "array", "items": {}, "minItems": 1, "description": "Values without an order."}
-    definitions["Space"] = {"anyOf": [choices, space]}
+    definitions["Space"] = {"anyOf": [choices, definitions["Space"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
+def _reference(definition: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{definition}"}
+
+
 def _variants(
-    registry: Registry[Any], definitions: dict[str, Any], beside: dict[str, Any], *, has_params: bool
+    registry: Registry[Any], definitions: dict[str, Any], beside: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yield the schema of each component: its type, the keys beside it, and its parameters, inline or under params."""
     for entry in registry:
         own = schema_of(entry.cls)
         definitions.update(own.pop("$defs", {}))
-        parameters = own.get("properties", {})
-        properties = {**beside, "type": {"const": entry.name, "description": entry.summary}}
-        required = ["type"]
-        if has_params:
-            properties["params"] = {
-                "type": "object",
-                "properties": parameters,
-                "additionalProperties": False,
-            }
-        else:
-            properties |= parameters
-            required += own.get("required", [])
+        parameters, required = own.get("properties", {}), own.get("required", [])
+        if registry is MODELS:
+            params = {"type": "object", "properties": parameters, "additionalProperties": False}
+            parameters, required = {"params": params}, []
+        component_type = {"const": entry.name, "description": entry.summary}
         yield {
             "type": "object",
-            "properties": properties,
-            "required": required,
+            "properties": {**beside, "type": component_type, **parameters},
+            "required": ["type", *required],
             "additionalProperties": False,
         }
