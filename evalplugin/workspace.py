@@ -19,7 +19,7 @@ from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
-from evalplugin.execution.store import private_folder
+from evalplugin.execution.store import Store, private_folder
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import source_of, unrecorded_readers
@@ -83,8 +83,9 @@ class Workspace:
         """
         own = {uri for model in self.config.models for uri in stored_uris(model).values()}
         resolve = partial(uri_version, tracking_uri=self.uri, own=own)
-        is_fresh = self.mode == "fresh"
-        return StepCache.open(self.config.spec.store, self.observer.report, fresh=is_fresh, resolve=resolve)
+        spec = self.config.spec.store
+        store = Store(store_path(spec.path), max_size=spec.max_size, report=self.observer.report)
+        return StepCache(store, self.mode == "fresh", resolve=resolve)
 
     def prepare(self, *, cached: bool = True) -> list[PreparedData]:
         """Return every dataset under every split; ``cached``: with the folds of earlier bake-offs.

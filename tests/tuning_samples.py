@@ -11,6 +11,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Tuning
 from evalplugin.execution.runner import Job, Result, TaskExecutor, jobs_of, prepare
+from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.features.tuning.engine import run_studies
@@ -104,7 +105,7 @@ def run(
 ) -> tuple[list[Job], list[Study]]:
     """Run the studies of a config, with the cache of the working directory."""
     checked = load(config)
-    cache = StepCache.open(checked.spec.store, lambda text: None, fresh=fresh)
+    cache = StepCache(Store(store_path(checked.spec.store.path)), fresh)
     prepared = prepare(checked, None, Observer(), cache)
     jobs = jobs_of(checked, prepared)
     studies = studies_of(checked, prepared, jobs)

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeVar, cast
 
 import numpy as np
 
 from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
 
-__all__ = ["TaskFailure", "error_text", "isolated", "last_line", "raise_interruption"]
+__all__ = ["TaskFailure", "error_text", "isolated", "last_line", "outcome_of"]
+
+T = TypeVar("T")
 
 _MAX_ERROR = 20_000  # characters
 _FREE_HANDLES = 64  # kept for this program while a task runs
@@ -27,30 +29,37 @@ _FREE_HANDLES = 64  # kept for this program while a task runs
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """The end of a task, or of any call, that failed."""
+    """The failure of a task, or of any other call."""
 
     error: str  # its traceback
-    inputs: Mapping[str, str] | None = None  # what it has read until then, with fingerprints; None: not known
+    inputs: Mapping[str, str] | None = None  # files that it has read, with fingerprints; None: not known
 
 
 def error_text() -> str:
-    """Return the traceback of the exception that is handled: printable, and of bounded length."""
+    """Return the traceback of the current exception: printable, and of bounded length."""
     return shorten(escape_controls(traceback.format_exc()), _MAX_ERROR)
 
 
 def last_line(error: str) -> str:
-    """Return the last line of a traceback that says something: the exception, without the frame of a group."""
+    """Return the last line of a traceback that is not empty: the exception, without the frame of a group."""
     lines = [line.strip("+-| \t") for line in error.splitlines()]
     return next((line for line in reversed(lines) if line), "failed without a message")
 
 
-def raise_interruption(error: BaseException) -> None:
-    """Raise an exception of a task again if it is the user's interruption, which fails no task.
+def outcome_of(function: Callable[[], T]) -> T | TaskFailure:
+    """Return what a function returns, run as a task in this process, or its failure.
 
-    Where a program does not handle signals by ``interrupt_on_signals``, every KeyboardInterrupt counts as the user's.
+    Raises:
+        KeyboardInterrupt: The user has interrupted the program, which fails no task. Where a program does not handle
+            signals by ``interrupt_on_signals``, every KeyboardInterrupt counts as the user's.
     """
-    if isinstance(error, KeyboardInterrupt) and is_interrupted() is not False:
-        raise error
+    try:
+        with isolated():
+            return function()
+    except BaseException as error:  # the edge of a task: recorded whole, the others go on
+        if isinstance(error, KeyboardInterrupt) and is_interrupted() is not False:
+            raise
+        return TaskFailure(error_text())
 
 
 @contextmanager
@@ -117,7 +126,11 @@ def _descriptors() -> Iterator[None]:
 
 @contextmanager
 def _folders() -> Iterator[None]:
-    current, temporary = _or_none(os.getcwd), _or_none(tempfile.gettempdir)
+    current = temporary = None
+    with suppress(OSError):
+        current = os.getcwd()
+    with suppress(OSError):
+        temporary = tempfile.gettempdir()
     try:
         yield
     finally:
@@ -172,15 +185,8 @@ def _handles() -> Iterator[None]:
 
 
 def _opened() -> int:
-    """Return the number of open file handles, as far as the system shows them."""
+    """Return the number of open file handles; 0 where the system does not show them."""
     try:
         return len(os.listdir("/dev/fd"))
     except OSError:
         return 0
-
-
-def _or_none(read: Callable[[], str]) -> str | None:
-    try:
-        return read()
-    except OSError:
-        return None

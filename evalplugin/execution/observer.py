@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 __all__ = ["Observer", "PythonWarnings", "warn_caller"]
 
-# What stands between a user's code and a warning.
+# Packages whose frames lie between a user's code and a warning.
 _PACKAGES = (__name__.partition(".")[0], "mlflow")
 
 
@@ -34,15 +34,15 @@ class Observer:
     ) -> Iterator[Callable[[int], None]]:
         """Show how much of all the work is done, around the progress of its pieces; as ``progress``.
 
-        ``label`` may be a function, whose text changes with what is found. ``seconds_left`` returns an estimate of the
-        seconds until it is done; None: nothing is known yet.
+        ``label`` may be a function whose text changes. ``seconds_left`` returns the estimated seconds to the end, or
+        None as long as there is no estimate.
         """
         with self.progress(label if isinstance(label, str) else label(), total) as advance:
             yield advance
 
 
 class PythonWarnings(Observer):
-    """The observer of a bake-off that is run from Python: what stands out is a Python warning."""
+    """The observer of a bake-off that is run from Python: likely mistakes are Python warnings."""
 
     def warn(self, text: str) -> None:
         """Issue a UserWarning."""
@@ -50,7 +50,7 @@ class PythonWarnings(Observer):
 
 
 def warn_caller(text: str) -> None:
-    """Issue a UserWarning at the line of the user's code that has led to it."""
+    """Issue a UserWarning at the line of the user's code that caused it."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame, level = frame.f_back, level + 1

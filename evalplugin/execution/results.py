@@ -52,7 +52,7 @@ class _OnDataSplit(Protocol):
 
 
 class DataSplit(NamedTuple):
-    """A dataset and a split by their names in the config; as text ``shop, last_n``."""
+    """A dataset and a split, by their names in the config; as text ``shop, last_n``."""
 
     dataset: str
     split: str  # may be empty
@@ -68,7 +68,7 @@ class DataSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found in the data or in the results of a bake-off."""
+    """A finding of a check of the data or the results of a bake-off."""
 
     code: str  # such as EV101; `evalplugin describe check EV101` explains it
     text: str  # one line, with numbers
@@ -93,15 +93,6 @@ class Finding:
         """The address of the page on its check."""
         return page_of(self.code)
 
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Finding:
-        """Return the finding that ``dataclasses.asdict`` has made plain, as it is logged.
-
-        Raises:
-            TypeError: It is none.
-        """
-        return cls(**value)
-
 
 @dataclass(frozen=True)
 class Costs:
@@ -111,6 +102,7 @@ class Costs:
     """
 
     WORK: ClassVar = ("fit_seconds", "recommend_seconds", "score_seconds")  # what ``seconds`` adds
+    SECONDS: ClassVar = (*WORK, "start_seconds")
 
     fit_seconds: float = 0.0
     recommend_seconds: float = 0.0
@@ -126,13 +118,8 @@ class Costs:
         return self.fit_seconds + self.recommend_seconds + self.score_seconds
 
     def __add__(self, other: Costs) -> Costs:
-        return Costs(
-            self.fit_seconds + other.fit_seconds,
-            self.recommend_seconds + other.recommend_seconds,
-            self.score_seconds + other.score_seconds,
-            float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)),
-            self.start_seconds + other.start_seconds,
-        )
+        seconds = {name: getattr(self, name) + getattr(other, name) for name in self.SECONDS}
+        return Costs(**seconds, peak_memory_mb=float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)))
 
 
 @dataclass(frozen=True)
@@ -162,7 +149,7 @@ class DataInfo:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """How the parameters of a model were found, on one dataset under one split.
+    """The tuning of a model's parameters on one dataset under one split.
 
     ``trials`` has a row for each trial, with the columns
 
@@ -187,7 +174,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         errors = self.trials["error"].to_pylist()
-        if any(errors):  # as those of a model that failed
+        if any(errors):  # credentials are removed, as from the error of a model
             safe = [None if error is None else redact(error) for error in errors]
             column = self.trials.column_names.index("error")
             object.__setattr__(self, "trials", self.trials.set_column(column, "error", [safe]))
@@ -201,15 +188,15 @@ class Tuning:
 
     @property
     def seconds(self) -> float:
-        """What all trials cost, in this bake-off or when they were computed."""
+        """The seconds of all trials, in this bake-off or when they were computed."""
         return sum(value or 0.0 for name in Costs.WORK for value in self.trials[name].to_pylist())
 
     def count(self, state: Literal["done", "dropped", "failed"]) -> int:
-        """Return how many trials have ended so, on all folds together."""
+        """Return the number of trials that ended so, on all folds together."""
         return int(np.count_nonzero(np.asarray(self.trials["state"]) == state))
 
     def optimism(self, test: float) -> float:
-        """Return by how much the value on the validation data is better than one on the test data."""
+        """Return the gain of the value on the validation data over a value on the test data."""
         return parse(self.metric).direction * (self.validation - test)
 
 
@@ -246,17 +233,17 @@ class ModelResult:
         return {segment.name: segment.by_label(scores.users, values) for segment in self.data.segments}
 
     def mean(self, metric: str) -> float:
-        """Return the mean of a metric on the test data; NaN where there is none."""
+        """Return the mean of a metric on the test data; NaN where it was not computed."""
         return math.nan if self.per_user is None else self.per_user.means.get(metric, math.nan)
 
     @property
     def optimism(self) -> float:
-        """By how much tuning's value on the validation data is better than that on the test data; NaN without."""
+        """The gain of the tuned value on the validation data over the value on the test data; NaN without tuning."""
         return math.nan if self.tuning is None else self.tuning.optimism(self.mean(self.tuning.metric))
 
     @property
     def shown_notes(self) -> tuple[str, ...]:
-        """The notes with the names of the dataset and the model, as they are shown among those of other models."""
+        """The notes with the names of the dataset and the model, to be shown among notes of other models."""
         return tuple(f"{self.data.dataset}: {self.model}: {note}" for note in self.notes)
 
     @property
@@ -272,7 +259,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Bakeoff:
-    """The description of a bake-off, as it is known before the bake-off runs."""
+    """The description of a bake-off, known before it runs."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str
@@ -294,8 +281,8 @@ class Bakeoff:
     splits: tuple[str, ...] = ()  # names in config order
     seeds: int = 1  # how often a stochastic model is fitted
     ties: str = "hashed"  # order of items with equal scores
-    cold_users: str = "model"  # who answers users without train data
-    # Hashes of config, data and code, as far as they are known.
+    cold_users: str = "model"  # what makes the lists of users without train data
+    # Hashes of config, data and code, where they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,17 +18,19 @@ from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.config.inputs import inputs_of_model
-from evalplugin.data import SPLITS, Candidates, Interactions, LoadContext, Split, Splitter
+from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
-from evalplugin.execution.model_result import model_result
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataInfo, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
-from evalplugin.files.recording import recorded_inputs
+from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Job", "PreparedData", "Result", "TaskExecutor", "jobs_of", "load_cached", "prepare", "results_of"]
 
@@ -81,7 +85,8 @@ class Job:
         """Return the label of a task, for progress."""
         seed, fold = divmod(number, self.folds)
         parts = (("fold", fold, self.folds), ("seed", seed, self.seeds))
-        return ", ".join([self.model.name, *(f"{noun} {one + 1} of {n}" for noun, one, n in parts if n > 1)])
+        numbers = (f"{noun} {place + 1} of {n}" for noun, place, n in parts if n > 1)
+        return ", ".join([self.model.name, *numbers])
 
     def name(self, number: int) -> str:
         """Return the unique name of a task within the bake-off."""
@@ -113,10 +118,9 @@ def prepare(
             observer.report(f"{dataset.name}: {note}")
         for split in config.splits:
             with observer.progress(f"split {dataset.name} by {split.name}"):
-                one = _prepare(config, dataset, data, split, context, cache)
-            for note in one.info.notes[len(data.notes) :]:
+                prepared.append(_prepare(config, dataset, data, split, context, cache))
+            for note in prepared[-1].info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
-            prepared.append(one)
     return prepared
 
 
@@ -145,12 +149,8 @@ def _prepare(
     # Streams are named by content, so that renaming a dataset or a split changes no result.
     stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
     named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
-    folds = None if cache is None else cache.folds(data, split, seed, named)
-    if folds is None:
-        with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
-            folds = _split(config, dataset, data, split, generator(seed, *stream, "split"))
-        if cache is not None:
-            cache.store_folds(data, split, seed, folds, inputs, named)
+    make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
+    folds = make() if cache is None else cache.folds(data, split, seed, named, make)
     try:
         if config.spec.recommend.cold_users == "skip":
             folds = [fold.without_cold_users() for fold in folds]
@@ -164,6 +164,8 @@ def _prepare(
     ]
     first = folds[0]
     segments, left_out = _segments(config, folds, context)
+    place = "fold {}: " if len(folds) > 1 else ""
+    notes = [f"{place.format(fold.fold + 1)}{note}" for fold in folds for note in fold.notes]
     info = DataInfo(
         dataset=dataset.name,
         type=dataset.type,
@@ -176,7 +178,7 @@ def _prepare(
         test=first.test,
         n_folds=len(folds),
         counts=first.counts,
-        notes=(*data.notes, *_notes_of(folds), *left_out),
+        notes=(*data.notes, *notes, *left_out),
         segments=segments,
     )
     return PreparedData(info, tuple(folds), tuple(candidates))
@@ -201,42 +203,32 @@ def _split(
         raise DataError(config.document.locate(Problem(path, f"{error}{which}"))) from None
 
 
-def _notes_of(folds: Sequence[Split]) -> Iterator[str]:
-    """Yield the notes of the folds, with the number of the fold where there are several."""
-    for fold in folds:
-        yield from (f"fold {fold.fold + 1}: {note}" if len(folds) > 1 else note for note in fold.notes)
-
-
 def _segments(
     config: CheckedConfig, folds: Sequence[Split], context: LoadContext
 ) -> tuple[tuple[Segmentation, ...], list[str]]:
     """Return the segmentations, and a note on each default one that is left out because it has one group."""
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
+    are_asked_for = "segments" in config.spec.model_fields_set
     shown, notes = [], []
     for named in config.segments:
-        found = segmentation(named.name, named.component, folds, context)
-        groups = np.unique(found.group)
-        is_of_newcomers = found.name == "cold" and found.labels[groups[0]] == NO_HISTORY
-        if (
-            len(groups) > 1
-            or is_of_newcomers
-            or found.name in guarded
-            or "segments" in config.spec.model_fields_set
-        ):
-            shown.append(found)
+        segment = segmentation(named.name, named.component, folds, context)
+        groups = np.unique(segment.group)
+        label = segment.labels[groups[0]]
+        is_of_newcomers = segment.name == "cold" and label == NO_HISTORY
+        if len(groups) > 1 or is_of_newcomers or segment.name in guarded or are_asked_for:
+            shown.append(segment)
         else:
             notes.append(
-                f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
-                f"({found.labels[groups[0]]})"
+                f"segment {segment.name} is not shown: all {len(segment.users):,} test users are in one group ({label})"
             )
     # Users who may decide a verdict are always told apart.
-    if not any(NO_HISTORY in one.labels for one in shown):
-        name = "cold" if all(one.name != "cold" for one in shown) else "history"
-        found = segmentation(name, Cold(), folds, context)
-        users, cold = len(found.users), np.count_nonzero(found.group == 0)
+    if not any(NO_HISTORY in segment.labels for segment in shown):
+        name = "cold" if all(segment.name != "cold" for segment in shown) else "history"
+        segment = segmentation(name, Cold(), folds, context)
+        users, cold = len(segment.users), np.count_nonzero(segment.group == 0)
         if cold:
-            shown.append(found)
+            shown.append(segment)
             first = " in the first fold that tests them" if len(folds) > 1 else ""
             notes.append(
                 f"segment {name} is added: {cold:,} of {users:,} test users have no train data{first}"
@@ -249,14 +241,16 @@ def jobs_of(
 ) -> list[Job]:
     """Return a job for every model on every dataset under every split, in the order of the config.
 
-    ``tracking_uri`` is the store that models read from MLflow; None: that of the environment.
+    ``tracking_uri`` is the store of the models that are read from MLflow; None: the store of the environment.
     """
-    return [_job(config, one, model, tracking_uri) for one in prepared for model in config.models]
+    return [_job(config, data, model, tracking_uri) for data in prepared for model in config.models]
 
 
 def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, tracking_uri: str | None) -> Job:
     inputs = tuple(dict.fromkeys(inputs_of_model(model, config.folder)))
-    seeds = config.spec.seeds if _is_stochastic(model) else 1
+    # With its parameters, or with some that its tuning may choose.
+    draws = "random_state" in (model.space or ()) or is_stochastic(MODELS.create(model.type, model.params))
+    seeds = config.spec.seeds if draws else 1
     tasks = tuple(
         Task(
             model=model,
@@ -286,12 +280,6 @@ def _ties(config: CheckedConfig, seed: int) -> tuple[str, ...] | None:
     if config.spec.recommend.ties == "id":
         return None
     return (f"seed {seed + 1}",) if seed else ()
-
-
-def _is_stochastic(model: ModelRecipe) -> bool:
-    """Return whether a model draws random numbers: with its parameters, or with some that its tuning may choose."""
-    tuned = any(name == "random_state" for name in model.space or ())
-    return tuned or is_stochastic(MODELS.create(model.type, model.params))
 
 
 def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
@@ -366,6 +354,54 @@ def _store(job: Job, number: int, cache: StepCache) -> Result:
 
 
 def _result_of(job: Job) -> ModelResult:
+    """Return the result of a model: averages over folds and seeds, costs, lists, notes."""
     results = [result for _, result in sorted(job.done.items())]
-    trains = [task.split.train for task in job.tasks[: job.folds]]
-    return model_result(job.info, job.model, results, trains, job.seeds, job.tuning)
+    model = ModelResult(job.info, job.model.name, job.model.type, job.model.params, tuning=job.tuning)
+    for result in results:
+        if isinstance(result, TaskFailure):
+            return replace(model, error=result.error)
+    done = [result for result in results if isinstance(result, TaskResult)]
+    by_seed = [done[start : start + job.folds] for start in range(0, len(done), job.folds)]
+    averages = [average_folds([result.per_user for result in folds]) for folds in by_seed]
+    by_fold = [average_folds([result.per_user for result in seeds]) for seeds in zip(*by_seed, strict=True)]
+    # The mean time of a seed, and the highest memory of any task.
+    total = sum((result.costs for result in done), Costs())
+    seconds = {name: getattr(total, name) / job.seeds for name in Costs.SECONDS}
+    return replace(
+        model,
+        costs=replace(total, **seconds),
+        per_user=average_folds(averages),
+        fold_means=tuple(fold.means for fold in by_fold),
+        seed_means=tuple(average.means for average in averages) if job.seeds > 1 else (),
+        top_n=_lists_table(by_seed[0], [task.split.train for task in job.tasks]),
+        notes=tuple(_notes(by_seed)),
+    )
+
+
+def _notes(by_seed: Sequence[Sequence[TaskResult]]) -> Iterator[str]:
+    """Yield the notes of models on their lists, with the numbers of fold and seed where there are several."""
+    folds = len(by_seed[0])
+    for seed, results in enumerate(by_seed):
+        for fold, result in enumerate(results):
+            where = f"fold {fold + 1}: " if folds > 1 else ""
+            where += f"seed {seed + 1}: " if len(by_seed) > 1 else ""
+            yield from (f"{where}{note}" for note in result.lists.notes)
+    items = [[result.top_n.item for result in results] for results in by_seed]
+    if len(by_seed) > 1 and all(all(map(np.array_equal, items[0], others)) for others in items[1:]):
+        yield (
+            f"all {len(by_seed)} seeds gave the same lists: random numbers decide nothing here. A model of yours that "
+            f"declares `stochastic = False` is fitted once"
+        )
+
+
+def _lists_table(results: Sequence[TaskResult], trains: Sequence[Interactions]) -> pa.Table:
+    """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
+    import pyarrow as pa
+
+    trains = trains[: len(results)]
+    tables = [result.top_n.to_table(train) for result, train in zip(results, trains, strict=True)]
+    if len(tables) > 1:
+        folds = [pa.array(np.full(len(table), fold + 1, dtype=np.int32)) for fold, table in enumerate(tables)]
+        tables = [t.append_column("fold", f) for t, f in zip(tables, folds, strict=True)]
+    described = json.dumps({"train_digests": [train.digest for train in trains]})
+    return pa.concat_tables(tables).replace_schema_metadata({"evalplugin": described})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
+from evalplugin.files.inputs import Inputs
 from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import score_top_n
+from evalplugin.metrics.scoring import score_part, with_ids
+from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 from evalplugin.models.base import ListRequest, TaskRecommender
 from evalplugin.models.recommend import ColdUsers
@@ -36,17 +38,18 @@ __all__ = [
     "TaskFailure",
     "TaskLists",
     "TaskResult",
-    "costs_of",
+    "Work",
     "curve_ks",
-    "fit_model",
     "joined_lists",
-    "list_users",
+    "measured",
     "run_task",
-    "start_model",
+    "score_state",
     "task_costs",
 ]
 
-# Cutoffs of the metric-at-k curves, as far as the lists reach.
+T = TypeVar("T")
+
+# Cutoffs of the metric-at-k curves, up to the length of the lists.
 _CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -57,9 +60,9 @@ class TaskLists:
     top_n: TopN
     predictions: npt.NDArray[np.float64] | None  # for the rows of the test data; None: it predicts no ratings
     costs: Costs  # ``score_seconds`` is the time of predicting
-    # The error of a model that predicts, and failed to; it does not matter until a metric needs predictions.
+    # The error of a model that failed to predict; it does not matter until a metric needs predictions.
     unpredicted: str | None = None
-    notes: tuple[str, ...] = ()  # what people should know of them
+    notes: tuple[str, ...] = ()  # sentences of the model on its lists
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that it has read, with fingerprints
 
 
@@ -92,12 +95,12 @@ class Task:
 
     @property
     def runs_plugins(self) -> bool:
-        """Whether code runs in it that is not ours."""
+        """Whether the model or a metric is a plugin."""
         return self.scores_by_plugins or not MODELS.entry(self.model.type).is_own
 
     @property
     def scores_by_plugins(self) -> bool:
-        """Whether a metric is not ours."""
+        """Whether a metric is a plugin."""
         return not all(metric.is_own for metric in self.metrics)
 
 
@@ -121,16 +124,19 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     # The number of threads of BLAS changes its rounding, and a result must not depend on the machine.
     with one_blas_thread():
         lists = task.lists or _make_lists(task, label, observer)
-        watch = Stopwatch()
-        with (
-            recorded_inputs(carry=task.scores_by_plugins) as inputs,
-            peak_memory() as peak,
-            observer.progress(f"score {label}"),
-            watch.time("score"),
-        ):
-            per_user = _scores(task, lists.top_n, lists.predictions, curve_ks(task.n, task.metrics))
-    scoring = Costs(score_seconds=watch.seconds["score"], peak_memory_mb=peak.mb)
+        with observer.progress(f"score {label}"):
+            per_user, scoring, inputs = measured(
+                task, lambda: with_ids(score_state(task, lists).scores(), task.split.test)
+            )
     return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
+
+
+def measured(task: Task, score: Callable[[], T]) -> tuple[T, Costs, Inputs]:
+    """Run a function that scores; return its value, its costs, and the files that it has read."""
+    watch = Stopwatch()
+    with recorded_inputs(carry=task.scores_by_plugins) as inputs, peak_memory() as peak, watch.time("score"):
+        scores = score()
+    return scores, Costs(score_seconds=watch.seconds["score"], peak_memory_mb=peak.mb), inputs
 
 
 def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
@@ -139,21 +145,17 @@ def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
     return made + scoring
 
 
-def _scores(
-    task: Task, top_n: TopN, predictions: npt.NDArray[np.float64] | None, ks: Sequence[int] = ()
-) -> PerUserScores:
-    return score_top_n(
-        Blocks.of(
-            top_n,
-            _truth(task, top_n),
-            train=task.split.train,
-            threshold=task.threshold,
-            predictions=predictions if task.needs_predictions else None,
-            candidates=task.candidates,
-        ),
-        task.metrics,
-        ks,
+def score_state(task: Task, lists: TaskLists, *, curves: bool = True) -> ScorerState:
+    """Return the state of scoring of lists, which merges with others; ``curves``: with metric-at-k curves."""
+    blocks = Blocks.of(
+        lists.top_n,
+        _truth(task, lists.top_n),
+        train=task.split.train,
+        threshold=task.threshold,
+        predictions=lists.predictions if task.needs_predictions else None,
+        candidates=task.candidates,
     )
+    return score_part(blocks, task.metrics, curve_ks(task.n, task.metrics) if curves else ())
 
 
 def _truth(task: Task, top_n: TopN) -> Interactions:
@@ -163,84 +165,83 @@ def _truth(task: Task, top_n: TopN) -> Interactions:
 
 
 def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
-    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those of the metrics."""
+    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and the metrics' own."""
     own = {metric.k for metric in metrics if metric.k is not None}
     return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    watch, is_plugin = Stopwatch(), not MODELS.entry(task.model.type).is_own
+    work, is_plugin = Work(task, label, observer), not MODELS.entry(task.model.type).is_own
     with recorded_inputs(task.inputs, carry=is_plugin) as inputs, ExitStack() as measured:
-        model, peak = fit_model(task, label, observer, watch, measured)
-        made = list_users(model, task, label, observer, watch)
-    return replace(made, costs=costs_of(watch, peak), inputs=inputs)
+        model, peak = work.fit(measured)
+        made = work.make_lists(model)
+    return replace(made, costs=work.costs(peak), inputs=inputs)
 
 
-def fit_model(
-    task: Task, label: str, observer: Observer, watch: Stopwatch, measured: ExitStack
-) -> tuple[Recommender, Peak]:
-    """Return the fitted model of a task; its peak memory is measured from then on until ``measured`` is closed."""
-    model = MODELS.create(task.model.type, task.model.params)
-    params = json.dumps(task.model.params, sort_keys=True)
-    rng = generator(task.seed, *task.stream, task.model.type, params)
-    with observer.progress(f"fit {label}"):
-        start_model(model, watch)
-        peak = measured.enter_context(peak_memory())
-        with watch.time("fit"):
-            model.fit(task.split.train, rng)
-    return model, peak
+class Work:
+    """The making of lists for a task, or of a part of them, with its progress and its seconds."""
 
+    def __init__(self, task: Task, label: str, observer: Observer) -> None:
+        """Begin with a task; ``label`` names it in the progress."""
+        self._task, self._label, self._observer, self._watch = task, label, observer, Stopwatch()
 
-def start_model(model: Recommender, watch: Stopwatch) -> None:
-    """Pay what a process pays once, such as imports, which does not count as costs of the first model."""
-    with watch.time("start"):
-        getattr(model, "prepare", lambda: None)()
+    def fit(self, measured: ExitStack) -> tuple[Recommender, Peak]:
+        """Return the fitted model; its peak memory is measured from then on until ``measured`` is closed."""
+        task = self._task
+        model = MODELS.create(task.model.type, task.model.params)
+        params = json.dumps(task.model.params, sort_keys=True)
+        rng = generator(task.seed, *task.stream, task.model.type, params)
+        with self._observer.progress(f"fit {self._label}"):
+            self.start(model)
+            peak = measured.enter_context(peak_memory())
+            with self._watch.time("fit"):
+                model.fit(task.split.train, rng)
+        return model, peak
 
+    def start(self, model: Recommender) -> None:
+        """Import libraries and the like, once a process, so that they do not count as costs of the first model."""
+        with self._watch.time("start"):
+            getattr(model, "prepare", lambda: None)()
 
-def list_users(model: Recommender, task: Task, label: str, observer: Observer, watch: Stopwatch) -> TaskLists:
-    """Return the lists of the test users, and the predictions for the test data, by a fitted model."""
-    users = np.unique(task.split.test.user)
-    with observer.progress(f"recommend {label}", len(users)) as advance:
-        top_n = _recommend(model, task, users, watch, advance)
-    with watch.time("predict"):
-        predictions, unpredicted = _predict(model, task, top_n)
-    return TaskLists(
-        top_n, predictions, costs_of(watch, Peak()), unpredicted, tuple(getattr(model, "notes", ()))
-    )
+    def make_lists(self, model: Recommender) -> TaskLists:
+        """Return the lists of the test users and the predictions for the test data, without costs."""
+        users = np.unique(self._task.split.test.user)
+        with self._observer.progress(f"recommend {self._label}", len(users)) as advance:
+            top_n = self._recommend(model, users, advance)
+        with self._watch.time("predict"):
+            predictions, unpredicted = _predict(model, self._task, top_n)
+        notes = tuple(getattr(model, "notes", ()))
+        return TaskLists(top_n, predictions, Costs(), unpredicted, notes)
 
+    def costs(self, peak: Peak) -> Costs:
+        """Return the costs until now; ``score_seconds`` is the time of predicting."""
+        names = ("fit", "recommend", "predict", "start")
+        fit, recommend, predict, start = (self._watch.seconds.get(name, 0.0) for name in names)
+        return Costs(fit, recommend, predict, peak.mb, start)
 
-def costs_of(watch: Stopwatch, peak: Peak) -> Costs:
-    """Return what making lists has cost; ``score_seconds`` is the time of predicting."""
-    fit, recommend, predict, start = (
-        watch.seconds.get(name, 0.0) for name in ("fit", "recommend", "predict", "start")
-    )
-    return Costs(fit, recommend, predict, peak.mb, start)
-
-
-def _recommend(
-    model: Recommender, task: Task, users: Codes, watch: Stopwatch, advance: Callable[[int], None]
-) -> TopN:
-    """Return the lists of the users; in a race, of those seen until the trial was dropped, if it was."""
-    # A model that makes all lists at once would have to make them anew at each stage.
-    race = None if isinstance(model, TaskRecommender) else task.race
-    train, ties = task.split.train, task.ties
-    candidates = task.candidates
-    if ties is not None:
-        candidates = replace(candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
-    parts: list[TopN] = []
-    for stage in [users] if race is None else race.stages():
-        if race is not None and parts:
-            seen = joined_lists(parts)
-            scores = _scores(task, seen, _predict(model, task, seen)[0])
-            if race.is_worse(seen.user, scores.values[:, 0]):
-                break
-        with watch.time("recommend"):
+    def _recommend(self, model: Recommender, users: Codes, advance: Callable[[int], None]) -> TopN:
+        """Return the lists of the users; in a race, of the users seen until the trial was dropped."""
+        task, train, candidates = self._task, self._task.split.train, self._task.candidates
+        # A model that makes all lists at once would have to make them anew at each stage.
+        race = None if isinstance(model, TaskRecommender) else task.race
+        if task.ties is not None:
+            tie_rank = hashed_ranks(train.items, task.seed, "ties", *task.ties)
+            candidates = replace(candidates, tie_rank=tie_rank)
+        parts: list[TopN] = []
+        for stage in [users] if race is None else race.stages():
+            if race is not None and parts:
+                seen = joined_lists(parts)
+                lists = TaskLists(seen, _predict(model, task, seen)[0], Costs())
+                scores = score_state(task, lists, curves=False).scores()
+                if race.is_worse(seen.user, scores.values[:, 0]):
+                    break
             request = ListRequest(
                 train, stage, task.n, candidates, task.split.fold, task.folder, task.tracking_uri
             )
-            lists = recommend(model, request, cold_users=task.cold_users, progress=advance)
-        parts.append(lists)
-    return joined_lists(parts)
+            with self._watch.time("recommend"):
+                made = recommend(model, request, cold_users=task.cold_users, progress=advance)
+            parts.append(made)
+        return joined_lists(parts)
 
 
 def joined_lists(parts: Sequence[TopN]) -> TopN:
@@ -260,8 +261,8 @@ def _predict(
 ) -> tuple[npt.NDArray[np.float64] | None, str | None]:
     """Return the predictions and None, or None and the error.
 
-    Ratings are predicted even if no metric needs them: a later bake-off may score the cached lists by one that does.
-    But the lists of a race are compared by its metric alone.
+    Ratings are predicted even if no metric needs them, as a later bake-off may score the cached lists by other metrics.
+    Only the metric of a race ever scores its lists.
     """
     if task.race is not None and not task.needs_predictions:
         return None, "not predicted, as the metric of the race needs no predictions"

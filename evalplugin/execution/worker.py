@@ -10,13 +10,14 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import is_disk_full
 from evalplugin.base.signals import ENDING
@@ -36,12 +37,13 @@ __all__ = [
     "Assignment",
     "Limits",
     "PluginFile",
+    "WorkerSettings",
     "refuse_in_worker",
     "work",
 ]
 
-# Exit codes of a worker that would start a bake-off of its own, and of one that cannot write its result: as the disk is
-# full, or for what the task has done to its process.
+# Exit codes of a worker that would start a bake-off of its own, or cannot write its result: as the disk is full, or as
+# the task has changed its process.
 NOT_GUARDED, NO_SPACE, NOT_WRITTEN = 79, 80, 81
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -67,20 +69,26 @@ class PluginFile:
     origin: Path
 
 
-@dataclass
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What the worker processes of a session have in common."""
+
+    folder: Path  # for the files of calls
+    threads: int  # that each may use
+    limits: Limits
+    plugins: Sequence[PluginFile]  # loaded first: they define the classes of arguments
+    # A folder with modules that the plugins import, where this machine is not the driver's: no script is run there.
+    modules: Path | None = None
+
+
+@dataclass(frozen=True)
 class Assignment:
-    """The files and limits of one call.
+    """The files of one call."""
 
-    The files are read after the plugins are loaded, which define the classes of their contents.
-    """
-
-    shared: tuple[Path, ...]  # arguments that several calls share
+    settings: WorkerSettings
+    shared: Sequence[Path]  # arguments that several calls share
     call: Path  # the function, which is one of a module, and the other arguments
     out: Path  # for the result
-    threads: int
-    limits: Limits
-    plugins: tuple[PluginFile, ...]
-    modules: Path | None = None  # a folder with modules that the plugins import
 
 
 def refuse_in_worker() -> None:
@@ -99,12 +107,14 @@ def work(assignment: Assignment) -> None:
     with suppress(OSError):  # the program was started without a stderr
         os.dup2(2, 1)  # stdout is for results, not for output of models
     _end_with_parent()
+    limits, limit = assignment.settings.limits, assignment.settings.limits.memory
     log = assignment.out.with_suffix(".log").open("w", encoding="utf-8")
-    _log_traceback(log, assignment.limits.seconds)
+    faulthandler.enable(log)
+    if limits.seconds is not None:  # ends the process, even in compiled code
+        faulthandler.dump_traceback_later(limits.seconds, exit=True, file=log)
     for variable in _THREADS:
-        os.environ[variable] = str(assignment.threads)
-    limit = assignment.limits.memory
-    failed, inputs = None, None
+        os.environ[variable] = str(assignment.settings.threads)
+    inputs = None
     with ExitStack() as recording:
         try:
             with isolated(), _memory_limit(limit):
@@ -112,12 +122,11 @@ def work(assignment: Assignment) -> None:
                 inputs = recording.enter_context(recorded_inputs(carry=True))
                 result = call()
         except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
-            failed = error_text()
+            text = error_text()
             if limit is not None and _is_out_of_memory(error):
                 allowed = size_text(limit)
-                failed += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
-    if failed is not None:
-        result = TaskFailure(failed, inputs)
+                text += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
+            result = TaskFailure(text, inputs)  # the inputs are complete when the recording ends
     try:
         try:
             _write(result, assignment.out)
@@ -143,17 +152,16 @@ def _call(assignment: Assignment) -> Callable[[], object]:
     """Return the function with its arguments."""
     import joblib
 
-    if assignment.modules is not None:
-        sys.path.insert(0, str(assignment.modules))
-        ignore_folder(assignment.modules)  # sent along, as they belong to the code of a plugin
-    for plugin in assignment.plugins:
+    settings = assignment.settings
+    if settings.modules is not None:
+        sys.path.insert(0, str(settings.modules))
+        ignore_folder(settings.modules)  # sent along, as they belong to the code of a plugin
+    for plugin in settings.plugins:
         load_plugin_file(plugin.file, origin=plugin.origin)
-    shared = {
-        name: one for file in assignment.shared for name, one in joblib.load(file, mmap_mode="r").items()
-    }
+    shared = [joblib.load(file, mmap_mode="r") for file in assignment.shared]
     function, rest = pickle.loads(assignment.call.read_bytes())
     assignment.call.unlink()
-    return partial(function, **shared, **rest)
+    return partial(function, **dict(ChainMap(rest, *shared)))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -176,13 +184,6 @@ def _memory_limit(size: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _log_traceback(log: TextIO, seconds: float | None) -> None:
-    """Write the traceback to ``log`` on a crash and at the timeout, which ends the process even in compiled code."""
-    faulthandler.enable(log)
-    if seconds is not None:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=log)
 
 
 def _end_with_parent() -> None:

@@ -1,4 +1,4 @@
-"""The contract of every engine: the same bits, failures alone, nothing left running, nodes checked."""
+"""The contract of engines: same bits as in this process, failures alone, nothing left running, nodes checked."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2
     """Check the contract of an engine whose nodes are on this machine, or share its files and processes.
 
     A model that runs on it has the same lists, scores and notes as in this process, to the last bit. A call that
-    crashes, hangs, takes too much memory or returns what cannot be pickled fails alone. Closing a session ends all that
-    runs. A plugin that cannot be loaded on a node, and a file that is another one there, are one clear error.
+    crashes, hangs, takes too much memory or returns a value that cannot be pickled fails alone. Closing a session ends
+    all that runs. A plugin that cannot be loaded on a node, and a file that differs there, are one clear error.
 
     Args:
         engine: A registered name, a class, or any callable that returns an engine.
@@ -85,29 +85,24 @@ def _check_results(engine: Engine, folder: Path, workers: int | None) -> None:
 def _check_failures(engine: Engine, folder: Path, workers: int | None) -> None:
     bounded = Limits(_SECONDS, _BYTES if sys.platform == "linux" else None)
     with engine.open(Needs(folder, workers=workers, limits=bounded)) as session:
-        calls = {
-            "crash": Call(1000, os.abort),
-            "hang": Call(1001, _hang),
-            "pickle": Call(1003, _unpicklable),
-            "raise": Call(1004, _fail),
-        }
+        failing = [
+            ("crash", os.abort, "ended by SIGABRT" if os.name == "posix" else "exit code"),
+            ("hang", _hang, "stopped: the task took more than 15 s, its limit (limits.seconds)"),
+            ("pickle", _unpicklable, "pickle"),
+            ("raise", _fail, "ValueError: of the model"),
+        ]
         if bounded.memory is not None:
-            calls["memory"] = Call(1002, _take_memory)
+            text = "out of memory: the process of the task may allocate 3.0 GB (limits.memory)"
+            failing.append(("memory", _take_memory, text))
+        calls = [Call(number, function) for number, (_, function, _) in enumerate(failing)]
         fine = [Call(2000 + n, _double, [session.put({"n": n})], {}) for n in range(3)]
-        found = dict(run_calls(session, iter([*calls.values(), *fine])))
-        said = {
-            "crash": "ended by SIGABRT" if os.name == "posix" else "exit code",
-            "hang": "stopped: the task took more than 15 s, its limit (limits.seconds)",
-            "pickle": "pickle",
-            "raise": "ValueError: of the model",
-            "memory": "out of memory: the process of the task may allocate 3.0 GB (limits.memory)",
-        }
-        for name, call in calls.items():
-            value = found[call.number]
+        values = dict(run_calls(session, iter([*calls, *fine])))
+        for number, (name, _, text) in enumerate(failing):
+            value = values[number]
             require(isinstance(value, TaskFailure), f"{name}: must be a failure, and is {value!r}")
-            require(said[name] in value.error, f"{name}: the failure must say {said[name]!r}: {value.error}")
-        values = [found[call.number] for call in fine]
-        require(values == [0, 2, 4], f"other calls must not notice a failure, and return {values}")
+            require(text in value.error, f"{name}: the failure must say {text!r}: {value.error}")
+        doubled = [values[call.number] for call in fine]
+        require(doubled == [0, 2, 4], f"other calls must not notice a failure, and return {doubled}")
 
 
 def _check_closing(engine: Engine, folder: Path, workers: int | None) -> None:
@@ -152,7 +147,7 @@ def _check_inputs(engine: Engine, folder: Path, workers: int | None) -> None:
 
 
 def _bits(result: object) -> object:
-    """Return all of a result that must not differ, as plain values; NaN is equal to itself."""
+    """Return the parts of a result that must not differ, as plain values; NaN is equal to itself."""
     if not isinstance(result, TaskResult):
         return result
     scores, lists = result.per_user, result.lists

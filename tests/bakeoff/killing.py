@@ -43,7 +43,7 @@ class Killer(Observer):
         self.heard: list[str] = []
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
-        self.listen(folder.Store, "write", "write", lambda args: args[1])
+        self.listen(folder.Store, "write", "write", lambda args: args[1].step)
         self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
 
     def hear(self, event: str) -> None:

@@ -31,6 +31,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
 from evalplugin.execution.store import Store, store_path, versions
+from evalplugin.execution.store.entry import NewEntry
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import code_of
@@ -756,10 +757,10 @@ def test_resumed_fresh_bake_off_ignores_older_entries(
     old, _ = bake(config)
     write = Store.write
 
-    def cut_off(self: Store, step: str, *args: Any, **kwargs: Any) -> bool:
-        if step == "lists":
+    def cut_off(self: Store, entry: NewEntry, **kwargs: Any) -> bool:
+        if entry.step == "lists":
             raise KeyboardInterrupt
-        return write(self, step, *args, **kwargs)
+        return write(self, entry, **kwargs)
 
     with monkeypatch.context() as patched:
         patched.setattr(Store, "write", cut_off)

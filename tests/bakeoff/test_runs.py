@@ -141,7 +141,7 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     assert code == 0, err
     found = runs(Path.cwd())
     (finding,) = json.loads(found["random"].data.tags["evalplugin.checks"])
-    warning = Finding.of(finding).line
+    warning = Finding(**finding).line
     assert warning.startswith("EV114 tiny: relevance.threshold is not set")
     # Once, before anything is fitted; the end names its code.
     assert err.count(f"warning: {warning}\n") == 1

@@ -50,7 +50,7 @@ def test_a_finding_has_code_severity_and_place() -> None:
         "",
     )
     assert finding.line.startswith("EV114 tiny: relevance.threshold is not set")
-    assert Finding.of(json.loads(json.dumps(finding.__dict__))) == finding
+    assert Finding(**json.loads(json.dumps(finding.__dict__))) == finding
 
 
 def test_ignored_checks_find_nothing_and_findings_of_error_checks_are_errors() -> None:

@@ -46,7 +46,7 @@ def test_engine_without_its_package_names_the_command(monkeypatch: pytest.Monkey
     ("engine", "said"),
     [
         ({"type": "ray", "cpus": 0}, "cpus"),
-        ({"type": "ray", "memory": "much"}, "memory must be a size such as 2GB or 500MB"),
+        ({"type": "ray", "memory": "much"}, "must be a size such as 2GB or 500MB"),
         ({"type": "ray", "adress": "auto"}, "did you mean 'address'?"),
         ({"type": "executor"}, "factory"),
         ({"type": "executor", "factory": "pool"}, "factory"),

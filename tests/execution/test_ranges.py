@@ -9,7 +9,7 @@ import pytest
 from samples import RecordingObserver, small_config
 
 from evalplugin.config import load
-from evalplugin.execution import ranges
+from evalplugin.execution import executor
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import InProcess, Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
@@ -71,7 +71,7 @@ def bits(result: Any) -> object:
 
 @pytest.mark.slow
 def test_ranges_of_users_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "BLOCK_BYTES", 7 * 80 * 8)  # seven users of 80 items
+    monkeypatch.setattr(executor, "BLOCK_BYTES", 7 * 80 * 8)  # seven users of 80 items
     tasks, session = numbered(), SeveralSlots()
     here = dict(sequential_executor(Observer())(tasks))
     there = dict(task_executor(session, Observer(), users_per_task=20)(tasks))
@@ -83,13 +83,13 @@ def test_ranges_of_users_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_costs_of_ranges_are_those_of_the_fit_and_of_all_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "BLOCK_BYTES", 30 * 80 * 8)
+    monkeypatch.setattr(executor, "BLOCK_BYTES", 30 * 80 * 8)
     (task, *_) = numbered()
     rest = {name: getattr(task[2], name) for name in task[2].__dataclass_fields__}
-    fitted = ranges.fit_for_ranges(30, **rest)
-    assert isinstance(fitted, ranges.Fitted)
-    parts = [ranges.run_range(fitted.model, users, **rest) for users in fitted.ranges]
-    costs = ranges.merged_result(task[2], fitted, parts).costs
+    fitted = executor.fit_for_ranges(30, **rest)
+    assert isinstance(fitted, executor.Fitted)
+    parts = [executor.run_range(fitted.model, users, **rest) for users in fitted.ranges]
+    costs = executor._merged_result(task[2], fitted, parts).costs
     assert costs.fit_seconds == fitted.costs.fit_seconds
     assert costs.recommend_seconds == pytest.approx(sum(part.lists.costs.recommend_seconds for part in parts))
     assert costs.peak_memory_mb == max(
@@ -118,14 +118,16 @@ class Odd:
     def scores(self, users):
         if self.how == "range fails" and users[0] > 20:
             raise ValueError("range fails")
+        if self.how == "every other range fails" and users[0] // 10 % 2:
+            raise ValueError("every other range fails")
         return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
 """
 
 
 def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "BLOCK_BYTES", 10 * 80 * 8)
+    monkeypatch.setattr(executor, "BLOCK_BYTES", 10 * 80 * 8)
     (tmp_path / "odd.py").write_text(PLUGIN)
-    hows = ["fit fails", "range fails", "unpicklable", ""]
+    hows = ["fit fails", "range fails", "every other range fails", "unpicklable", ""]
     config = load(
         small_config(
             plugins=[str(tmp_path / "odd.py")],
@@ -137,13 +139,13 @@ def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytes
     tasks = [(number, job.model.name, job.tasks[0]) for number, job in enumerate(jobs)]
     listening = RecordingObserver()
     found = list(task_executor(SeveralSlots(), listening, users_per_task=10)(tasks))
-    assert sorted(number for number, _ in found) == [0, 1, 2, 3]
+    assert sorted(number for number, _ in found) == [0, 1, 2, 3, 4]  # each ends once
     results = dict(found)
-    for number, how in enumerate(hows[:2]):
+    for number, how in enumerate(hows[:3]):
         failure = results[number]
         assert isinstance(failure, TaskFailure)
         assert f"ValueError: {how}" in failure.error
-    assert bits(results[2]) == bits(results[3])
+    assert bits(results[3]) == bits(results[4])
     assert listening.lines == [
         "unpicklable: the model cannot be pickled, so its users are not split into ranges"
     ]
@@ -161,5 +163,5 @@ def test_ranges_in_processes_change_no_bit(tmp_path: Any) -> None:
 def test_few_users_races_and_models_of_whole_tasks_are_not_split() -> None:
     (_, _, task) = numbered()[0]
     n = len(np.unique(task.split.test.user))
-    assert ranges.can_split(task, n - 1)
-    assert not ranges.can_split(task, n)
+    assert executor._can_split(task, n - 1)
+    assert not executor._can_split(task, n)

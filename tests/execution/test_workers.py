@@ -19,7 +19,7 @@ import pytest
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.engines import Needs
-from evalplugin.execution.engines import processes as workers_module
+from evalplugin.execution.engines import local as workers_module
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
@@ -438,7 +438,7 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("joblib.dump", full)
     with pytest.raises(
-        StoreError, match=r"cannot write .*shared-1, which a worker process needs: No space left on"
+        StoreError, match=r"cannot write .*shared-\w+, which a worker process needs: No space left on"
     ):
         results(config(tmp_path, models=["random"]), tmp_path, 2)
 

@@ -1,4 +1,4 @@
-"""The seam between tasks and engines: sessions that run calls of functions, and one loop over them."""
+"""The seam between tasks and engines: sessions that run calls of functions, and the loop over calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Handle = Any  # of arguments that were put; only the session that made it can re
 
 @dataclass(frozen=True)
 class Needs:
-    """What an engine is opened for."""
+    """The needs of the calls that an engine is opened for."""
 
     folder: Path  # an empty folder for files, on this machine
     plugins: Sequence[Path] = ()  # files that are loaded before a call
@@ -32,7 +32,7 @@ class Needs:
     components: Sequence[tuple[str, str]] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that calls read, with fingerprints here
     base: Path = Path()  # of relative paths: the folder of the config
-    report: Callable[[str], None] = lambda text: None  # receives a line on what was found
+    report: Callable[[str], None] = lambda text: None  # receives a line on the nodes
 
 
 class Session(Protocol):
@@ -58,6 +58,7 @@ class Session(Protocol):
 
     def describe(self) -> str:
         """Return where calls run now, for progress, such as ``in 4 processes``; empty: in this process."""
+        return ""
 
     def close(self) -> None:
         """End all that runs, on every node, and remove its files; nothing can be submitted afterwards."""
@@ -65,7 +66,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function of a module, under a number that no other call of the session has."""
+    """A call of a function of a module, with a number that is unique in the session."""
 
     number: int
     function: Callable[..., Any]
@@ -76,8 +77,8 @@ class Call:
 def run_calls(session: Session, calls: Iterable[Call | None]) -> Generator[tuple[int, Any | TaskFailure]]:
     """Run calls, as many at a time as the session has slots; yield number and value of each as soon as it has ended.
 
-    ``calls`` is asked for no more calls than can start. None stands for one that is not known yet, as it follows from
-    the value of one that is running: it is asked again when one has ended. Closing the generator closes the session.
+    ``calls`` is asked for no more calls than can start. Where it yields None, the next call depends on the value of a
+    running one, and it is asked again when a call has ended. Closing the generator closes the session.
     """
     waiting, running = iter(calls), 0
 

@@ -1,4 +1,4 @@
-"""The first function of a call on another machine: it needs nothing but Python there, and tells what is missing."""
+"""The first functions of a call on another machine: they need nothing but Python there, and report what it lacks."""
 
 from __future__ import annotations
 
@@ -6,41 +6,50 @@ from typing import Any
 
 __all__ = ["on_node", "on_ray_node"]
 
-# These functions are sent to the node by their code, and so use only names of their own.
+# These functions are sent to a node of Ray by their code, and so use only names of this module.
 
 
-def on_node(versions: dict[str, str], place: str, setup: bytes, call: dict[str, Any]) -> tuple[str, Any, str]:
-    """Return what ``node.run_call`` returns for these arguments, and the place; or ``problem`` and why it cannot run.
+def on_node(
+    versions: dict[str, str], setup: bytes, call: dict[str, Any], place: str = ""
+) -> tuple[str, Any, str]:
+    """Return what ``remote.run_call`` returns, and the place; or ``problem`` and why it cannot run.
 
     Args:
         versions: By the name of what the driver and the node must share.
-        place: The name of the node, for messages.
         setup: Pickled, so that a node without evalplugin can receive it.
-        call: The other arguments of ``node.run_call``.
+        call: The other arguments of ``remote.run_call``.
+        place: The name of the node, for messages; empty: its host name.
     """
     import pickle
     import platform
+    import socket
 
+    place = place or socket.gethostname()
     if platform.python_version() != versions["Python"]:
         text = f"Python is {platform.python_version()} there and {versions['Python']} here"
         return "problem", f"{text}: install the same on every node", place
     try:
-        from evalplugin.execution.engines import node
+        from evalplugin.execution.engines import remote
     except Exception as error:  # noqa: BLE001 - whatever an installation lacks
         text = f"evalplugin {versions['evalplugin']} is not installed there: {error!r}"
         return "problem", f"{text}; install the same as here, with the same extras", place
-    return (*node.run_call(versions, pickle.loads(setup), **call), place)
+    return (*remote.run_call(versions, pickle.loads(setup), **call), place)
 
 
 def on_ray_node(
-    on_node: Any,
     versions: dict[str, str],
     setup: bytes,
     note: str | None,
     call: bytes | None,
     shared: list[tuple[str, Any]],
 ) -> tuple[str, Any, str]:
-    """Return what ``on_node`` returns, in a task of Ray; ``note`` is the key under which it says where it runs."""
+    """Return what ``on_node`` returns, in a task of Ray.
+
+    Args:
+        versions, setup, call: As of ``on_node``.
+        note: The key under which the task says where it runs.
+        shared: Names of the arguments that calls share, with references to their content.
+    """
     import ray
 
     place = f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:6]})"
@@ -51,5 +60,4 @@ def on_ray_node(
         _internal_kv_put(note, place)
     refs = dict(shared)
     arguments = {"call": call, "shared": list(refs), "fetch": lambda key: ray.get(refs[key])}
-    found: tuple[str, Any, str] = on_node(versions, place, setup, arguments)
-    return found
+    return on_node(versions, setup, arguments, place)

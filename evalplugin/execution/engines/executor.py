@@ -1,9 +1,9 @@
-"""The engine executor: tasks in any executor of ``concurrent.futures``, as of Dask."""
+"""The engine executor: tasks in any executor of ``concurrent.futures``, such as Dask's."""
 
 from __future__ import annotations
 
 import concurrent.futures
-import importlib
+import pkgutil
 import runpy
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
@@ -19,8 +19,8 @@ from evalplugin.base.units import count_text
 from evalplugin.data import LoadContext
 from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.bootstrap import on_node
-from evalplugin.execution.engines.processes import pickle_call, write_shared
-from evalplugin.execution.engines.remote import Answer, Remote
+from evalplugin.execution.engines.local import pickle_call, write_shared
+from evalplugin.execution.engines.remote import Answer, RemoteSession
 
 __all__ = ["Executor"]
 
@@ -53,7 +53,7 @@ class Executor:
     users_per_task: UsersPerTask = 100_000
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return what is wrong with the factory, as far as it is known without running it."""
+        """Return a problem if the file of the factory does not exist; the factory is not run."""
         source = self.factory.rpartition(":")[0]
         if source.endswith(".py") and not (context.base / source).is_file():
             return [Problem(("factory",), f"no such file: {context.base / source}")]
@@ -64,28 +64,28 @@ class Executor:
         """Yield a session on the workers of a new executor.
 
         Raises:
-            EngineError: There is no executor, or a worker lacks something.
+            EngineError: The factory returns no executor, or a worker lacks something.
         """
         if needs.workers is None:
             raise EngineError(
                 "engine executor: workers: must be given: how many tasks the executor gets at a time"
             )
-        remote = Remote("executor", needs, threads=1)
-        session = _ExecutorSession(self._made(needs.base), needs, remote, needs.workers)
+        session = _ExecutorSession(self, needs, needs.workers)
         try:
             session.probe()
             yield session
         finally:
             session.close()
 
-    def _made(self, base: Path) -> concurrent.futures.Executor:
+    def make(self, base: Path) -> concurrent.futures.Executor:
+        """Return the executor of the factory; ``base`` is the folder of the config."""
         source, _, name = self.factory.rpartition(":")
         try:
             if source.endswith(".py"):
                 function = runpy.run_path(str(base / source), run_name=Path(source).stem)[name]
             else:
-                function = getattr(importlib.import_module(source), name)
-            made = function(**self.params)
+                function = pkgutil.resolve_name(self.factory)
+            executor: concurrent.futures.Executor = function(**self.params)
         except KeyError:
             raise EngineError(f"engine executor: {base / source} has no function {name}") from None
         except Exception as error:
@@ -94,68 +94,58 @@ class Executor:
             raise EngineError(
                 f"engine executor: {self.factory} fails: {type(error).__name__}: {error}{hint}"
             ) from error
-        if not isinstance(made, concurrent.futures.Executor) and not callable(getattr(made, "submit", None)):
+        if not callable(getattr(executor, "submit", None)):
             raise EngineError(
-                f"engine executor: {self.factory} returns {type(made).__name__}, and no executor of "
+                f"engine executor: {self.factory} returns {type(executor).__name__}, and no executor of "
                 f"concurrent.futures"
             )
-        executor: concurrent.futures.Executor = made
         return executor
 
 
-class _ExecutorSession:
-    in_process = False
-
-    def __init__(
-        self, executor: concurrent.futures.Executor, needs: Needs, remote: Remote, workers: int
-    ) -> None:
-        self._executor, self._needs, self._remote, self.slots = executor, needs, remote, workers
-        self._setup = remote.setup
-        self._running: dict[Future[Answer], tuple[int, bytes, tuple[str, ...]]] = {}
-        self._put = 0
+class _ExecutorSession(RemoteSession):
+    def __init__(self, engine: Executor, needs: Needs, workers: int) -> None:
+        super().__init__("executor", needs, threads=1)
+        self._executor, self.slots = engine.make(needs.base), workers
+        self._running: dict[Future[Answer], tuple[int, bytes, Sequence[str]]] = {}
 
     def probe(self) -> None:
         """Check the workers: as many calls as there are tasks at a time, as an executor does not name them."""
         probes = [self._submit(None, (), {}) for _ in range(self.slots)]
         done, waiting = concurrent.futures.wait(probes, timeout=_PROBE_SECONDS)
         for future in done:
-            self._remote.value_of(self._answer(future))
+            self.value_of(self._answer(future))
         if waiting:
             raise EngineError(f"engine executor: no worker answered within {_PROBE_SECONDS:g} s")
 
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Keep the arguments in a file, whose content is sent to a machine that lacks it."""
-        self._put += 1
-        key = f"shared-{self._put}"
-        write_shared(value, self._needs.folder / key)
-        return key
+        return write_shared(value, self.needs.folder).name
 
     def submit(
         self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
-        call, keys = pickle_call(function, rest), tuple(shared)
-        self._running[self._submit(call, keys, {})] = number, call, keys
+        call = pickle_call(function, rest)
+        self._running[self._submit(call, shared, {})] = number, call, shared
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait for results; a call whose machine lacks shared arguments is handed out again with them."""
         while True:
-            found = []
+            ended = []
             for future in concurrent.futures.wait(self._running, return_when=FIRST_COMPLETED).done:
                 number, call, keys = self._running.pop(future)
                 answer = self._answer(future)
                 if answer[0] == "fetch":
-                    sent = {key: (self._needs.folder / key).read_bytes() for key in keys}
+                    sent = {key: (self.needs.folder / key).read_bytes() for key in keys}
                     self._running[self._submit(call, keys, sent)] = number, call, keys
                 else:
-                    found.append((number, self._remote.value_of(answer)))
-            if found:
-                return found
+                    ended.append((number, self.value_of(answer)))
+            if ended:
+                return ended
 
-    def _submit(self, call: bytes | None, keys: tuple[str, ...], sent: Mapping[str, bytes]) -> Future[Answer]:
+    def _submit(self, call: bytes | None, keys: Sequence[str], sent: Mapping[str, bytes]) -> Future[Answer]:
+        arguments = {"call": call, "shared": keys, "fetch": sent.get}
         try:
-            return self._executor.submit(
-                _on_worker, self._remote.versions, self._setup, call, keys, dict(sent)
-            )
+            return self._executor.submit(on_node, self.versions, self.pickled_setup, arguments)
         except Exception as error:
             raise EngineError(f"engine executor: {type(error).__name__}: {error}") from error
 
@@ -176,19 +166,6 @@ class _ExecutorSession:
         for future in self._running:
             future.cancel()
         self._running.clear()
-        self._remote.remove()  # a call that runs on this machine ends without it
+        self.remove_files()
         with suppress(Exception):  # a broken executor has nothing left to end
             self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _on_worker(
-    versions: dict[str, str],
-    setup: bytes,
-    call: bytes | None,
-    keys: tuple[str, ...],
-    sent: dict[str, bytes],
-) -> Answer:
-    """Run a call, or the check alone, in a worker of the executor."""
-    import socket
-
-    return on_node(versions, socket.gethostname(), setup, {"call": call, "shared": keys, "fetch": sent.get})

@@ -10,16 +10,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from evalplugin.base.errors import EngineError, EvalpluginError
+from evalplugin.base.errors import EngineError
 from evalplugin.base.units import bytes_of, count_text
+from evalplugin.config.sections import Size
 from evalplugin.execution.engines import bootstrap
 from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
-from evalplugin.execution.engines.node import folder_of
-from evalplugin.execution.engines.processes import pickle_call, write_shared
+from evalplugin.execution.engines.local import pickle_call, write_shared
 from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
-from evalplugin.execution.engines.remote import Answer, Remote
+from evalplugin.execution.engines.remote import RemoteSession
 from evalplugin.execution.isolation import TaskFailure
 
 __all__ = ["Ray"]
@@ -27,15 +27,6 @@ __all__ = ["Ray"]
 _PROBE_SECONDS = 120.0  # for a node to start a process and to import all that is needed
 _CLEAN_SECONDS = 10.0
 _POLL_SECONDS = 1.0
-
-
-def _size(text: str | None) -> str | None:
-    try:
-        if text is not None:
-            bytes_of(text)
-    except EvalpluginError as error:
-        raise ValueError(str(error)) from None
-    return text
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,7 @@ class Ray:
     ] = "auto"
     cpus: Annotated[int, Field(ge=1, description="CPUs of each task: a reservation, and its threads")] = 1
     memory: Annotated[
-        str | None,
-        AfterValidator(_size),
+        Size | None,
         Field(description="memory of each task, such as 8GB: a reservation; `limits.memory` bounds it"),
     ] = None
     retries: Annotated[
@@ -97,9 +87,8 @@ class Ray:
         Raises:
             EngineError: No cluster answers, or a node lacks something.
         """
-        remote = Remote("ray", needs, self.cpus)
         with connected(self.address) as connection:
-            session = _RaySession(connection, self, needs, remote)
+            session = _RaySession(connection, self, needs)
             try:
                 session.probe()
                 yield session
@@ -107,33 +96,27 @@ class Ray:
                 session.close()
 
 
-class _RaySession:
-    in_process = False
-
-    def __init__(self, connection: Connection, engine: Ray, needs: Needs, remote: Remote) -> None:
-        self._connection, self._ray = connection, connection.ray
-        self._engine, self._needs, self._remote, ray = engine, needs, remote, connection.ray
+class _RaySession(RemoteSession):
+    def __init__(self, connection: Connection, engine: Ray, needs: Needs) -> None:
+        super().__init__("ray", needs, engine.cpus)
+        self._connection, self._ray, self._parameters = connection, connection.ray, engine
         # By their code: a node without evalplugin can tell that it lacks it.
-        ray.cloudpickle.register_pickle_by_value(bootstrap)
+        self._ray.cloudpickle.register_pickle_by_value(bootstrap)
         self._memory = None if engine.memory is None else bytes_of(engine.memory)
-        self._task = ray.remote(bootstrap.on_ray_node)
-        self._on_node = ray.put(bootstrap.on_node)
-        self._setup = ray.put(remote.setup)
+        self._task = self._ray.remote(bootstrap.on_ray_node)
+        self._sent = self.versions, self._ray.put(self.pickled_setup)  # with every call
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
         self._places: dict[int, str] = {}  # number of the call -> where it runs
         self._looking: threading.Thread | None = None
-        self._put = 0
         self._closed = False
         self.slots = 0
 
     def probe(self) -> None:
         """Check every node that is there now; one that joins later is checked by its first call."""
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        parameters, nodes = self._parameters, self._nodes()
         fitting = [node for node in nodes if self._fits(node) > 0]
         if not fitting:
-            asked = f"{self._engine.cpus} CPUs" + (
-                f" and {self._engine.memory}" if self._engine.memory else ""
-            )
+            asked = f"{parameters.cpus} CPUs" + (f" and {parameters.memory}" if parameters.memory else "")
             largest = max((node["Resources"].get("CPU", 0) for node in nodes), default=0)
             raise EngineError(
                 f"engine ray: no node has {asked} for a task (cpus, memory): the largest of "
@@ -143,76 +126,80 @@ class _RaySession:
         checked = [node for node in fitting if node["NodeID"] not in lost]
         if not checked:
             raise EngineError("engine ray: all nodes were lost while they were checked")
-        self._nodes = len(checked)
         room = sum(self._fits(node) for node in checked)
-        self.slots = self._needs.workers or room
-        self._needs.report(
-            f"engine ray: {count_text(self._nodes, 'node')} with room for {count_text(room, 'task')} at a time"
+        self.slots = self.needs.workers or room
+        self._on_nodes = f"on {count_text(len(checked), 'node')}"
+        self.needs.report(
+            f"engine ray: {count_text(len(checked), 'node')} with room for {count_text(room, 'task')} at a time"
         )
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _options(self, node: str) -> dict[str, Any]:
+        """Return the options of a task that runs on a node, whatever else runs there."""
+        pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        return {"num_cpus": 0, "scheduling_strategy": pinned(node, soft=False)}
 
     def _fits(self, node: Mapping[str, Any]) -> int:
         """Return how many tasks a node has room for."""
         has = node["Resources"]
-        rooms = [has.get("CPU", 0) // self._engine.cpus]
+        rooms = [has.get("CPU", 0) // self._parameters.cpus]
         if self._memory is not None:
             rooms.append(has.get("memory", 0) // self._memory)
         return int(min(rooms))
 
     def _check(self, nodes: Sequence[str]) -> set[str]:
-        """Check nodes; return those that were lost meanwhile, as one may be later."""
+        """Check nodes, and return the ids of nodes that were lost meanwhile: a node may be lost later too."""
         lost = set()
-        pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         checks = {
-            self._task.options(
-                name="evalplugin check", num_cpus=0, scheduling_strategy=pinned(node, soft=False)
-            ).remote(self._on_node, self._remote.versions, self._setup, None, None, []): node
+            self._task.options(name="evalplugin check", **self._options(node)).remote(
+                *self._sent, None, None, []
+            ): node
             for node in nodes
         }
         errors, until = self._ray.exceptions, time.monotonic() + _PROBE_SECONDS
-        while checks:
-            ended, _ = self._ray.wait(list(checks), num_returns=1, timeout=_POLL_SECONDS)
-            for ref in ended:
-                node = checks.pop(ref)
-                try:
-                    answer: Answer = self._ray.get(ref)
-                except (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError):
-                    lost.add(node)
-                    continue
-                except errors.RayError as error:
-                    raise EngineError(f"engine ray: node {node[:6]}: {_cause(error)}") from None
-                self._remote.value_of(answer)
-            if checks and time.monotonic() > until:
+        for ref, node in checks.items():
+            try:
+                self.value_of(self._ray.get(ref, timeout=max(0.0, until - time.monotonic())))
+            except errors.GetTimeoutError:
                 raise EngineError(
-                    f"engine ray: node {next(iter(checks.values()))[:6]} did not answer within {_PROBE_SECONDS:g} s"
-                )
+                    f"engine ray: node {node[:6]} did not answer within {_PROBE_SECONDS:g} s"
+                ) from None
+            except (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError):
+                lost.add(node)
+            except errors.RayError as error:
+                raise EngineError(f"engine ray: node {node[:6]}: {_cause(error)}") from None
         return lost
 
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Store the arguments in the cluster as the bytes of a file, which a node maps into memory."""
         import numpy as np
 
-        self._put += 1
-        key = f"shared-{self._put}"
-        file = write_shared(value, self._needs.folder / key)
+        file = write_shared(value, self.needs.folder)
         content = np.fromfile(file, dtype=np.uint8)
         file.unlink()
-        return key, self._ray.put(content)
+        return file.name, self._ray.put(content)
 
     def submit(
         self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
         """Hand a call to Ray, which starts it on a node with room."""
         call = pickle_call(function, rest)
-        note = f"evalplugin-{self._remote.session}-{number}"
-        ref = self._task.options(
-            name=f"evalplugin call {number}",
-            num_cpus=self._engine.cpus,
-            memory=self._memory,
-            max_retries=self._engine.retries,  # of lost nodes and processes
-            retry_exceptions=False,
-            scheduling_strategy="SPREAD",
-        ).remote(self._on_node, self._remote.versions, self._setup, note, call, list(shared))
+        options = {
+            "name": f"evalplugin call {number}",
+            "num_cpus": self._parameters.cpus,
+            "memory": self._memory,
+            "max_retries": self._parameters.retries,  # of lost nodes and processes
+            "retry_exceptions": False,
+            "scheduling_strategy": "SPREAD",
+        }
+        ref = self._task.options(**options).remote(*self._sent, self._note(number), call, list(shared))
         self._running[ref] = number
+
+    def _note(self, number: object = "") -> str:
+        """Return the key under which a call says where it runs."""
+        return f"{self.setup.folder.name}-{number}"
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait for results.
@@ -221,11 +208,9 @@ class _RaySession:
             EngineError: The head node was lost.
         """
         while True:
-            refs = list(self._running)
-            ended, _ = self._ray.wait(refs, num_returns=1, timeout=_POLL_SECONDS)
+            ended, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_POLL_SECONDS)
             if ended:
-                more, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
-                return [self._ended(ref) for ref in dict.fromkeys([*ended, *more])]
+                return [self._ended(ref) for ref in ended]
             # In a thread: the question waits as long as the head node does not answer.
             if self._connection.answers() and (self._looking is None or not self._looking.is_alive()):
                 self._looking = threading.Thread(
@@ -238,11 +223,11 @@ class _RaySession:
         number = self._running.pop(ref)
         self._places.pop(number, None)
         try:
-            return number, self._remote.value_of(self._ray.get(ref))
+            return number, self.value_of(self._ray.get(ref))
         except errors.RayTaskError as error:
             raise EngineError(f"engine ray: a task could not be run: {_cause(error)}") from None
         except errors.RayError as error:
-            times = f"engine.retries: {self._engine.retries}"
+            times = f"engine.retries: {self._parameters.retries}"
             return number, TaskFailure(
                 f"{type(error).__name__}: {first_line(error)}\n"
                 f"the node of the task, or Ray's process on it, was lost each time that it was run ({times})"
@@ -252,44 +237,38 @@ class _RaySession:
         from ray.experimental.internal_kv import _internal_kv_get
 
         for number in numbers:
-            place = _internal_kv_get(f"evalplugin-{self._remote.session}-{number}")
+            place = _internal_kv_get(self._note(number))
             if place is not None:
                 self._places[number] = place.decode()
 
     def describe(self) -> str:
-        counts = Counter(list(self._places.values()))  # another thread may ask
+        counts = Counter(list(self._places.values()))  # a copy, as another thread may add to them
         where = ", ".join(f"{n} on {place}" for place, n in sorted(counts.items()))
-        return f"on {count_text(self._nodes, 'node')}" + (f" ({where})" if where else "")
+        return self._on_nodes + (f" ({where})" if where else "")
 
     def close(self) -> None:
         """Cancel what runs, and remove the files of the session on every node."""
         if self._closed:
             return
         self._closed = True
-        if self._connection.is_lost:  # nothing of Ray returns any more
-            self._remote.remove()
-            return
-        for ref in self._running:
-            with suppress(Exception):
-                self._ray.cancel(ref, force=True)
-        self._running.clear()
-        with suppress(Exception):  # a node that is gone has nothing left to remove
-            self._clean()
-        self._remote.remove()
+        if not self._connection.is_lost:  # else nothing of Ray returns any more
+            for ref in self._running:
+                with suppress(Exception):
+                    self._ray.cancel(ref, force=True)
+            self._running.clear()
+            with suppress(Exception):  # a node that is gone has nothing left to remove
+                self._clean()
+        self.remove_files()
 
     def _clean(self) -> None:
         from ray.experimental.internal_kv import _internal_kv_del
 
-        pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        task = self._ray.remote(_remove).options(num_cpus=0, max_retries=0)
+        task, folder = self._ray.remote(_remove), self.setup.folder.name
         refs = [
-            task.options(scheduling_strategy=pinned(node["NodeID"], soft=False)).remote(
-                str(folder_of(self._remote.session).name)
-            )
-            for node in self._ray.nodes()
-            if node["Alive"]
+            task.options(max_retries=0, **self._options(node["NodeID"])).remote(folder)
+            for node in self._nodes()
         ]
-        _internal_kv_del(f"evalplugin-{self._remote.session}-", del_by_prefix=True)
+        _internal_kv_del(self._note(), del_by_prefix=True)
         self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAN_SECONDS)
 
 
@@ -301,6 +280,6 @@ def _remove(folder: str) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the error that was raised on the node; Ray's own begins with a traceback."""
+    """Return the error that was raised on the node as text; Ray's own error begins with a traceback."""
     cause = getattr(error, "cause", None)
     return first_line(error) if cause is None else f"{type(cause).__name__}: {first_line(cause)}"

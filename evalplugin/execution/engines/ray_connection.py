@@ -1,4 +1,4 @@
-"""Connections to Ray clusters, and whether the head node of one still answers."""
+"""Connections to Ray clusters, and a check that the head node still answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ class Connection:
 
 @contextmanager
 def connected(address: str) -> Iterator[Connection]:
-    """Yield a connection to a cluster; one that was there before stays."""
+    """Yield a connection to a cluster; an existing connection of this process is used and stays open.
+
+    Raises:
+        EngineError: There is no cluster at the address, or this process is connected to another one.
+    """
     global _ours
     token_mode = os.environ.get("RAY_AUTH_MODE")  # which Ray sets where it starts a cluster
     # Of the models' processes, not of ours: Ray would set what they see.
@@ -128,7 +132,7 @@ def _target(address: str) -> str:
 
 
 def _head(ray: Any, address: str) -> str:
-    """Return HOST:PORT at which the cluster is reached: by Ray Client, that of its server."""
+    """Return HOST:PORT of the head node; with Ray Client, of its server."""
     if address.startswith("ray://"):
         return address.removeprefix("ray://")
     return str(ray.get_runtime_context().gcs_address)
@@ -144,14 +148,14 @@ def _check_answers(target: str) -> None:
     host, _, port = target.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise EngineError(
-            f"engine ray: {target} is no address of a cluster: HOST:PORT of the head node, such as 10.0.0.1:6379, or "
-            f"ray://HOST:10001; http:// is for `ray job submit` alone; {_HELP}"
+            f"engine ray: {target} is not an address of a cluster: give HOST:PORT of the head node, such as "
+            f"10.0.0.1:6379, or ray://HOST:10001; http:// is for `ray job submit` alone; {_HELP}"
         )
     try:
         _reach(target.removeprefix("ray://"))
     except (OSError, OverflowError) as error:
         raise EngineError(
-            f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
+            f"engine ray: no response from {target} ({error}): is the cluster running, and does this machine reach "
             f"it? {_HELP[0].upper()}{_HELP[1:]}"
         ) from None
 

@@ -1,26 +1,62 @@
-"""The driver's side of a session on several machines: what is sent to nodes, and what their answers mean."""
+"""Calls on other machines: what a driver sends to a node, and how the node runs it in a process of its own."""
 
 from __future__ import annotations
 
 import pickle
 import shutil
+import tempfile
 import uuid
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from evalplugin.base.errors import EngineError, PluginError
+from filelock import FileLock
+
+from evalplugin.base.errors import EngineError, EvalpluginError, PluginError
 from evalplugin.execution.engines.base import Needs
-from evalplugin.execution.engines.node import Setup, component_code, folder_of
-from evalplugin.execution.engines.processes import load_result
-from evalplugin.execution.store.versions import imported_files, package_versions
+from evalplugin.execution.engines.local import (
+    hold_signals,
+    load_result,
+    pickle_call,
+    start_worker,
+    wait_for_workers,
+)
+from evalplugin.execution.isolation import TaskFailure, last_line
+from evalplugin.execution.store.versions import code_of, imported_files, package_versions
+from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
+from evalplugin.files.inputs import fingerprint_of
+from evalplugin.files.outputs import written_whole
+from evalplugin.files.uris import scheme_of
 
-__all__ = ["Answer", "Remote"]
+__all__ = ["Answer", "RemoteSession", "Setup", "problem_of", "run_call"]
 
-Answer = tuple[str, Any, str]  # of a node: kind, value, place; as ``node.run_call`` returns them
+Answer = tuple[str, Any, str]  # of a node: kind, value, place; as ``run_call`` returns them
+_READY = "ready"  # a file in the folder of a session: this machine has all that its calls need
 
 
-class Remote:
-    """What every call of a session carries."""
+@dataclass(frozen=True)
+class Setup:
+    """What the calls of a session need on a node: as plain values, with the content of files."""
+
+    session: str  # its id
+    plugins: tuple[tuple[Path, bytes], ...]  # resolved path on the driver's machine, and content
+    modules: Mapping[str, bytes]  # modules that these import, by paths from their root
+    components: Mapping[tuple[str, str], str | None]  # kind and name -> version of its code on the driver
+    inputs: Mapping[str, str]  # with fingerprints on the driver
+    limits: Limits
+    threads: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the session on this machine."""
+        return Path(tempfile.gettempdir()) / f"evalplugin-{self.session}"
+
+
+class RemoteSession:
+    """The driver's side of a session on other machines."""
+
+    in_process = False
 
     def __init__(self, engine: str, needs: Needs, threads: int) -> None:
         """Read the plugins and all that they import.
@@ -28,17 +64,16 @@ class Remote:
         Raises:
             PluginError: One of them cannot be read.
         """
-        self.engine = engine
-        self.session = uuid.uuid4().hex[:16]
+        self.engine, self.needs = engine, needs
         self.versions: dict[str, str] = package_versions()
         plugins = [path.resolve() for path in needs.plugins]
         try:
             modules = {name: file for path in plugins for name, file in imported_files(path).items()}
-            setup = Setup(
-                session=self.session,
+            self.setup = Setup(
+                session=uuid.uuid4().hex[:16],
                 plugins=tuple((path, path.read_bytes()) for path in plugins),
                 modules={name: file.read_bytes() for name, file in modules.items()},
-                components={key: component_code(*key) for key in dict.fromkeys(needs.components)},
+                components={key: _component_code(*key) for key in dict.fromkeys(needs.components)},
                 inputs=needs.inputs,
                 limits=needs.limits,
                 threads=threads,
@@ -46,7 +81,7 @@ class Remote:
         except OSError as error:
             raise PluginError(f"{error.filename}: plugin cannot be read: {error.strerror or error}") from None
         # Pickled: a node without evalplugin can receive it.
-        self.setup: bytes = pickle.dumps(setup, protocol=5)
+        self.pickled_setup: bytes = pickle.dumps(self.setup, protocol=5)
 
     def value_of(self, answer: Answer) -> Any:
         """Return the value or the failure of a call.
@@ -57,9 +92,143 @@ class Remote:
         kind, value, place = answer
         if kind == "problem":
             raise EngineError(f"engine {self.engine}: node {place}: {value}")
-        return load_result(value) if isinstance(value, bytes) else value
+        return load_result(value) if kind == "written" else value
 
-    def remove(self) -> None:
-        """Remove the files of the session on this machine."""
-        with suppress(OSError):
-            shutil.rmtree(folder_of(self.session), ignore_errors=True)
+    def remove_files(self) -> None:
+        """Remove the files of the session on this machine, which ends the calls that run here."""
+        shutil.rmtree(self.setup.folder, ignore_errors=True)
+
+
+class _ClosedError(Exception):
+    """The driver closed the session while a call was running."""
+
+
+def run_call(
+    versions: Mapping[str, str],
+    setup: Setup,
+    call: bytes | None,
+    shared: Sequence[str],
+    fetch: Callable[[str], Any],
+) -> tuple[str, Any]:
+    """Run a call on this node, in a process of its own.
+
+    Args:
+        versions: Of the driver.
+        setup: Of the session.
+        call: The function and its arguments; None: check this node alone.
+        shared: Names of the arguments that calls share.
+        fetch: Returns the bytes of one of them, None if the driver is to send them; they are written once a machine.
+
+    Returns:
+        ``written`` and the pickled result or the failure; ``ok``; ``fetch`` and the name of what the driver is to send;
+        ``problem`` and what this node lacks.
+    """
+    there = package_versions()
+    if differing := [name for name, here in versions.items() if there.get(name) != here]:
+        name = differing[0]
+        text = f"{name} is {there.get(name, 'not installed')} there and {versions[name]} here"
+        return "problem", f"{text}: install the same on every node"
+    try:
+        if (problem := _prepare(setup)) is not None:
+            return "problem", problem
+        if call is None:
+            return "ok", None
+        files = []
+        for key in shared:
+            file = setup.folder / key
+            with FileLock(f"{file}.lock"):
+                if not file.exists():
+                    if (content := fetch(key)) is None:
+                        return "fetch", key
+                    with written_whole(file) as out:
+                        out.write(content)
+            files.append(file)
+        return "written", _run(setup, call, files, setup.limits)
+    except _ClosedError:
+        return "written", TaskFailure("the session was closed")
+    except OSError as error:
+        return "problem", f"files for a task cannot be written: {error}; TMPDIR names the folder for them"
+    except EvalpluginError as error:  # a full disk
+        return "problem", str(error)
+
+
+def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping[str, str]) -> str | None:
+    """Return the first component or input that is missing or different on this machine, as text; or None."""
+    for (kind, name), code in components.items():
+        try:
+            there = _component_code(kind, name)
+        except EvalpluginError as error:
+            return f"{error}; install the package of the {kind} there, or name its file under plugins"
+        if there != code:
+            return f"the {kind} {name} is {there} there and {code} here: install the same on every node"
+    for name, fingerprint in inputs.items():
+        if scheme_of(name) is None and (there := fingerprint_of(name, lambda uri: "")) != fingerprint:
+            state = there if there in ("missing", "unset") else "another one than here"
+            return f"{name} is {state}: tasks read it, so it must be the same on every node, as on a shared folder"
+    return None
+
+
+def _component_code(kind: str, name: str) -> str | None:
+    """Return the version of the code of a model or a metric on this machine, by ``code_of``."""
+    from evalplugin.metrics import METRICS
+    from evalplugin.models import MODELS
+
+    registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
+    return code_of(registries[kind].entry(name), environment=False)
+
+
+def _prepare(setup: Setup) -> str | None:
+    """Write the files of the session and check the needs of its calls, once a machine; return a problem, or None."""
+    folder = setup.folder
+    if (folder / _READY).exists():
+        return None
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with FileLock(folder / "lock"):
+        if (folder / _READY).exists():
+            return None
+        files = {f"modules/{name}": content for name, content in setup.modules.items()}
+        for number, (origin, content) in enumerate(setup.plugins):
+            files[f"plugins/{number}/{origin.name}"] = content
+        (folder / "modules").mkdir(exist_ok=True)
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        check = pickle_call(problem_of, {"components": setup.components, "inputs": setup.inputs})
+        problem: str | TaskFailure | None = load_result(_run(setup, check, [], Limits()))
+        if problem is None:
+            (folder / _READY).touch()
+        return last_line(problem.error) if isinstance(problem, TaskFailure) else problem
+
+
+def _plugins(setup: Setup) -> list[PluginFile]:
+    """Return local plugin paths, falling back to the shipped copies where the originals or their modules differ."""
+    paths = []
+    for number, (origin, content) in enumerate(setup.plugins):
+        is_here = _content_of(origin) == content and all(
+            _content_of(origin.parent / name) in (None, module) for name, module in setup.modules.items()
+        )
+        copy = setup.folder / "plugins" / str(number) / origin.name
+        paths.append(PluginFile(origin if is_here else copy, origin))
+    return paths
+
+
+def _content_of(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
+
+
+def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> bytes | TaskFailure:
+    """Return the result of a process that runs a call; it ends when the folder of the session is removed."""
+    folder = setup.folder
+    settings = WorkerSettings(folder, setup.threads, limits, _plugins(setup), folder / "modules")
+    with hold_signals():
+        worker = start_worker(uuid.uuid4().hex[:12], call, shared, settings)
+    try:
+        while not wait_for_workers([worker], at_most=1.0):
+            if not folder.exists():
+                raise _ClosedError
+        return worker.result()
+    finally:
+        worker.kill()

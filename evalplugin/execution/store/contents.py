@@ -46,20 +46,12 @@ def folds_files(folds: Sequence[Split]) -> Files:
 
 def read_folds(folder: Path, data: Interactions) -> list[Split]:
     """Return the folds of a dataset from their files."""
-    folds = []
-    names = _names_in(folder)
-    for number, facts in enumerate(_read_json(folder / "facts.json")):
-        parts = {}
+    folds, files = [], _read_files(folder)
+    for number, facts in enumerate(files["facts.json"]):
         for name in ("train", "test"):
-            files = {column: f"{number}-{name}-{column}.npy" for column in _COLUMNS}
-            columns: dict[str, Any] = {
-                c: np.load(folder / f) if f in names else None for c, f in files.items()
-            }
-            parts[name] = replace(data, **columns, notes=tuple(facts[name]))
-        notes = tuple(facts["notes"])
-        folds.append(
-            Split(**parts, fold=facts["fold"], overlap_allowed=facts["overlap_allowed"], notes=notes)
-        )
+            columns: dict[str, Any] = {c: files.get(f"{number}-{name}-{c}.npy") for c in _COLUMNS}
+            facts[name] = replace(data, **columns, notes=tuple(facts[name]))
+        folds.append(Split(**{**facts, "notes": tuple(facts["notes"])}))
     return folds
 
 
@@ -75,11 +67,11 @@ def lists_files(lists: TaskLists) -> Files:
 
 def read_lists(folder: Path) -> TaskLists:
     """Return lists from their files."""
-    names, predictions = _names_in(folder), "predictions.npy"
-    facts = _read_json(folder / "facts.json")
+    files = _read_files(folder)
+    facts = files["facts.json"]
     return TaskLists(
-        TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
-        np.load(folder / predictions) if predictions in names else None,
+        TopN(files["user.npy"], files["item.npy"], files["score.npy"]),
+        files.get("predictions.npy"),
         Costs(**facts["costs"]),
         facts["unpredicted"],
         tuple(facts["notes"]),
@@ -104,12 +96,11 @@ def scores_files(result: TaskResult) -> Files:
 
 def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
     """Return lists with their scores from the files of the scores."""
-    facts = _read_json(folder / "facts.json")
-    text = folder / "users.json"
-    users = np.array(_read_json(text), dtype=object) if text.exists() else np.load(folder / "users.npy")
+    files = _read_files(folder)
+    facts, texts = files["facts.json"], files.get("users.json")
     per_user = PerUserScores(
-        users=users,
-        values=np.load(folder / "values.npy"),
+        users=files["users.npy"] if texts is None else np.array(texts, dtype=object),
+        values=files["values.npy"],
         metrics=tuple(facts["metrics"]),
         overall=facts["overall"],
         at_k={name: dict(curve) for name, curve in facts["at_k"]},
@@ -128,10 +119,8 @@ def _json(value: object) -> Callable[[BinaryIO], object]:
     return lambda file: file.write(json.dumps(value).encode())
 
 
-def _names_in(folder: Path) -> set[str]:
+def _read_files(folder: Path) -> dict[str, Any]:
     # Listed before any file is read: a file pruned meanwhile must not count as one that was never written.
-    return {file.name for file in folder.iterdir()}
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())
+    arrays, values = list(folder.glob("*.npy")), list(folder.glob("*.json"))
+    contents = {file.name: json.loads(file.read_bytes()) for file in values}
+    return contents | {file.name: np.load(file) for file in arrays}

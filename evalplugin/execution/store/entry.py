@@ -16,7 +16,17 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.execution.store.permissions import make_folder, protect
 from evalplugin.files.inputs import Inputs
 
-__all__ = ["EntryInfo", "Files", "is_intact", "key_of", "read_info", "sync_folder", "used_now", "write_entry"]
+__all__ = [
+    "EntryInfo",
+    "Files",
+    "NewEntry",
+    "is_intact",
+    "key_of",
+    "read_info",
+    "sync_folder",
+    "used_now",
+    "write_entry",
+]
 
 _FORMAT = 2  # raised when the contents of entries are written in another way
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
@@ -26,7 +36,7 @@ Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> writer of the file
 
 @dataclass(frozen=True)
 class EntryInfo:
-    """The facts about an entry that are known without reading its files."""
+    """The facts about an entry, known without reading its files."""
 
     key: str
     step: str  # folds, lists or scores; "damaged" where the manifest cannot be read
@@ -38,33 +48,43 @@ class EntryInfo:
     inputs: Inputs = field(default_factory=dict)  # what else it depends on, compared before it is used
 
 
+@dataclass(frozen=True)
+class NewEntry:
+    """An entry to be written."""
+
+    step: str  # folds, lists or scores
+    about: str  # a description for people
+    depends_on: Mapping[
+        str, Any
+    ]  # everything that decides its contents, as plain values; its key is a hash of them
+    files: Files
+    inputs: Inputs = field(default_factory=dict)  # what else it depends on, compared before it is used
+
+    @property
+    def key(self) -> str:
+        """The key under which it is stored."""
+        return key_of(self.depends_on)
+
+
 def key_of(depends_on: Mapping[str, Any]) -> str:
     """Return the key of an entry that depends on these plain values: 64 hexadecimal digits."""
     return digest({"format": _FORMAT, **depends_on})
 
 
-def write_entry(
-    folder: Path,
-    key: str,
-    step: str,
-    about: str,
-    depends_on: Mapping[str, Any],
-    files: Files,
-    inputs: Inputs | None = None,
-) -> int:
+def write_entry(folder: Path, entry: NewEntry) -> int:
     """Write and sync an entry in a new folder; return its size in bytes without manifest and checksums."""
     make_folder(folder)
-    for name, write in files.items():
+    for name, write in entry.files.items():
         _write_file(folder / name, write)
     size = sum(file.stat().st_size for file in folder.iterdir())
     manifest = {
-        "step": step,
-        "about": about,
-        "key": key,
+        "step": entry.step,
+        "about": entry.about,
+        "key": entry.key,
         "created": time.time(),
         "size": size,
-        "depends_on": redact_values(depends_on),
-        "inputs": dict(inputs or {}),
+        "depends_on": redact_values(entry.depends_on),
+        "inputs": dict(entry.inputs),
     }
     _write_file(folder / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))
     sums = _sums(folder)
@@ -82,17 +102,11 @@ def read_info(folder: Path) -> EntryInfo | None:
     """Return the info of the entry in a folder; None if it was removed in the meantime."""
     try:
         used = (folder / _SUMS).stat().st_mtime
-        m = json.loads((folder / _MANIFEST).read_bytes())
-        return EntryInfo(
-            key=folder.name,
-            step=m["step"],
-            about=m["about"],
-            created=m["created"],
-            used=used,
-            size=m["size"],
-            depends_on=m["depends_on"],
-            inputs=m.get("inputs", {}),
-        )
+        manifest = {"inputs": {}, **json.loads((folder / _MANIFEST).read_bytes())}
+        known = {
+            name: manifest[name] for name in ("step", "about", "created", "size", "depends_on", "inputs")
+        }
+        return EntryInfo(folder.name, used=used, **known)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -15,9 +14,8 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
-    Files,
+    NewEntry,
     is_intact,
-    key_of,
     read_info,
     sync_folder,
     used_now,
@@ -25,7 +23,7 @@ from evalplugin.execution.store.entry import (
 )
 from evalplugin.execution.store.journal import keys_in_use
 from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
-from evalplugin.execution.store.scratch import Scratch
+from evalplugin.execution.store.scratch import clear_scratch, scratch_folder
 from evalplugin.files.inputs import Inputs
 from evalplugin.files.uris import is_remote
 
@@ -46,10 +44,10 @@ def store_path(path: str | Path | None = None) -> Path:
     Raises:
         DataError: It is a URI.
     """
-    found = path or os.environ.get(STORE) or DEFAULT_PATH
-    if is_remote(found):
-        raise DataError(f"{found}: the store of cached results must be a folder of this machine, not a URI")
-    return Path(found).expanduser().absolute()
+    chosen = path or os.environ.get(STORE) or DEFAULT_PATH
+    if is_remote(chosen):
+        raise DataError(f"{chosen}: the store of cached results must be a folder of this machine, not a URI")
+    return Path(chosen).expanduser().absolute()
 
 
 class StoreView:
@@ -84,8 +82,8 @@ class StoreView:
 
     def entries(self) -> list[EntryInfo]:
         """Return the info of every entry, the one used last first."""
-        found = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
-        return sorted(filter(None, found), key=lambda info: (-info.used, info.key))
+        infos = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
+        return sorted(filter(None, infos), key=lambda info: (-info.used, info.key))
 
     def entry(self, key: str) -> EntryInfo:
         """Return the info of the entry whose key begins with ``key``.
@@ -93,15 +91,15 @@ class StoreView:
         Raises:
             UnknownNameError: No entry or several entries do.
         """
-        found = [info for info in self.entries() if info.key.startswith(key)]
-        if len(found) != 1:
-            several = ", ".join(f.key[:16] for f in found[:5])
+        matching = [info for info in self.entries() if info.key.startswith(key)]
+        if not matching:
+            raise UnknownNameError(f"{self.path}: no entry begins with {key!r}; see: evalplugin cache list")
+        if len(matching) > 1:
+            several = ", ".join(info.key[:16] for info in matching[:5])
             raise UnknownNameError(
-                f"{self.path}: {len(found)} entries begin with {key!r}: {several}; give more of the key"
-                if found
-                else f"{self.path}: no entry begins with {key!r}; see: evalplugin cache list"
+                f"{self.path}: {len(matching)} entries begin with {key!r}: {several}; give more of the key"
             )
-        return found[0]
+        return matching[0]
 
     @property
     def _entries(self) -> Path:
@@ -132,16 +130,15 @@ class Store(StoreView):
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
-        self._scratch = Scratch(path / "scratch", self._locked)
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
             if foreign := _foreign_files(path):
                 raise StoreError(
-                    f"the folder {path} is no store: it holds {', '.join(foreign[:3])}"
+                    f"the folder {path} is not a store: it holds {', '.join(foreign[:3])}"
                     f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
             make_store_folder(path)
-            for folder in (self._entries, self.journals, self._scratch.root):
+            for folder in (self._entries, self.journals, self._scratch):
                 make_folder(folder)
             # A store does not belong in a repository.
             ignore = path / ".gitignore"
@@ -150,7 +147,7 @@ class Store(StoreView):
                 protect(ignore)
             self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=file_mode(path))
             with self._locked():
-                self._scratch.clear()
+                clear_scratch(self._scratch)
         except OSError as error:
             raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
 
@@ -163,13 +160,12 @@ class Store(StoreView):
             try:
                 with self._locked():
                     # Another process may have removed or replaced it in the meantime.
-                    if not os.path.lexists(folder):
-                        return None
                     if not is_intact(folder):
-                        self._remove(folder)
-                        self.report(
-                            f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
-                        )
+                        if os.path.lexists(folder):
+                            self._remove(folder)
+                            self.report(
+                                f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
+                            )
                         return None
             except (OSError, StoreError) as error:
                 self.report(f"store: the entry {key[:12]} is damaged and cannot be removed: {error}")
@@ -178,33 +174,14 @@ class Store(StoreView):
             used_now(folder)
         return folder
 
-    def write(
-        self,
-        step: str,
-        about: str,
-        depends_on: Mapping[str, Any],
-        files: Files,
-        *,
-        inputs: Inputs | None = None,
-        replace: bool = False,
-    ) -> bool:
-        """Write an entry; return False if it exists already, with the same inputs, and was not replaced.
-
-        Args:
-            step: Kind of step: folds, lists or scores.
-            about: A description for people.
-            depends_on: Everything that the entry depends on, as plain values; its key is a hash of them.
-            files: Writers of its files, by name.
-            inputs: What else it depends on, and is compared before it is used.
-            replace: Whether to replace an entry that exists.
-        """
-        key = key_of(depends_on)
+    def write(self, entry: NewEntry, *, replace: bool = False) -> bool:
+        """Write an entry; return False if it exists already, with the same inputs, and was not replaced."""
+        key = entry.key
         with self.scratch() as scratch:
-            entry = scratch / key
-            size = write_entry(entry, key, step, about, depends_on, files, inputs)
+            size = write_entry(scratch / key, entry)
             folder = self.folder_of(key)
             with self._locked():
-                if not replace and is_intact(folder) and self.inputs_of(key) == (inputs or {}):
+                if not replace and is_intact(folder) and self.inputs_of(key) == entry.inputs:
                     return False
                 self._remove(folder)
                 total = self._total
@@ -212,7 +189,7 @@ class Store(StoreView):
                     total += size
                     self._write_total(total)
                 make_folder(folder.parent)
-                entry.rename(folder)
+                (scratch / key).rename(folder)
                 sync_folder(folder.parent)
         if total is None or total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
@@ -246,8 +223,18 @@ class Store(StoreView):
                 total -= info.size
         if dry_run:
             return unused
-        removed = self._remove_unused(unused) if unused else []
-        with self._locked():
+        removed = []
+        # All are renamed before the first is deleted, which may take a while and needs no lock.
+        with self.scratch() as away, self._locked():
+            in_use = keys_in_use(self.journals)
+            for info in unused:
+                folder = self.folder_of(info.key)
+                latest = read_info(folder)
+                if info.key in in_use or (latest is not None and latest.used > info.used):
+                    continue  # it was used since its info was read
+                with suppress(FileNotFoundError):  # another process was faster
+                    folder.rename(away / folder.name)
+                removed.append(info)
             written = (self._total or 0) - (before or 0)  # by other processes, since the entries were counted
             self._write_total(counted - sum(info.size for info in removed) + max(0, written))
         return removed
@@ -261,12 +248,16 @@ class Store(StoreView):
         """
         with ExitStack() as opened:
             try:
-                folder = opened.enter_context(self._scratch.folder())
+                folder = opened.enter_context(scratch_folder(self._scratch, self._locked))
             except OSError as error:
                 raise StoreError(
                     f"cannot write to the store {self.path}: {error.strerror or error}"
                 ) from None
             yield folder
+
+    @property
+    def _scratch(self) -> Path:
+        return self.path / "scratch"
 
     @property
     def _total(self) -> int | None:
@@ -300,22 +291,6 @@ class Store(StoreView):
         # Renamed, then deleted: a reader finds an entry whole or not at all.
         with self.scratch() as away, suppress(FileNotFoundError):
             folder.rename(away / folder.name)
-
-    def _remove_unused(self, unused: Sequence[EntryInfo]) -> list[EntryInfo]:
-        """Remove entries except those that were used since their infos were read; return the removed ones."""
-        removed = []
-        # All are renamed before the first is deleted, which may take a while and needs no lock.
-        with self.scratch() as away, self._locked():
-            in_use = keys_in_use(self.journals)
-            for info in unused:
-                folder = self.folder_of(info.key)
-                latest = read_info(folder)
-                if info.key in in_use or (latest is not None and latest.used > info.used):
-                    continue
-                with suppress(FileNotFoundError):  # another process was faster
-                    folder.rename(away / folder.name)
-                removed.append(info)
-        return removed
 
 
 def _foreign_files(folder: Path) -> list[str]:

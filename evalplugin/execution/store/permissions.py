@@ -1,4 +1,4 @@
-"""Permissions in a store: its folder is its owner's, or shared with a group, and what is in it has the same."""
+"""Permissions in a store: its folder is private or shared with a group, and everything in it has the same."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["file_mode", "make_folder", "make_store_folder", "protect"]
 
 
 def make_store_folder(path: Path) -> None:
-    """Make a store's folder for its owner alone, whatever the umask; take the rights of others from one that exists.
+    """Make a store's folder private, whatever the umask; remove the rights of others from one that exists.
 
-    A folder that its group may write to is shared with this group, and stays so.
+    A folder that its group may write to stays shared with this group.
     """
     if not path.exists():
         path.mkdir(parents=True, exist_ok=True)
@@ -27,19 +27,19 @@ def make_store_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if there is none, with the permissions of the one that it is in."""
+    """Make a folder, if it does not exist, with the permissions of its parent."""
     if not path.is_dir():
         path.mkdir(exist_ok=True)
         protect(path)
 
 
 def protect(path: Path) -> None:
-    """Give a file or folder that was just made the permissions of the folder that it is in."""
+    """Give a new file or folder the permissions of its parent."""
     mode = stat.S_IMODE(path.parent.stat().st_mode)
     with suppress(PermissionError):
         path.chmod(mode if path.is_dir() else mode & 0o666)
 
 
 def file_mode(folder: Path) -> int:
-    """Return the permissions of the files in a folder: its own, without those to search it."""
+    """Return the permissions of the files in a folder: the folder's own without the right to search."""
     return stat.S_IMODE(folder.stat().st_mode) & 0o666

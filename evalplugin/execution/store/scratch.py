@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -16,63 +16,45 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError
 from evalplugin.execution.store.permissions import file_mode, make_folder
 
-__all__ = ["Scratch", "private_folder"]
+__all__ = ["clear_scratch", "private_folder", "scratch_folder"]
 
 
-class Scratch:
-    """The scratch folders of this process below a root that several processes share."""
+@contextmanager
+def scratch_folder(root: Path, locked: Callable[[], AbstractContextManager[object]]) -> Iterator[Path]:
+    """Yield a new empty folder with the permissions of the root; it is removed even if the process is killed.
 
-    def __init__(self, root: Path, locked: Callable[[], AbstractContextManager[object]]) -> None:
-        """Use a folder that exists.
+    Args:
+        root: The folder that it is made in, which exists and which several processes share.
+        locked: Locks the root while the folder is made.
 
-        Args:
-            root: The folder.
-            locked: Locks it while the folder of a process is made or removed.
-        """
-        self.root, self._locked = root, locked
-        self._own: Path | None = None
-        self._lock: FileLock | None = None
-
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Yield a new empty folder with the permissions of the root; it is removed even if the process is killed.
-
-        Raises:
-            OSError: It cannot be created.
-        """
-        if self._own is None:
-            with self._locked():
-                own = self.root / f"{os.getpid()}-{secrets.token_hex(4)}"
-                # The lock shows the next process whether this one still runs.
-                self._lock = FileLock(f"{own}.lock", mode=file_mode(self.root))
-                self._lock.acquire(timeout=0)
-                make_folder(own)
-                self._own = own
-        folder = self._own / secrets.token_hex(4)
+    Raises:
+        OSError: It cannot be created.
+    """
+    folder = root / f"{os.getpid()}-{secrets.token_hex(4)}"
+    # Shows other processes whether this one still runs.
+    lock = FileLock(f"{folder}.lock", mode=file_mode(root))
+    with locked():
+        lock.acquire(timeout=0)
         make_folder(folder)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        _remove(folder, lock)
 
-    def close(self) -> None:
-        """Remove the folder of this process."""
-        if self._own is not None and self._lock is not None:
-            shutil.rmtree(self._own, ignore_errors=True)
-            self._lock.release()
-            Path(self._lock.lock_file).unlink(missing_ok=True)
 
-    def clear(self) -> None:
-        """Remove the folders of processes that were killed."""
-        for lock_file in self.root.glob("*.lock"):
-            lock = FileLock(lock_file)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                continue
-            shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
-            lock.release()
-            lock_file.unlink(missing_ok=True)
+def clear_scratch(root: Path) -> None:
+    """Remove the folders of processes that were killed; the caller has locked the root."""
+    for lock_file in root.glob("*.lock"):
+        lock = FileLock(lock_file)
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+            _remove(lock_file.with_suffix(""), lock)
+
+
+def _remove(folder: Path, lock: FileLock) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.release()
+    Path(lock.lock_file).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -92,36 +74,30 @@ def private_folder() -> Iterator[Path]:
         )
         try:
             root.mkdir(mode=0o700, exist_ok=True)
-            if not _is_private(root):
+            status = root.lstat()  # of the folder, and no link
+            is_private = stat.S_ISDIR(status.st_mode)
+            if os.name == "posix":  # elsewhere the folder for temporary files is the user's own
+                is_private &= status.st_uid == os.getuid() and not status.st_mode & 0o022
+            if not is_private:
                 raise StoreError(
                     f"the folder {root} is not yours alone, so that others could replace what worker processes "
                     f"read: remove it, or {elsewhere}"
                 )
             if (open_to := next(filter(_can_be_renamed_in, root.resolve().parents), None)) is not None:
                 raise StoreError(
-                    f"others can write to {open_to}, and so replace what worker processes read in {root}: let each "
-                    f"rename only what is his own (chmod +t {open_to}), or {elsewhere}"
+                    f"others can write to {open_to}, and so replace what worker processes read in {root}: let users "
+                    f"rename only their own files there (chmod +t {open_to}), or {elsewhere}"
                 )
             lock = FileLock(root / "lock", mode=0o600)
-            scratch = Scratch(root, lambda: lock)
             with lock:
-                scratch.clear()
-            opened.callback(scratch.close)
-            folder = opened.enter_context(scratch.folder())
+                clear_scratch(root)
+            folder = opened.enter_context(scratch_folder(root, lambda: lock))
         except OSError as error:
             raise StoreError(f"cannot write to {root}: {error.strerror or error}; {elsewhere}") from None
         yield folder
 
 
-def _is_private(folder: Path) -> bool:
-    """Return whether a folder, and no link, belongs to this user, and no other user can write to it."""
-    status = folder.lstat()
-    if os.name != "posix":
-        return stat.S_ISDIR(status.st_mode)  # the folder for temporary files is the user's own
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-
-
 def _can_be_renamed_in(folder: Path) -> bool:
-    """Return whether other users may rename what is in a folder."""
+    """Return whether other users may rename the contents of a folder."""
     mode = folder.stat().st_mode
     return os.name == "posix" and bool(mode & 0o022) and not mode & stat.S_ISVTX

@@ -13,9 +13,9 @@ import numpy as np
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.secrets import redact
+from evalplugin.base.units import count_text
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
-from evalplugin.config.sections import StoreSpec
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.store.contents import (
     folds_files,
@@ -25,12 +25,13 @@ from evalplugin.execution.store.contents import (
     read_scores,
     scores_files,
 )
-from evalplugin.execution.store.entry import Files, key_of
-from evalplugin.execution.store.folder import Store, store_path
+from evalplugin.execution.store.entry import Files, NewEntry, key_of
+from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
+from evalplugin.files.recording import recorded_inputs
 from evalplugin.files.uri_fingerprints import uri_fingerprint
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
@@ -43,34 +44,20 @@ T = TypeVar("T")
 
 @dataclass
 class StepCache:
-    """The cached steps of a bake-off in a store; a step whose code has no version is never cached."""
+    """The cached steps of a bake-off in a store; a step whose code has no version is never cached.
+
+    ``task.inputs`` and ``named`` are the inputs that the config names.
+    """
 
     store: Store
     fresh: bool = False  # whether only entries that this bake-off has written itself are used
     journal: Journal | None = None  # of the bake-off, once it has one
-    resolve: Resolve = uri_fingerprint
+    resolve: Resolve = uri_fingerprint  # returns the fingerprint of a URI
     # Fingerprints of all inputs that the steps used so far depend on.
     inputs: dict[str, str] = field(default_factory=dict, repr=False)
     # Fingerprints of the inputs that the config names, as they were first.
     _named: dict[str, str] = field(default_factory=dict, repr=False)
     _used: list[str] = field(default_factory=list, repr=False)  # keys used before it had one
-
-    @classmethod
-    def open(
-        cls,
-        spec: StoreSpec,
-        report: Callable[[str], None],
-        *,
-        fresh: bool = False,
-        resolve: Resolve = uri_fingerprint,
-    ) -> StepCache:
-        """Return the cache in the store that a config names; ``resolve`` returns the fingerprint of a URI.
-
-        Raises:
-            StoreError: The store cannot be used.
-        """
-        store = Store(store_path(spec.path), max_size=spec.max_size, report=report)
-        return cls(store, fresh, resolve=resolve)
 
     def attach(self, journal: Journal) -> None:
         """Record in a bake-off's journal the entries that it has used so far and will use."""
@@ -82,56 +69,58 @@ class StepCache:
         """Look up inputs that the config declares.
 
         Raises:
-            DataError: There is one of which it cannot be known whether it has changed.
+            DataError: It cannot be known whether one of them has changed.
         """
-        for name in names:
-            self._named[name] = fingerprint_of(name, self.resolve)
+        self._named |= {name: fingerprint_of(name, self.resolve) for name in names}
 
     def named(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the fingerprints of inputs that the config names, as they were when they were first asked for."""
+        """Return the fingerprints of inputs that the config names, as of the first call."""
         for name in names:
             if name not in self._named:
                 self._named[name] = self._fingerprint(name)
         return {redact(name): self._named[name] for name in names}
 
     def changed(self, name: str, task: Task, journal: Journal) -> str | None:
-        """Return an input of an unfinished bake-off's task that is not what it was then; None if there is none.
+        """Return the first input of a task that has changed since a bake-off was interrupted, or None.
 
-        ``name`` is that of the task within the bake-off.
+        Args:
+            name: The name of the task within the bake-off.
+            task: The task.
+            journal: The journal of the bake-off.
         """
-        recorded: Inputs | None
+        recorded: Inputs | None = None
         if (failure := journal.failures.get(name)) is not None:
             recorded = failure.inputs
-        else:
-            depends_on = _lists_depend_on(task)
-            key = None if depends_on is None else key_of(depends_on)
-            recorded = self.store.inputs_of(key) if key is not None and key in journal.entries else None
+        elif (depends_on := _lists_depend_on(task)) is not None and key_of(depends_on) in journal.entries:
+            recorded = self.store.inputs_of(key_of(depends_on))
         return None if recorded is None else changed_input(recorded, self.named(task.inputs))
 
     def folds(
-        self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str] = ()
-    ) -> list[Split] | None:
-        """Return the folds of a dataset under a split; None if they are not cached, or an input has changed.
-
-        ``named`` are the inputs that the parameters of the split name.
-        """
-        depends_on, about = _folds_depend_on(data, split, seed), f"the split {split.name}"
-        return self._read(depends_on, lambda folder: read_folds(folder, data), about=about, named=named)
-
-    def store_folds(
         self,
         data: Interactions,
         split: Named[Splitter],
         seed: int,
-        folds: Sequence[Split],
-        inputs: Inputs | None = None,
-        named: Sequence[str] = (),
-    ) -> None:
-        """Write the folds of a dataset under a split, if they are on its own users and items."""
-        if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
-            about = f"{split.name} of {len(data):,} interactions: {len(folds)} fold{'s' * (len(folds) > 1)}"
-            depends_on = _folds_depend_on(data, split, seed)
-            self._write("folds", about, depends_on, folds_files(folds), self._known(named, inputs or {}))
+        named: Sequence[str],
+        make: Callable[[], list[Split]],
+    ) -> list[Split]:
+        """Return the folds of a dataset under a split: from the cache, or made and written to it.
+
+        Args:
+            data: All interactions.
+            split: The split.
+            seed: The seed of the config.
+            named: Inputs that the parameters of the split name.
+            make: Makes the folds. They are written if they are on the users and items of the data.
+        """
+        depends_on, about = _folds_depend_on(data, split, seed), f"the split {split.name}"
+        folds = self._read(depends_on, lambda folder: read_folds(folder, data), about=about, named=named)
+        if folds is None:
+            with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
+                folds = make()
+            if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
+                about = f"{split.name} of {len(data):,} interactions: {count_text(len(folds), 'fold')}"
+                self._write("folds", about, depends_on, folds_files(folds), self._known(named, inputs))
+        return folds
 
     def result(self, task: Task) -> TaskResult | None:
         """Return the result of a task, with its costs at that time; None if it is not cached."""
@@ -139,7 +128,7 @@ class StepCache:
         return None if lists is None else self.scored(task, lists)
 
     def lists(self, task: Task) -> TaskLists | None:
-        """Return the lists of a task; None if they are not cached or lack predictions that a metric needs."""
+        """Return the lists of a task; None if they are not cached, or lack predictions that a metric needs."""
         lists = self._read(_lists_depend_on(task), read_lists, about=task.model.name, named=task.inputs)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
@@ -150,7 +139,7 @@ class StepCache:
         return self._read(depends_on, lambda folder: read_scores(folder, lists), about=about)
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
-        """Write the result of a task; return it, or that which another process has written in the meantime."""
+        """Write the result of a task; return it, or the result that another process has written in the meantime."""
         n_users, n = result.top_n.item.shape
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
@@ -170,9 +159,6 @@ class StepCache:
             self.journal.record_failure(name, failure)
         return failure
 
-    def _may_use(self, key: str) -> bool:
-        return not self.fresh or (self.journal is not None and key in self.journal.written)
-
     def _fingerprint(self, name: str) -> str:
         try:
             return fingerprint_of(name, self.resolve)
@@ -182,7 +168,7 @@ class StepCache:
             return CHANGED
 
     def _known(self, named: Sequence[str], recorded: Inputs) -> dict[str, str]:
-        """Return the inputs of a step that has run: those named in the config, and those that it has read."""
+        """Return the inputs of a step that has run: named in the config, or read by it."""
         known = dict(recorded)
         for name in named:
             key, before = redact(name), self._named[name]
@@ -202,10 +188,12 @@ class StepCache:
     ) -> T | None:
         """Return the contents of an entry as ``read`` returns them; None if it does not exist or cannot be used."""
         now = self.named(named)
-        if depends_on is None or not self._may_use(key := key_of(depends_on)):
+        if depends_on is None:
             return None
-        recorded = self.store.inputs_of(key)
-        if recorded is None:
+        key = key_of(depends_on)
+        if self.fresh and (self.journal is None or key not in self.journal.written):
+            return None
+        if (recorded := self.store.inputs_of(key)) is None:
             return None
         if (name := changed_input(recorded, now)) is not None:
             if now.get(name) != CHANGED:  # else it has been reported that this cannot be known
@@ -214,28 +202,28 @@ class StepCache:
         self._uses(key)  # first, so that no process prunes it from now on
         folder = self.store.find(key)
         try:
-            found = None if folder is None else read(folder)
+            contents = None if folder is None else read(folder)
         except OSError:
             return None
-        if found is None or self.store.inputs_of(key) != recorded:  # replaced by another process meanwhile
+        if contents is None or self.store.inputs_of(key) != recorded:  # replaced by another process meanwhile
             return None
         self.inputs = merged([self.inputs, recorded])
-        return found
+        return contents
 
     def _write(self, step: str, about: str, depends_on: Depends | None, files: Files, inputs: Inputs) -> bool:
         self.inputs = merged([self.inputs, inputs])
         if depends_on is None:
             return True
-        key = key_of(depends_on)
-        self._uses(key)
+        entry = NewEntry(step, about, depends_on, files, inputs)
+        self._uses(entry.key)
         try:
-            new = self.store.write(step, about, depends_on, files, inputs=inputs, replace=self.fresh)
+            new = self.store.write(entry, replace=self.fresh)
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
             return True
         if new and self.journal is not None:
-            self.journal.record_write(key)
+            self.journal.record_write(entry.key)
         return new
 
     def _uses(self, key: str) -> None:

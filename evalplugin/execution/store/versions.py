@@ -54,19 +54,13 @@ def own_code() -> str:
 
 @functools.cache
 def package_versions() -> dict[str, str]:
-    """Return the versions of all that two machines must share to compute the same: by name.
-
-    That of evalplugin has a hash of all its code.
-    """
+    """Return the versions that two machines must share to compute the same, by name; evalplugin's has a code hash."""
     from evalplugin._version import __version__
 
     folder = Path(__file__).parents[2]
-    content = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
     return {
         "Python": platform.python_version(),
-        "evalplugin": f"{__version__} (code {content.hexdigest()[:12]})",
+        "evalplugin": f"{__version__} (code {_hash_of(folder, sorted(folder.rglob('*.py')))})",
         **{name: _version(name) for name in _LIBRARIES},
     }
 
@@ -75,8 +69,12 @@ def package_versions() -> dict[str, str]:
 def _hash_from(root: str) -> str:
     """Return a hash of a module of evalplugin, by its path in the package, and of all modules that it may import."""
     folder = Path(__file__).parents[2]
+    return _hash_of(folder, task_modules(folder, root))
+
+
+def _hash_of(folder: Path, files: Iterable[Path]) -> str:
     content = hashlib.sha256()
-    for file in task_modules(folder, root):
+    for file in files:
         content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
     return content.hexdigest()[:12]
 
@@ -87,14 +85,14 @@ def task_modules(folder: Path, root: str = _ROOT) -> list[Path]:
     Imports are read from the source, so that those inside functions count, as of kernels; those for type checkers do
     not. ``root`` is where to begin.
     """
-    found: set[Path] = set()
+    modules: set[Path] = set()
     pending = [folder / root]
     while pending:
         file = pending.pop()
-        if file not in found:
-            found.add(file)
+        if file not in modules:
+            modules.add(file)
             pending += _imports(file, folder)
-    return sorted(found)
+    return sorted(modules)
 
 
 def _imports(file: Path, folder: Path) -> Iterator[Path]:
@@ -168,17 +166,16 @@ def unrecorded_readers(file: Path) -> list[str]:
 
 @functools.cache
 def _code_of_file(file: Path, changed: int) -> tuple[str, list[str]]:
-    """Return a hash of a file and of the user's own files that it imports, and the versions of imported packages.
+    """Return the code of a file as text, and the environment variables that it reads, as names of inputs.
 
-    And the environment variables that these files read, as names of inputs.
-
+    The text has a hash of the file and of the user's own files that it imports, and the versions of imported packages.
     ``changed``, the time of the file's last change, makes the cache compute a changed file anew.
     """
     finder = _finder_of(file)
     variables: set[str] = set()
     content = hashlib.sha256()
-    for name, found in sorted(finder.modules.items()):
-        if (source := getattr(found, "__file__", None)) is not None:
+    for name, module in sorted(finder.modules.items()):
+        if (source := getattr(module, "__file__", None)) is not None:
             code = Path(source).read_bytes()
             content.update(f"{name}\n".encode() + code)
             variables |= _variables_read_by(code) if source.endswith(".py") else set()
@@ -190,7 +187,7 @@ def _code_of_file(file: Path, changed: int) -> tuple[str, list[str]]:
 
 def _variables_read_by(code: bytes) -> set[str]:
     """Return the environment variables that code reads by constant names."""
-    found = set()
+    variables = set()
     for node in ast.walk(ast.parse(code)):
         name: ast.expr | None = None
         match node:
@@ -200,11 +197,12 @@ def _variables_read_by(code: bytes) -> set[str]:
                 name = node.left
             case ast.Call() if _ends(node.func, "getenv", "environ.get", "environ.pop", "environ.setdefault"):
                 name = next(
-                    iter([*node.args, *(one.value for one in node.keywords if one.arg == "key")]), None
+                    iter([*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "key")]),
+                    None,
                 )
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
-            found.add(name.value)
-    return found
+            variables.add(name.value)
+    return variables
 
 
 def _ends(function: ast.expr, *ends: str) -> bool:
@@ -215,15 +213,15 @@ def _ends(function: ast.expr, *ends: str) -> bool:
 def imported_files(file: Path) -> dict[str, Path]:
     """Return the user's own files that a plugin file imports, directly or indirectly, by paths from their root.
 
-    A module ``a.b`` is ``a/b.py``, or ``a/b/__init__.py`` if it is a package. Data files are none.
+    A module ``a.b`` is ``a/b.py``, or ``a/b/__init__.py`` if it is a package.
     """
-    found = {}
+    files = {}
     modules: dict[str, Any] = _finder_of(file).modules
     for name, module in modules.items():
         if name != "__main__" and getattr(module, "__file__", None) is not None:
             suffix = "/__init__.py" if module.__path__ else ".py"
-            found[name.replace(".", "/") + suffix] = Path(module.__file__)
-    return found
+            files[name.replace(".", "/") + suffix] = Path(module.__file__)
+    return files
 
 
 def _finder_of(file: Path) -> ModuleFinder:
@@ -270,7 +268,7 @@ class _OwnModules(ModuleFinder):
 
 
 def _namespace(name: str, path: Sequence[str] | None) -> list[str]:
-    """Return the folders of the user that are a package without an ``__init__.py``; none for any other module."""
+    """Return the user's folders of a package without an ``__init__.py``; for any other module, an empty list."""
     spec = None
     with suppress(ImportError, ValueError, AttributeError):
         if name in sys.modules:
@@ -281,11 +279,12 @@ def _namespace(name: str, path: Sequence[str] | None) -> list[str]:
             spec = PathFinder.find_spec(name.rpartition(".")[2], path)
     if spec is None or spec.origin is not None:
         return []
-    return [one for one in spec.submodule_search_locations or () if not _is_installed(Path(one).resolve())]
+    folders = spec.submodule_search_locations or ()
+    return [folder for folder in folders if not _is_installed(Path(folder).resolve())]
 
 
 def _own_source(name: str, *, top_level: bool) -> Path | None:
-    """Return the file of a module that is loaded, or is found by an import hook as that of an editable install."""
+    """Return the user's file of a module that is loaded, or that an import hook finds, as of an editable install."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None and top_level and name not in sys.stdlib_module_names:
         with suppress(ImportError, ValueError, AttributeError):
@@ -296,7 +295,7 @@ def _own_source(name: str, *, top_level: bool) -> Path | None:
 
 
 def _is_installed(path: Path) -> bool:
-    """Return whether a path is Python's or an installed package's: these have versions."""
+    """Return whether a path belongs to Python or an installed package, which have versions."""
     return any(path.is_relative_to(folder) for folder in _installed())
 
 
@@ -311,7 +310,7 @@ def _packages_of(names: Set[str]) -> list[str]:
     ``importlib.metadata.packages_distributions`` asks for each file of each package whether it is there, which takes
     a second. The lists of the files are enough.
     """
-    found = set()
+    packages = set()
     for package in distributions() if names else ():
         provided = (package.read_text("top_level.txt") or "").split()
         if not provided:
@@ -319,8 +318,8 @@ def _packages_of(names: Set[str]) -> list[str]:
                 r'^"?(\w+)(?:/|\.(?:py|\S*so|\S*pyd),)', package.read_text("RECORD") or "", re.MULTILINE
             )
         if not names.isdisjoint(provided):
-            found.add(package.metadata["Name"])
-    return sorted(found)
+            packages.add(package.metadata["Name"])
+    return sorted(packages)
 
 
 def _version(package: str) -> str:

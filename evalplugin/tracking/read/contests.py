@@ -203,7 +203,7 @@ def _contest(
 def _findings(run: LoggedRun) -> Iterator[Finding]:
     """Yield what checks have found; nothing for a run of a version without checks."""
     try:
-        yield from [Finding.of(one) for one in json.loads(run.tag("checks"))]
+        yield from [Finding(**finding) for finding in json.loads(run.tag("checks"))]
     except (TypeError, ValueError):  # no tag, or one of another version
         return
 

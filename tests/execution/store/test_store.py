@@ -24,7 +24,7 @@ from evalplugin.data import Interactions, Split
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
 from evalplugin.execution.store.contents import folds_files, read_folds
-from evalplugin.execution.store.entry import key_of
+from evalplugin.execution.store.entry import NewEntry, key_of
 from evalplugin.execution.store.journal import (
     PENDING_SECONDS,
     Header,
@@ -33,7 +33,6 @@ from evalplugin.execution.store.journal import (
     keys_in_use,
     unfinished,
 )
-from evalplugin.execution.store.scratch import Scratch
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import TaskFailure
 
@@ -43,7 +42,7 @@ DEPENDS = {"step": "lists", "n": 10}
 def write(store: Store, content: bytes = b"some content", *, replace: bool = False, **depends: object) -> str:
     asked = {**DEPENDS, **depends}
     files = {"a.bin": lambda f: f.write(content), "b.json": lambda f: f.write(b"[1, 2]")}
-    store.write("lists", "lists of a test", asked, files, replace=replace)
+    store.write(NewEntry("lists", "lists of a test", asked, files), replace=replace)
     return key_of(asked)
 
 
@@ -208,7 +207,7 @@ def test_unremovable_damaged_entry_is_reported_and_not_used(
     store = Store(tmp_path, report=said.append)
     key = write(store)
     (store.folder_of(key) / "a.bin").unlink()
-    monkeypatch.setattr(Scratch, "folder", full_disk)
+    monkeypatch.setattr(store_folder, "scratch_folder", full_disk)
     assert store.find(key) is None
     assert said == [
         f"store: the entry {key[:12]} is damaged and cannot be removed: cannot write to the store {tmp_path}: "
@@ -227,7 +226,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        store.write("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1"), "b": broken})
+        store.write(NewEntry("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1"), "b": broken}))
     assert store.entries() == []
     assert [p for p in (tmp_path / "scratch").rglob("*") if p.is_file() and p.suffix != ".lock"] == []
 
@@ -235,7 +234,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     key = write(store, b"first")
-    assert not store.write("lists", "x", DEPENDS, {"a.bin": lambda f: f.write(b"second")})
+    assert not store.write(NewEntry("lists", "x", DEPENDS, {"a.bin": lambda f: f.write(b"second")}))
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"first"
     assert write(store, b"third", replace=True) == key
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"third"
@@ -441,7 +440,7 @@ def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
     data = Interactions(codes, codes, np.ones(2, np.float32), np.arange(2), ids, ids)
     other = replace(data, item=codes[::-1].copy())
     reader = StepCache(Store(tmp_path))
-    reader.store.write("folds", "folds of a test", DEPENDS, folds_files([Split(data, other)]))
+    reader.store.write(NewEntry("folds", "folds of a test", DEPENDS, folds_files([Split(data, other)])))
     load = np.load
 
     def load_and_prune(path: Path) -> object:
@@ -458,7 +457,7 @@ def killed_while_writing(path: Path) -> None:
     def die(file: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Store(path).write("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die})
+    Store(path).write(NewEntry("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die}))
 
 
 def test_scratch_of_killed_process_is_removed(tmp_path: Path) -> None:
@@ -514,7 +513,7 @@ def test_folder_with_foreign_files_is_refused_and_unchanged(
     before = tree(tmp_path)
     words = "a, b, c and more" if len(names) > 1 else "README.md"
     with pytest.raises(
-        StoreError, match=rf"the folder .* is no store: it holds {words}.*; name another folder by"
+        StoreError, match=rf"the folder .* is not a store: it holds {words}.*; name another folder by"
     ):
         Store(tmp_path)
     for command in (["cache", "list"], ["cache", "prune", "--all"], ["sync"]):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.execution.engines import node
+from evalplugin.execution.engines import remote
 from evalplugin.execution.worker import Limits
 
 
@@ -25,11 +25,11 @@ def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(
 ) -> None:
     for name, content in there.items():
         (tmp_path / name).write_text(content)
-    origin, folder = tmp_path / "own.py", tmp_path / "session"
-    setup = node.Setup(
+    origin = tmp_path / "own.py"
+    setup = remote.Setup(
         "session", ((origin, b"import helper"),), {"helper.py": b"X = 1"}, {}, {}, Limits(), threads=1
     )
-    (plugin,) = node._plugins(folder, setup)
+    (plugin,) = remote._plugins(setup)
     assert plugin.origin == origin
     assert (plugin.file == origin) is is_original
-    assert is_original or plugin.file.is_relative_to(folder)
+    assert is_original or plugin.file.is_relative_to(setup.folder)
