@@ -49,7 +49,7 @@ def _problem_of(uri: str) -> str | None:
         return f" is a plain folder. {NO_FOLDERS}"
     if scheme not in _SCHEMES:
         near = did_you_mean(scheme, _SCHEMES, noun=None)
-        return f": {scheme!r} is no kind of tracking store; allowed: {', '.join(_SCHEMES)}{near}"
+        return f": {scheme!r} is not a kind of tracking store; allowed: {', '.join(_SCHEMES)}{near}"
     if scheme in ("http", "https"):
         return _problem_of_server(uri)
     if scheme == "sqlite":
@@ -80,7 +80,7 @@ def _problem_of_database(uri: str) -> str | None:
         url = make_url(uri)
         url.get_dialect()
     except NoSuchModuleError:
-        return f": {url.drivername!r} is no driver that SQLAlchemy knows"
+        return f": {url.drivername!r} is not a driver that SQLAlchemy knows"
     except (ArgumentError, ValueError) as error:
         return f": {error}; it must look like postgresql://host:5432/mlflow"
     return None

@@ -61,7 +61,7 @@ class Cron:
         from cronsim import CronSim, CronSimError
 
         given = expression.upper().split()
-        refuse = f"{expression!r} is no cron expression"
+        refuse = f"{expression!r} is not a valid cron expression"
         if len(given) != len(_FIELDS):
             fields = ", ".join(f"{name} {values}" for name, values in _FIELDS.items())
             raise DataError(f"{refuse}: it has {len(given)} fields, not five: {fields}")
@@ -81,7 +81,7 @@ class Cron:
             )
         if due is None:
             raise DataError(
-                f"{refuse} that ever comes due: no such month has the day {parts['day of month']}"
+                f"{refuse}: it never comes due, as no such month has the day {parts['day of month']}"
             )
         _check_same_everywhere(refuse, parts)
 
@@ -156,9 +156,9 @@ def _check_same_everywhere(refuse: str, parts: Mapping[str, str]) -> None:
     if "*" in day + weekday and "*" not in (day, weekday):
         either = f"{day.replace('*', '1-31')} and {weekday.replace('*', '0-6')}"
         raise DataError(
-            f"{refuse} that means the same everywhere: some take the days that fit both the day of month {day!r} and "
-            f"the day of week {weekday!r}, others those that fit either; leave one of them at *, or, for either, write "
-            f"them as {either}"
+            f"{refuse} everywhere: some programs take the days that fit both the day of month {day!r} and the day of "
+            f"week {weekday!r}, others the days that fit either; leave one of them at *, or, for either, write them "
+            f"as {either}"
         )
 
 

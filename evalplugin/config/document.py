@@ -312,7 +312,7 @@ def _scalar(kind: str, text: str) -> Any:
             integer = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
             if integer in _INTEGERS:
                 return integer
-        raise ValueError("is no 64-bit integer")
+        raise ValueError("is not a 64-bit integer")
     if kind == "float":
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         if math.isinf(number) and "inf" not in text.lower():

@@ -29,7 +29,7 @@ def inputs_at(text: str, folder: Path) -> list[str]:
     if scheme is not None and scheme not in URI_SCHEMES:
         if scheme == COMMAND or not is_known_to_fsspec(scheme):
             near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
-            raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
+            raise DataError(f"{text}: {scheme!r} is not a kind of URI whose changes can be seen{near}")
         store_of(text)  # which raises an error where it cannot be opened
         return [text]
     inputs = list(inputs_named_in(text, [folder]))

@@ -161,7 +161,7 @@ def _by_fsspec(scheme: str, root: str) -> FileStore:
         known = ", ".join(f"{name}://" for name in ("s3", "gs", "hdfs", "abfs"))
         near = did_you_mean(scheme, STORE_SCHEMES, noun=None)
         raise DataError(
-            f"{root}: {scheme!r} is no kind of URI that can be read{near}; {known} can, and others "
+            f"{root}: {scheme!r} is not a kind of URI that can be read{near}; {known} can, and others "
             f"with fsspec: {how_to_install('fsspec', 's3')}"
         )
     import fsspec

@@ -69,16 +69,16 @@ def test_cron_times_follow_daylight_saving() -> None:
         ("0 3 */2 * MON", "leave one of them at *, or, for either, write them as 1-31/2 and MON"),
         (
             "0 3 5,* * MON",
-            "some take the days that fit both the day of month '5,*' and the day of week 'MON', others",
+            "some programs take the days that fit both the day of month '5,*' and the day of week 'MON', others",
         ),
         ("0 3 1 * */2", "write them as 1 and 0-6/2"),
-        ("0 0 31 2 *", "is no cron expression that ever comes due: no such month has the day 31"),
+        ("0 0 31 2 *", "is not a valid cron expression: it never comes due, as no such month has the day 31"),
     ],
 )
 def test_invalid_cron_expression_is_refused(expression: str, why: str) -> None:
     with pytest.raises(DataError) as caught:
         Cron.of(expression)
-    assert str(caught.value).startswith(f"{expression!r} is no cron expression")
+    assert str(caught.value).startswith(f"{expression!r} is not a valid cron expression")
     assert why in str(caught.value)
 
 

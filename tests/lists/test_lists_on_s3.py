@@ -402,5 +402,5 @@ def test_other_schemes_are_read_by_fsspec() -> None:
     ]
     with pytest.raises(DataError, match=r"a package for sftp is not installed: .*paramiko"):
         find_files(Path(), "sftp://host/a.csv")
-    with pytest.raises(DataError, match="'hfds' is no kind of URI that can be read; did you mean 'hdfs'"):
+    with pytest.raises(DataError, match="'hfds' is not a kind of URI that can be read; did you mean 'hdfs'"):
         find_files(Path(), "hfds://host/a.csv")

@@ -50,7 +50,7 @@ def test_old_mlruns_folder_is_an_error_without_a_tracking_uri() -> None:
         ("sqlite://mlflow.db", "a path follows three slashes"),
         (
             "ftp://ann:pw@host/x",
-            "tracking URI 'ftp://***@host/x': 'ftp' is no kind of tracking store; allowed: http",
+            "tracking URI 'ftp://***@host/x': 'ftp' is not a kind of tracking store; allowed: http",
         ),
     ],
 )

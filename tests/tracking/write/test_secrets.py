@@ -142,7 +142,7 @@ def test_no_secret_is_printed_logged_or_kept(said: Callable[..., tuple[int, str]
     [
         (
             ["run", "secrets.yaml", "--tracking-uri", "ftp://ann:planted-in-option@h"],
-            "is no kind of tracking store",
+            "is not a kind of tracking store",
         ),
         (
             ["run", "secrets.yaml", "--set", "models.2.params.api_key=[planted-in-option]", "--debug"],
