@@ -144,11 +144,9 @@ def _without_secret_nodes(text: str) -> str:
     spans = {(n.start_mark.index, n.end_mark.index): n for n in _secret_nodes(root, (), set())}
     for start, end in sorted(spans, reverse=True):
         node = spans[start, end]
-        ending = re.search(r"\s*\Z", text[start:end])
-        assert ending is not None
         host = re.match(r"https?://[^/\s@?#]+(?=/)", node.value) if isinstance(node.value, str) else None
         hidden = f"{host[0]}/{_HIDDEN}" if host else _HIDDEN
-        text = f'{text[:start]}"{hidden}"{ending[0]}{text[end:]}'
+        text = f'{text[:start]}"{hidden}"{text[start + len(text[start:end].rstrip()) :]}'
     return text
 
 
