@@ -29,7 +29,15 @@ class ConfigNames:
 def unknown_name(
     kind: str, name: str, names: Sequence[str], path: KeyPath, *, at_key: bool = False
 ) -> Iterator[Problem]:
-    """Yield a problem if a name is not among the names of its kind; none if these are unknown (empty)."""
+    """Yield a problem if a name is not among the names of its kind.
+
+    Args:
+        kind: The kind, such as ``model``.
+        name: The name that the config uses.
+        names: The names that the config defines; empty if they are unknown, as the section is malformed.
+        path: The place of the name.
+        at_key: Whether the name is a key and not a value.
+    """
     if names and name not in names:
         near = did_you_mean(name, names, noun=f"{kind}s")
         yield Problem(path, f"no {kind} is named {name!r}{near}", at_key)
@@ -38,7 +46,7 @@ def unknown_name(
 def unlisted_metric(
     metric: MetricSpec, metrics: Iterable[MetricSpec], path: KeyPath, *, at_key: bool = False
 ) -> Iterator[Problem]:
-    """Yield a problem if a metric is not in the list of metrics; none if that is unknown (empty)."""
+    """Yield a problem if a metric is not in the list of metrics; see ``unknown_name``."""
     names = [listed.name for listed in metrics]
     if names and metric.name not in names:
         near = did_you_mean(metric.name, names, noun="metrics")
