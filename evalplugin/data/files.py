@@ -94,18 +94,15 @@ def _found(files: Sequence[File], folder: str | Path) -> FoundFiles:
     Values are 32-bit integers if all of a column are, or else text, as Arrow infers.
     """
     texts = [_folder_values(file, folder) for file in files]
-    columns: dict[str, dict[int, pa.Scalar]] = {}
+    partitions: list[dict[str, pa.Scalar]] = [{} for _ in files]
     for name in dict.fromkeys(name for values in texts for name in values):
         numbers = [number for number, values in enumerate(texts) if name in values]
         column = pa.array([texts[number][name] for number in numbers], pa.string())
         with suppress(pa.ArrowInvalid):
             column = column.cast(pa.int32())
-        columns[name] = dict(zip(numbers, column, strict=True))
-    partitions = (
-        {name: values[number] for name, values in columns.items() if number in values}
-        for number in range(len(files))
-    )
-    return FoundFiles(tuple(files), tuple(partitions) if columns else ())
+        for number, value in zip(numbers, column, strict=True):
+            partitions[number][name] = value
+    return FoundFiles(tuple(files), tuple(partitions) if any(partitions) else ())
 
 
 def _folder_values(file: File, folder: str | Path) -> dict[str, str | None]:

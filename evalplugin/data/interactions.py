@@ -276,9 +276,7 @@ def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any
     from scipy.sparse import coo_array
 
     # Building a sparse matrix is a counting sort.
-    row: npt.NDArray[np.integer[Any]] = np.arange(
-        len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64
-    )
+    row: Any = np.arange(len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64)
     matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))).tocsr()
     return matrix.indptr.astype(np.int64), matrix.indices
 

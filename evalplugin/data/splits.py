@@ -216,9 +216,8 @@ def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     time = times_of(data, name)
     # The seed alone: the stream of ``rng`` is named by the data, the order of its rows included.
     seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
-    user, item = (
-        hashed_ids(ids, seed, "times", kind) for ids, kind in ((data.users, "user"), (data.items, "item"))
-    )
+    user = hashed_ids(data.users, seed, "times", "user")
+    item = hashed_ids(data.items, seed, "times", "item")
     return np.lexsort((mixed(user[data.user] ^ item[data.item]), time))
 
 

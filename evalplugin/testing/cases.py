@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Ints
+from evalplugin.components.parameters import as_mapping, build
 from evalplugin.components.registry import Registry
 from evalplugin.data import Interactions
 
-__all__ = ["N_ITEMS", "N_USERS", "created", "interactions", "require"]
+__all__ = ["N_ITEMS", "N_USERS", "created", "interactions", "require", "require_plain"]
 
 N_USERS, N_ITEMS = 60, 25
 
@@ -30,11 +32,17 @@ def created(registry: Registry[T], component: str | Callable[..., T], params: Ma
     return registry.create(component, params) if isinstance(component, str) else component(**params)
 
 
+def require_plain(component: object, params: Collection[str] = ()) -> None:
+    """Raise AssertionError unless the parameters survive serialisation; not where one of ``params`` has no field."""
+    if is_dataclass(component):
+        written = as_mapping(component)
+        if written.keys() >= set(params):  # Python objects cannot be serialised
+            again = as_mapping(build(type(component), written, owner=type(component).__name__))
+            require(again == written, "its parameters change when serialised and read back")
+
+
 def interactions(
-    user: npt.NDArray[np.integer[Any]],
-    item: npt.NDArray[np.integer[Any]],
-    rating: npt.NDArray[Any],
-    timestamp: Ints | None = None,
+    user: npt.NDArray[Any], item: npt.NDArray[Any], rating: npt.NDArray[Any], timestamp: Ints | None = None
 ) -> Interactions:
     """Return interactions of ``N_USERS`` users with ``N_ITEMS`` items, whose raw ids are their codes.
 

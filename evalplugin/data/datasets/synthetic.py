@@ -92,7 +92,7 @@ class Synthetic:
             rows = slice(done, done + len(key))
             user[rows], item[rows] = np.divmod(key, self.n_items)
             if not self.implicit:
-                rating[rows] = _ratings(population, user[rows], item[rows], _SCALES[self.scale], rng)
+                rating[rows] = _ratings(population, user[rows], item[rows], self.scale, rng)
             time[rows] = _times(population.activity[users], rng)
             done = rows.stop
             context.report(f"synthetic: {done:,} of {total:,} interactions", done / total)
@@ -177,13 +177,9 @@ def _rank(population: _Population, users: Ints, rng: np.random.Generator) -> Ite
 
 
 def _ratings(
-    population: _Population,
-    user: Codes,
-    item: Codes,
-    scale: tuple[float, float, float],
-    rng: np.random.Generator,
+    population: _Population, user: Codes, item: Codes, scale: str, rng: np.random.Generator
 ) -> Floats:
-    low, high, step = scale
+    low, high, step = _SCALES[scale]
     taste, style = population.taste[user], population.style[item]
     length = np.linalg.norm(taste, axis=1) * np.linalg.norm(style, axis=1)
     cosine = (taste * style).sum(axis=1) / np.maximum(length, 1e-300)

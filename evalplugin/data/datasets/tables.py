@@ -16,7 +16,7 @@ from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.files import FoundFiles, TableFiles, find_files
+from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.tables import Table
@@ -155,10 +155,15 @@ class _ColumnOptions:
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
 
-    def _check_side_tables(self, context: LoadContext) -> Iterator[Problem]:
-        for key, side in (("items", self.items), ("users", self.users)):
-            for problem in () if side is None else side.check(context.base):
-                yield replace(problem, path=(key, *problem.path))
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return the problems of the tables of items and users."""
+        sides = {"items": self.items, "users": self.users}
+        return [
+            replace(problem, path=(key, *problem.path))
+            for key, side in sides.items()
+            if side is not None
+            for problem in side.check(context.base)
+        ]
 
     @property
     def _roles(self) -> dict[str, str]:
@@ -201,24 +206,20 @@ class _FileDataset(_ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return the problems of the path and of the tables of users and items."""
-        problems = []
+        """Return the problems of the path and of the tables of items and users."""
         try:
-            self._files(context)
+            find_files(context.base, self.path, self._inside)
         except DataError as error:
-            problems.append(Problem(("path",), str(error)))
-        return [*problems, *self._check_side_tables(context)]
+            return [Problem(("path",), str(error)), *super().check(context)]
+        return super().check(context)
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
-        files, partitions = self._files(context)
+        files, partitions = find_files(context.base, self.path, self._inside)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
         return self._interactions(tables.read(self._roles, context.report), tables.columns, context)
-
-    def _files(self, context: LoadContext) -> FoundFiles:
-        return find_files(context.base, self.path, self._inside)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError
@@ -286,10 +287,6 @@ class DataFrame(_ColumnOptions):
                 f"in a config file use csv or parquet"
             )
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
-
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return the problems of the tables of users and items: the data itself needs no file."""
-        return [*self._check_side_tables(context)]
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
