@@ -48,7 +48,7 @@ class Broken(NamedTuple):
 
 
 class BrokenRowsError(DataError):
-    """Rows that break a rule, of which user and value are known, but not where they are in the input."""
+    """Rows that break a rule: user and value are known, their place in the input is not."""
 
     def __init__(self, broken: Broken, message: str = "") -> None:
         super().__init__(message or broken.rule)

@@ -123,8 +123,8 @@ class CategoryCoverage(_CategoryMetric):
         """Return float64 (B,)."""
         categories = self._categories(context)
         row, _ = _listed(categories, context, k)
-        found = np.bincount(row, minlength=context.n_users) / max(categories.n, 1)
-        return np.where(context.n_listed > 0, found, np.nan)
+        share = np.bincount(row, minlength=context.n_users) / max(categories.n, 1)
+        return np.where(context.n_listed > 0, share, np.nan)
 
 
 @metric("category_entropy")

@@ -193,12 +193,12 @@ class ScoringContext:
         items make exactly 1.
         """
         relevant = np.where(self.truth_relevant, weight[self.truth_item], 0.0)
-        found = np.zeros(len(relevant))
+        in_top_k = np.zeros(len(relevant))
         listed = self.found.truth[self.found.rank <= k]
-        found[listed] = relevant[listed]
+        in_top_k[listed] = relevant[listed]
         reached, total = (
             np.bincount(self.truth_row, weights=values, minlength=self.n_users)
-            for values in (found, relevant)
+            for values in (in_top_k, relevant)
         )
         share: Floats = np.divide(reached, total, out=np.zeros(self.n_users), where=total > 0)
         return share
@@ -211,7 +211,7 @@ class ScoringContext:
 def _best_first(row: Ints, rating: Floats) -> Floats:
     """Return ratings (t,) with each user's highest first: one sort of whole numbers, for which there are instructions.
 
-    The bits of a float32 ascend with it; those of a negative one descend.
+    The bits of a float32 ascend with its value, of a negative one they descend.
     """
     bits = rating.astype(np.float32).view(np.int32)
     key = (row << 32) - (bits ^ (bits >> 31 & 0x7FFFFFFF))

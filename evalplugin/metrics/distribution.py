@@ -54,7 +54,7 @@ class ValueCounts:
 
     @classmethod
     def _of_sorted(cls, values: Floats, counts: Ints | None, dropped: int) -> ValueCounts:
-        """Return the counts of values (m,) ascending, of which each is there ``counts`` times (None: once)."""
+        """Return the counts of values (m,) ascending, each of them ``counts`` times (None: once)."""
         if not len(values):
             return cls()
         start = np.flatnonzero(np.append(True, values[1:] != values[:-1]))

@@ -98,7 +98,7 @@ def _column(values: Sequence[str | float | None]) -> Floats | npt.NDArray[np.obj
 def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
     """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,).
 
-    ``blocks`` are those of a ``TopN``, which have consecutive users.
+    ``blocks`` have consecutive users, as ``Blocks.of`` makes them.
     """
     k = blocks.n if spec.k is None else spec.k
     metric = spec.metric

@@ -23,7 +23,7 @@ _MAX_THREADS = 4
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows by user: those of some users are ``rows(users)``. Codes of users ascend with their raw ids."""
+    """Rows by user. Codes of users ascend with their raw ids."""
 
     start: npt.NDArray[np.int64]  # (U,) first row of each user
     count: npt.NDArray[np.int64]  # (U,) their number
@@ -93,7 +93,12 @@ def group_by_rank(
 ) -> GroupedRows | None:
     """Return shuffled items by user and rank, each written to its position without sorting.
 
-    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on. ``compiled``: by a compiled loop.
+    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on.
+
+    Args:
+        run_start, run_user, n_users: As in ``group_rows``.
+        item, rank: One a row.
+        compiled: Whether to use a compiled loop.
     """
     if len(run_start) <= n_users:  # no user has several runs, or almost none
         return None

@@ -85,7 +85,7 @@ class PairTable:
     def match(self, item: npt.NDArray[np.int32]) -> Matches:
         """Return the positions in the lists ``item`` (B, N) of the items that form a pair of the table.
 
-        The fingerprint of every cell is compared with that of its slot; the few cells that agree are compared exactly.
+        Fingerprints of every cell and its slot are compared, then, exactly, the few cells that agree.
         """
         n = item.shape[1]
         if len(self.item) == 0 or item.size == 0:
@@ -95,15 +95,15 @@ class PairTable:
         slot = hashed >> self.shift[:, None]
         slot += self.start[:, None]
         # Slots are within the table by construction, so NumPy need not check bounds.
-        found = self.fingerprint.take(slot, mode="wrap") == _fingerprints(hashed)
+        is_likely = self.fingerprint.take(slot, mode="wrap") == _fingerprints(hashed)
         collided, again = self.collided, np.empty(0, dtype=np.int64)
         if len(collided):
             index = np.flatnonzero(item.take(self.row[collided], axis=0) == self.item[collided, None])
             collided = collided[index // n]
             again = self.row[collided] * n + index % n
-            found.ravel()[again] = True
+            is_likely.ravel()[again] = True
 
-        cell = np.flatnonzero(found)
+        cell = np.flatnonzero(is_likely)
         row = cell // n
         pair = self.pair.take(slot.ravel().take(cell)).astype(np.int64)
         pair[np.searchsorted(cell, again)] = collided

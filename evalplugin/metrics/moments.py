@@ -1,7 +1,7 @@
 """Exact sums of values and of their squares, and the means and standard deviations that follow.
 
 A sum is a whole number of the smallest float64, so that it depends neither on the order of the values nor on how they
-were divided: over blocks, processes or machines. What is taken of it is rounded once, correctly.
+were divided: over blocks, processes or machines. Means and deviations are rounded once, correctly.
 """
 
 from __future__ import annotations
@@ -207,4 +207,4 @@ def _root(numerator: int, denominator: int) -> float:
     scaled, rest = divmod(numerator << 2 * shift, denominator)
     root = math.isqrt(scaled)
     inexact = rest > 0 or root * root != scaled
-    return (root << 1 | inexact) / (1 << shift + 1)  # the last digit tells a tie from what is next to it
+    return (root << 1 | inexact) / (1 << shift + 1)  # the last digit tells a tie from its neighbours

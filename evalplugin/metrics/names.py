@@ -137,8 +137,8 @@ class _Scanner:
     def expected(self, what: str) -> NoReturn:
         self._skip_space()
         rest = self.text[self.position :]
-        found = f"{rest[0]!r} at position {self.position + 1}" if rest else "the end"
-        self.fail(f"expected {what}, found {found}")
+        actual = f"{rest[0]!r} at position {self.position + 1}" if rest else "the end"
+        self.fail(f"expected {what}, found {actual}")
 
     def take(self, symbol: str) -> bool:
         self._skip_space()
@@ -201,11 +201,11 @@ class _Scanner:
 
     def _match(self, pattern: re.Pattern[str]) -> str | None:
         self._skip_space()
-        found = pattern.match(self.text, self.position)
-        if found is None:
+        match = pattern.match(self.text, self.position)
+        if match is None:
             return None
-        self.position = found.end()
-        return found.group()
+        self.position = match.end()
+        return match.group()
 
     def _skip_space(self) -> None:
         while self.text[self.position : self.position + 1].isspace():

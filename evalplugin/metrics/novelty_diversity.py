@@ -97,9 +97,9 @@ def _sums_of_cosines(train: TrainData, item: Codes) -> Floats:
     step = max(1, _PAIRS // max(1, len(first)))
     for start in range(0, n_users, step):
         some = item[start : start + step]
-        one, other = some[:, first], some[:, second]
-        row, pair = np.nonzero((one != NO_ITEM) & (other != NO_ITEM))
-        cosine = train.cosine(one[row, pair], other[row, pair])
+        left, right = some[:, first], some[:, second]
+        row, pair = np.nonzero((left != NO_ITEM) & (right != NO_ITEM))
+        cosine = train.cosine(left[row, pair], right[row, pair])
         similarity[start : start + step] = np.bincount(row, weights=cosine, minlength=len(some))
     return similarity
 

@@ -154,5 +154,5 @@ def r_precision(context: ScoringContext) -> Floats:
     [0.5]
     """
     hits = context.hits
-    found = context.total(hits, np.ones(len(hits.row)), context.n_relevant)
-    return context.undefined_without_relevant(found / np.maximum(context.n_relevant, 1))
+    n_hits = context.total(hits, np.ones(len(hits.row)), context.n_relevant)
+    return context.undefined_without_relevant(n_hits / np.maximum(context.n_relevant, 1))

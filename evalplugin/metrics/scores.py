@@ -85,18 +85,18 @@ class ScoreTotals:
     @property
     def means(self) -> dict[str, float]:
         """Each metric's mean over the users for whom it is defined, NaN without any; overall metrics as they are."""
-        return {**{name: one.moments.mean for name, one in self.distributions.items()}, **self.overall}
+        return {**{name: each.moments.mean for name, each in self.distributions.items()}, **self.overall}
 
     @property
     def counts(self) -> dict[str, Counts]:
         """Numbers of users for whom each metric of ``metrics`` is defined and undefined."""
-        return {name: Counts(one.moments.n, one.undefined) for name, one in self.distributions.items()}
+        return {name: Counts(each.moments.n, each.undefined) for name, each in self.distributions.items()}
 
 
 def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
     """Return each user's scores averaged over the folds where they are defined.
 
-    Users are those of any fold, sorted. Overall metrics and curves are averaged with equal
+    Users of all folds are sorted. Overall metrics and curves are averaged with equal
     weights over the folds where they are defined.
 
     Raises:

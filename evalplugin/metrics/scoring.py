@@ -137,7 +137,11 @@ def check_request(
 ) -> None:
     """Check the requested metrics and cutoffs before any work.
 
-    ``item_attributes``: those of the train data; None: lists that were made elsewhere have none.
+    Args:
+        metrics: The metrics.
+        has_train: Whether there is train data.
+        curve_ks: The cutoffs of curves.
+        item_attributes: Attributes of the items of the train data; None: lists that were made elsewhere have none.
 
     Raises:
         DataError: A metric is named twice or needs train data or an attribute that is missing, or a cutoff is below 1.

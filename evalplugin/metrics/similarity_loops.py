@@ -103,7 +103,7 @@ def _set_bits(indptr: nb.Ints, user: nb.Codes, frequent: nb.Ints, n_words: int, 
 
 @numba.njit(nogil=True, error_model="numpy")
 def _common(first: Any, second: Any, users: Any) -> Any:
-    """Return the number of users of two items of which at least one is frequent."""
+    """Return the number of users of two items; at least one of them is frequent."""
     indptr, user, bit_row, bits, n_words, cached_pair, cached_count = users
     pair = np.int64(min(first, second)) * (len(indptr) - 1) + max(first, second)
     at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> np.uint64(64 - _CACHE_BITS))
@@ -127,8 +127,8 @@ def _sum_cosines(
     item: nb.CodeRows, users: _Arrays, marks: nb.IntsOut, both: nb.IntsOut, sums: nb.FloatsOut
 ) -> None:
     # A user's mark is the number of a group of up to 32 items of a list, and a bit for each of these that the user has.
-    # So one visit to the users of an item counts those of all pairs of the item with items of the group. Pairs with a
-    # frequent item are counted by bits of users instead.
+    # So one visit to the users of an item counts its common users with each item of the group. Pairs with a frequent
+    # item are counted by bits of users instead.
     indptr, user, bit_row, _, _, _, _ = users
     width, group = item.shape[1], 0
     for row in range(item.shape[0]):

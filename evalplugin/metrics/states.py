@@ -45,13 +45,13 @@ class Request:
 
     @cached_property
     def every(self) -> dict[str, MetricSpec]:
-        """All metrics to be computed by name: the requested ones, then those of the curves alone."""
+        """All metrics to be computed by name: the requested ones, then further ones of the curves."""
         of_curves = {spec.name: spec for curve in self.curves.values() for spec in curve.values()}
         return self.requested | {name: spec for name, spec in of_curves.items() if name not in self.requested}
 
     @cached_property
     def overall(self) -> dict[str, OverallMetric]:
-        """Those that are one number for all lists."""
+        """The metrics with one number for all lists."""
         return {name: spec.metric for name, spec in self.every.items() if is_overall(spec.metric)}
 
     @cached_property
@@ -88,7 +88,7 @@ class ScorerState:
 
     @staticmethod
     def merge(states: Iterable[ScorerState]) -> ScorerState:
-        """Return the state of the users of all states, of which no two have a user in common.
+        """Return the state of the users of all states; no user is in two of them.
 
         Raises:
             DataError: A metric over all lists does not define ``merge``.
@@ -157,7 +157,7 @@ class ScorerState:
     def totals(self) -> ScoreTotals:
         """Return the scores without the values of users."""
         state = self.without_values()
-        means = {name: one.moments.mean for name, one in state.distributions.items()}
+        means = {name: each.moments.mean for name, each in state.distributions.items()}
         overall, at_k, pr_curve = self._figures(means)
         return ScoreTotals(state.distributions, overall, at_k, pr_curve)
 

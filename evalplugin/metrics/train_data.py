@@ -68,7 +68,7 @@ class ItemCategories:
         names = sorted({part for some in parts for part in some})
         code_of = {name: number for number, name in enumerate(names)}
         flat = np.array([code_of[part] for some in parts for part in some], dtype=np.int64)
-        count = np.array([*map(len, parts), 0], dtype=np.int64)  # the last one is that of unknown values
+        count = np.array([*map(len, parts), 0], dtype=np.int64)  # the last one counts for unknown values
         start = np.concatenate([[0], np.cumsum(count)])
         entries, item = row_entries(start, np.where(code < 0, len(parts), code))
         indptr = np.concatenate([[0], np.cumsum(count[code])])
@@ -219,21 +219,21 @@ class TrainData:
         is_owned = known[position] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
         return np.where(is_owned, len(counts) + 1, rank)
 
-    def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> Floats:
+    def cosine(self, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Floats:
         """Return the cosine between the users of two items, for many pairs: float64, one a pair.
 
         It is the number of users of both, divided by the geometric mean of the numbers of users of each; 0 where
         one of them has no user. Memory is bounded, whatever the catalogue's size.
         """
         n_items = len(self.counts)
-        pair = np.minimum(one, other).astype(np.int64) * n_items + np.maximum(one, other)
+        pair = np.minimum(first, second).astype(np.int64) * n_items + np.maximum(first, second)
         with self._lock:
             return self._cached_cosine(pair, n_items)
 
     def sums_of_cosines(self, item: Codes) -> Floats:
         """Return each list's sum of the cosines between its items by compiled loops: float64 (B,).
 
-        Values are those of ``cosine``, added pair by pair in the order of ranks. ``item`` (B, K), NO_ITEM behind the
+        Values of ``cosine`` are added pair by pair in the order of ranks. ``item`` (B, K), NO_ITEM behind the
         end.
         """
         from evalplugin.metrics import similarity_loops

@@ -56,18 +56,18 @@ class Recommender(Protocol):
     ``uris``, an optional property, is what the model reads from the bake-off's tracking store: MLflow's URI by the name
     of the parameter that leads to it. They are looked up before anything is fitted.
 
-    An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
-    shown as warnings of its run.
+    An optional attribute ``notes``, a sequence of sentences about the lists that it has made, is shown as warnings of
+    its run.
 
     An optional class variable or property ``uses_ratings: bool`` is whether ratings matter to the model, so that raw
-    counts mislead it: a bake-off on such data warns. Left out, those of a model that predicts ratings do. ``learns:
+    counts mislead it: a bake-off on such data warns. Left out, ratings matter to a model that predicts them. ``learns:
     bool = False`` says that nothing is learnt from the train data, as the lists or the model were made elsewhere: it
     cannot be fitted on all data and registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a
     model is fitted once.
 
     ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
-    for such users what is most popular in the train data, in place of the model. Any other text says in a few words
-    what the model itself answers them. Without the attribute, the model itself is asked.
+    for such users the most popular items of the train data, in place of the model. Any other text describes in a few
+    words the model's own answer. Without the attribute, the model itself is asked.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -79,7 +79,7 @@ class Recommender(Protocol):
 
 @runtime_checkable
 class ScoringRecommender(Recommender, Protocol):
-    """A recommender with scores for the whole catalogue, of which evalplugin selects the best n."""
+    """A recommender with scores for the whole catalogue, from which evalplugin selects the best n."""
 
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item: floats (len(users), n_items), higher is better.
@@ -123,7 +123,7 @@ class ListRequest:
     candidates: Candidates
     fold: int = 0
     folder: Path = Path()  # base of relative paths: the folder of the config
-    tracking_uri: str | None = None  # the tracking store of the bake-off; None: that of the environment
+    tracking_uri: str | None = None  # the tracking store of the bake-off; None: from the environment
 
 
 @runtime_checkable
@@ -151,7 +151,7 @@ class RatingPredictor(Protocol):
 
 
 def is_stochastic(model: Recommender) -> bool:
-    """Return whether another stream of random numbers may change a model's lists: unless it declares that none does."""
+    """Return whether another stream of random numbers may change a model's lists: yes, unless it declares otherwise."""
     return bool(getattr(model, "stochastic", True))
 
 

@@ -13,7 +13,7 @@ from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
 
 __all__ = ["EASE"]
 

@@ -1,18 +1,24 @@
-"""A base for models whose scores are dot products of user and item factors, rounded the same in any block."""
+"""Bases for models of the matrix of interactions, and for models whose scores are dot products of factors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
+from evalplugin.data import Interactions
+from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["FactorModel", "dot_products"]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["FactorModel", "MatrixModel", "MatrixValues", "dot_products", "matrix_of"]
 
 
 @dataclass
@@ -55,3 +61,30 @@ def dot_products(left: Floats, right: Floats) -> Floats:
 
     for_ranges(rows, len(left), 64)
     return products
+
+
+MatrixValues = Annotated[
+    Literal["rating", "binary"],
+    Field(description="entry of the matrix for an interaction: its rating, or 1; no interaction is 0"),
+]
+
+
+class MatrixModel(Seeded):
+    """A model of the matrix of interactions, whose parameter ``values`` says what its entries are."""
+
+    cold_users: ClassVar[str] = "popularity"
+    values: str
+
+    @property
+    def uses_ratings(self) -> bool:
+        """Whether ratings matter, or only the presence of interactions."""
+        return self.values == "rating"
+
+
+def matrix_of(train: Interactions, values: str) -> csr_array:
+    """Return the interactions as a sparse matrix, float64 (n_users, n_items)."""
+    from scipy.sparse import csr_array
+
+    rows = train.rows
+    data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
+    return csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))

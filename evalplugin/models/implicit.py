@@ -14,8 +14,7 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
-from evalplugin.models.factors import FactorModel
-from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -36,7 +35,7 @@ Neighbours = Annotated[int, Field(ge=1, description="most neighbours of each ite
 
 
 class _Implicit(MatrixModel):
-    """A model of implicit, made of the parameters that it has there under the same names."""
+    """A model of implicit, with the names of its parameters there."""
 
     module: ClassVar[str]
     requires: ClassVar[tuple[str, ...]] = ("implicit",)

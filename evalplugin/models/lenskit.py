@@ -43,7 +43,7 @@ Regularization = Annotated[
 
 
 class _LensKit:
-    """A model of LensKit, made of the parameters that it has there under the same names."""
+    """A model of LensKit, with the names of its parameters there."""
 
     module: ClassVar[str]
     requires: ClassVar[tuple[str, ...]] = ("lenskit",)
@@ -73,7 +73,7 @@ class _LensKit:
         return component, history
 
     def _component(self) -> Any:
-        # Modules of LensKit import what is in them when it is asked for.
+        # Modules of LensKit import their classes at the first access.
         return getattr(import_module(self.module), type(self).__name__)
 
     def _config(self) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class _Neighbours(_LensKit):
         with _threads():
             for row, user in zip(scores, users.tolist(), strict=True):
                 if self._counts[user]:
-                    found = self._scorer(self._history(user), items).scores()
-                    row[:] = np.where(np.isnan(found), -np.inf, found)
+                    scored = self._scorer(self._history(user), items).scores()
+                    row[:] = np.where(np.isnan(scored), -np.inf, scored)
         return scores
 
 
@@ -271,7 +271,7 @@ def _threads() -> Iterator[None]:
 
 @cache
 def _set_up_threads() -> None:
-    """Make LensKit's threads, which it does once in a process; PyTorch keeps the number that it has."""
+    """Start LensKit's threads, once in a process; PyTorch keeps its number of threads."""
     import torch
     from lenskit.parallel import initialize
 

@@ -52,7 +52,7 @@ class UserStreams:
     def distinct_items(self, users: Codes, n: int, n_items: int, excluded: Rows | None) -> Codes:
         """Return n distinct items for each user, all such lists equally likely: int32 (len(users), n).
 
-        A user's stream is an endless sequence of items, of which the first n are listed that are neither excluded nor
+        A user's stream is an endless sequence of items. The list is its first n items, less excluded ones and
         repetitions. So it depends on the user and the excluded items alone, and is the start of longer lists.
 
         Args:

@@ -109,7 +109,14 @@ def select_top_n(
 def select_candidates(
     users: Codes, scores: npt.NDArray[np.floating[Any]], n: int, candidates: Candidates
 ) -> tuple[Codes, Floats]:
-    """Return the n best candidates of each user, like ``select_top_n``, from the scores (U, I) of all items."""
+    """Return the n best candidates of each user, like ``select_top_n``.
+
+    Args:
+        users: Codes (U,).
+        scores: (U, I) of all items; they are only read.
+        n: Length of the lists.
+        candidates: The items that may be listed, and the order of equal scores.
+    """
     if candidates.excluded is not None:
         scores = scores.copy()  # the array may belong to the model
         scores[row_codes(candidates.excluded, users)] = -np.inf
@@ -207,7 +214,7 @@ def _select_above(
 
 
 def _descending(values: npt.NDArray[np.floating[Any]], n: int, ties: tuple[Codes, Ints] | None) -> Ints:
-    """Return the positions of the n highest values of each row; those of -inf in any order.
+    """Return the positions of the n highest values of each row; -inf in any order.
 
     ``ties``: the item code of each value, and the rank of each item among equal values; None: they stay in order.
     """

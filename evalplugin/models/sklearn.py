@@ -13,8 +13,7 @@ from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.factors import FactorModel
-from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
@@ -200,14 +199,14 @@ class NearestNeighbors(MatrixModel):
 
     def _nearest_dense(self, rows: csr_array, nearest: Codes, similarity: Floats) -> None:
         """Write the neighbours of each row (item), best first, and their similarities."""
-        similarities, size = _similarities(rows, self.metric), nearest.shape[1]
+        closeness_of = _cosines(rows) if self.metric == "cosine" else _negative_distances(rows)
 
         def some(start: int, stop: int) -> None:
-            closeness, similarity_of = similarities(start, stop)
+            closeness = closeness_of(start, stop)
             own = np.arange(stop - start), np.arange(start, stop)
             closeness[own] = -np.inf  # an item is not its own neighbour
-            nearest[start:stop], selected = select_top_n(closeness, size)
-            similarity[start:stop] = similarity_of(selected)
+            nearest[start:stop], selected = select_top_n(closeness, nearest.shape[1])
+            similarity[start:stop] = selected if self.metric == "cosine" else 1 / (1 - selected)
 
         for_ranges(some, len(nearest), selection_rows(len(nearest)))
 
@@ -242,7 +241,7 @@ def _nearest_sparse(rows: csr_array, pairs: Ints, nearest: Codes, similarity: Fl
         values = np.full((len(own), max(1, int(np.diff(product.indptr).max()))), -np.inf)
         values[row, np.arange(len(row)) - product.indptr[row]] = data
         place, selected = select_top_n(values, nearest.shape[1])
-        # Negative similarities come behind those of zero.
+        # Negative similarities come behind zeros.
         zeros = n - 1 - np.count_nonzero(values > -np.inf, axis=1)
         before_zeros = zeros[:, None] + np.arange(place.shape[1]) < place.shape[1]
         listed = (selected > 0) | before_zeros & (place != NO_ITEM)
@@ -267,35 +266,36 @@ def _rounded(products: Floats) -> Floats:
     return similarities
 
 
-def _similarities(
-    rows: csr_array, metric: str
-) -> Callable[[int, int], tuple[Floats, Callable[[Floats], Floats]]]:
-    """Return a function that compares some rows (from start to stop) with all rows by sparse products.
+def _cosines(rows: csr_array) -> Callable[[int, int], Floats]:
+    """Return a function that compares some rows (from start to stop) with all rows, with the bits of scikit-learn.
 
-    It returns their closeness to every row, float64 (stop - start, len(rows)), higher is closer, and a function that
-    turns closeness into similarity. Both are to the bit those of scikit-learn's distances.
+    It returns float64 (stop - start, len(rows)), from sparse products.
     """
-    if metric == "cosine":
-        normalised = _normalised(rows)
-        transposed = normalised.T.tocsr()
+    normalised = _normalised(rows)
+    transposed = normalised.T.tocsr()
 
-        def cosine(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
-            product = normalised[start:stop] @ transposed
-            product.data = _rounded(product.data)
-            return product.toarray(), lambda closeness: closeness
+    def cosines(start: int, stop: int) -> Floats:
+        product = normalised[start:stop] @ transposed
+        product.data = _rounded(product.data)
+        dense: Floats = product.toarray()
+        return dense
 
-        return cosine
+    return cosines
+
+
+def _negative_distances(rows: csr_array) -> Callable[[int, int], Floats]:
+    """Return the same function for Euclidean distances times -1, so that higher is closer."""
     columns, squares = rows.T.tocsr(), _squared_norms(rows)
 
-    def euclidean(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
-        distance = (rows[start:stop] @ columns).toarray()
+    def distances(start: int, stop: int) -> Floats:
+        distance: Floats = (rows[start:stop] @ columns).toarray()
         distance *= -2
         distance += squares[start:stop, None]
         distance += squares
         np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        return -distance, lambda closeness: 1 / (1 - closeness)
+        return -distance
 
-    return euclidean
+    return distances
 
 
 def _squared_norms(rows: csr_array) -> Floats:

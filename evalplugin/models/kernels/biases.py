@@ -1,4 +1,4 @@
-"""Biases of users and items, to the bit those of scikit-surprise."""
+"""Biases of users and items, with the bits of scikit-surprise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ class BiasOptions(NamedTuple):
 def als(
     by_user: Entries, by_item: Entries, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut
 ) -> None:
-    """Fit the biases by alternating least squares, from ratings by user and by item."""
+    """Fit the biases by alternating least squares.
+
+    Args:
+        by_user, by_item: The ratings of each user, and of each item.
+        options: The parameters.
+        user_bias, item_bias: The output; zeros before.
+    """
     u_indptr, u_item, u_rating = by_user
     i_indptr, i_user, i_rating = by_item
     mean, n_epochs, reg_u, reg_i, _, _ = options
@@ -43,7 +49,7 @@ def als(
 
 @compiled
 def sgd(by_user: Entries, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut) -> None:
-    """Fit the biases by stochastic gradient descent, from ratings by user."""
+    """Fit the biases by stochastic gradient descent, in the order of the ratings; arguments are those of ``als``."""
     u_indptr, u_item, u_rating = by_user
     mean, n_epochs, _, _, reg, rate = options
     for _ in range(n_epochs):

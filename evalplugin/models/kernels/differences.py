@@ -1,4 +1,4 @@
-"""Predictions of SlopeOne from mean differences of items, to the bit those of scikit-surprise."""
+"""Predictions of SlopeOne from mean differences of items, with the bits of scikit-surprise."""
 
 from __future__ import annotations
 

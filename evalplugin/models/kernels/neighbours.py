@@ -1,4 +1,4 @@
-"""Estimates from the k nearest neighbours, to the bit those of scikit-surprise."""
+"""Estimates from the k nearest neighbours, with the bits of scikit-surprise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def neighbour_means(
     similar ones in the order of the list of y; those of positive similarity count. Sums run in that order.
 
     Args:
-        similarity: (n_x, n_x); undefined ones are NaN and count as none.
+        similarity: (n_x, n_x); NaN, an undefined one, does not count.
         xs: The x to compute.
         rows: The entries; their capacity implies k.
         options: Scaling and fallback.

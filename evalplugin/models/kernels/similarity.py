@@ -1,4 +1,4 @@
-"""Similarities of users or items, to the bit those of scikit-surprise."""
+"""Similarities of users or items, with the bits of scikit-surprise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ class IndexedRatings(NamedTuple):
 
     @classmethod
     def of(cls, x_indptr: Ints, y_of: Codes, value: Floats, n_y: int) -> IndexedRatings:
-        """Index ratings given by x; ``y_of`` and ``value`` (m,)."""
+        """Index ratings.
+
+        Args:
+            x_indptr: (n_x + 1,) first rating of each x.
+            y_of, value: (m,) by x, then y.
+            n_y: Number of y.
+        """
         order = np.argsort(y_of, kind="stable")
         x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))
         after = np.empty(len(order), dtype=np.int64)

@@ -47,7 +47,14 @@ class NeighbourRows(NamedTuple):
         shape: tuple[int, int],
         k: int,
     ) -> NeighbourRows:
-        """Return the rows of (x, y, value) entries in any order, for at most k neighbours."""
+        """Return the rows of entries in any order.
+
+        Args:
+            x, y, value: (m,) the entries.
+            position: (m,) index of each entry in the list of its y; None if every list ascends by x.
+            shape: Numbers of x and of y.
+            k: Most neighbours of a mean.
+        """
         n_x, n_y = shape
         counts = np.bincount(y, minlength=n_y)
         y_of = np.argsort(counts, kind="stable")
@@ -99,7 +106,7 @@ def _empty(sums: Any, capacity: Any) -> Any:
 
 @numba.njit(nogil=True, error_model="numpy")
 def _last_open(sums: Any, last: Any) -> Any:
-    """Return the last y up to ``last`` that is not full, -1 if there is none."""
+    """Return the last y up to ``last`` that is not full; -1 if all are full."""
     while last >= 0 and sums[4 * last + 2] == 0.0:
         last -= 1
     return last
@@ -148,8 +155,16 @@ def walk(
 ) -> None:
     """Write the means of each x and every y into ``means``; see ``neighbour_means``.
 
-    Of equally similar neighbours, the first in the list of y comes first. Where every list ascends by x, that is their
-    order already.
+    Of equally similar neighbours, the first in the list of y comes first. Where every list ascends by x, they are in
+    this order already.
+
+    Args:
+        similarity: (n_x, n_x).
+        xs: The x to compute.
+        orders: The neighbours of each of ``xs``.
+        rows: The entries of each x.
+        options: Numbers of neighbours, scaling and fallback.
+        means: (len(xs), n_y), the output.
     """
     order_indptr, order = orders
     indptr, rank, value, position, capacity, y_of = rows

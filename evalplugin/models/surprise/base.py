@@ -1,12 +1,13 @@
-"""Base class of the scikit-surprise models: fit on interactions, estimates for blocks of users."""
+"""Base class of the scikit-surprise models, and their shared parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
@@ -15,11 +16,76 @@ from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
-__all__ = ["ColdStartFromBiases", "SurpriseModel"]
+__all__ = ["BslOptions", "ColdStartFromBiases", "Epochs", "SimOptions", "SurpriseModel"]
 
 
 # A trainset stores each rating in two tuples, evalplugin in arrays by user and by item.
 _BYTES_A_RATING = 200
+
+
+Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]
+
+
+@dataclass(frozen=True)
+class SimOptions:
+    """The similarity of users or of items; null marks an option that does not apply."""
+
+    name: Annotated[
+        Literal["cosine", "msd", "pearson", "pearson_baseline"], Field(description="the similarity measure")
+    ] = "msd"
+    user_based: Annotated[bool, Field(description="similarities of users (true) or of items (false)")] = True
+    min_support: Annotated[
+        int, Field(ge=1, description="fewest common items, or users, for a similarity that is not zero")
+    ] = 1
+    shrinkage: Annotated[
+        float | None,
+        Field(ge=0, description="pearson_baseline only: how strongly few ratings shrink it; 100 if null"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.name == "pearson_baseline":
+            object.__setattr__(self, "shrinkage", 100.0 if self.shrinkage is None else self.shrinkage)
+        elif self.shrinkage is not None:
+            raise ValueError(f"shrinkage goes with the name 'pearson_baseline', not with {self.name!r}")
+
+
+_BSL_DEFAULTS: dict[str, dict[str, float]] = {
+    "als": {"reg_i": 10.0, "reg_u": 15.0, "n_epochs": 10},
+    "sgd": {"reg": 0.02, "learning_rate": 0.005, "n_epochs": 20},
+}
+
+
+@dataclass(frozen=True)
+class BslOptions:
+    """The fit of the biases of users and items; null marks an option that the method does not take."""
+
+    method: Annotated[
+        Literal["als", "sgd"], Field(description="alternating least squares, or stochastic gradient descent")
+    ] = "als"
+    reg_i: Annotated[
+        float | None, Field(ge=0, description="als only: regularisation of items; 10 if null")
+    ] = None
+    reg_u: Annotated[
+        float | None, Field(ge=0, description="als only: regularisation of users; 15 if null")
+    ] = None
+    n_epochs: Annotated[
+        int | None, Field(ge=0, description="passes over the ratings; if null, 10 for als and 20 for sgd")
+    ] = None
+    reg: Annotated[float | None, Field(ge=0, description="sgd only: regularisation; 0.02 if null")] = None
+    learning_rate: Annotated[
+        float | None, Field(ge=0, description="sgd only: learning rate; 0.005 if null")
+    ] = None
+
+    def __post_init__(self) -> None:
+        defaults = _BSL_DEFAULTS[self.method]
+        for option in ("reg_i", "reg_u", "n_epochs", "reg", "learning_rate"):
+            if option in defaults:
+                if getattr(self, option) is None:
+                    object.__setattr__(self, option, defaults[option])
+            elif getattr(self, option) is not None:
+                raise ValueError(
+                    f"{option} is no option of the method {self.method!r}; it takes {', '.join(defaults)}"
+                )
 
 
 @dataclass
@@ -110,7 +176,7 @@ class SurpriseModel(Seeded):
         return 0
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
-        """Return a description of what is too large to be fitted, and a remedy."""
+        """Return the subject and the remedy of an error: a fit that needs too much memory."""
         return f"surprise.{self.name}", "take a sample of the data"
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -139,7 +205,7 @@ class SurpriseModel(Seeded):
 
 
 class ColdStartFromBiases(SurpriseModel):
-    """A model that adds the biases that it has learned to the mean for users or items without train data."""
+    """A model that estimates mean + learned biases for users or items without train data."""
 
     cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
 

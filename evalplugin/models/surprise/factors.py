@@ -13,8 +13,7 @@ from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState
-from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
-from evalplugin.models.surprise.options import Epochs
+from evalplugin.models.surprise.base import ColdStartFromBiases, Epochs, SurpriseModel
 from evalplugin.models.surprise.ratings import Ratings
 from evalplugin.models.threads import for_ranges
 

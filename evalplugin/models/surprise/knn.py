@@ -12,7 +12,7 @@ from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
+from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
 from evalplugin.models.surprise.fit import (
     baselines,
     means,
@@ -20,7 +20,6 @@ from evalplugin.models.surprise.fit import (
     similarity_is_ours,
     standard_deviations,
 )
-from evalplugin.models.surprise.options import BslOptions, SimOptions
 from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArrays
 from evalplugin.models.threads import for_ranges
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -72,10 +70,9 @@ class RatingLists:
         # Tuples share their numbers: a trainset of a million ratings is 130 MB smaller, and faster to make.
         levels, level = np.unique(self.rating, return_inverse=True)
         ids = np.arange(self.other.max(initial=-1) + 1).astype(object)[self.other].tolist()
-        with _no_collection():
-            pairs = list(zip(ids, levels.astype(object)[level].tolist(), strict=True))
-            for inner, (start, stop) in enumerate(pairwise(self.indptr.tolist())):
-                lists[inner] = pairs[start:stop]
+        pairs = list(zip(ids, levels.astype(object)[level].tolist(), strict=True))
+        for inner, (start, stop) in enumerate(pairwise(self.indptr.tolist())):
+            lists[inner] = pairs[start:stop]
         return lists
 
 
@@ -150,18 +147,6 @@ class TrainsetArrays:
         # Surprise would compute it by a loop over all ratings at the first access.
         trainset._global_mean = np.mean(self.ratings.by_user.rating)
         return trainset
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Suspend garbage collection, which would search for cycles while millions of small objects are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _ranks(present: Flags) -> tuple[Ints, Ints]:

@@ -12,9 +12,8 @@ from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams
-from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
+from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, Epochs, SurpriseModel
 from evalplugin.models.surprise.fit import baselines
-from evalplugin.models.surprise.options import BslOptions, Epochs
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
@@ -132,7 +131,7 @@ class SlopeOne(SurpriseModel):
         entries, row = row_entries(rated.indptr, users)
         other, item = rated.other[entries], items[row]
         counted = self.algorithm.freq[item, other] > 0
-        # bincount adds in the order of its input, which is that of the list.
+        # bincount adds in the order of its input: the order of the list.
         total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
         number = np.bincount(row[counted], minlength=len(users))
         estimates: Floats = self._user_mean[users] + np.divide(total, number, out=total, where=number > 0)

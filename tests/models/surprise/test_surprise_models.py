@@ -17,7 +17,7 @@ from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.models.surprise import knn as surprise_knn
-from evalplugin.models.surprise.options import BslOptions, SimOptions
+from evalplugin.models.surprise.base import BslOptions, SimOptions
 
 NAMES = [name.removeprefix("surprise.") for name in MODELS.names() if name.startswith("surprise.")]
 KNN = [name for name in NAMES if name.startswith("KNN")]
