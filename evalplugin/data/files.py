@@ -12,23 +12,26 @@ from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 
-from evalplugin.base.errors import DataError, did_you_mean_file
-from evalplugin.data.delta import LOG, delta_files
+from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
+from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.libraries import pa
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
+from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote, local_path
 
 __all__ = ["FoundFiles", "TableFiles", "find_files"]
 
 _PARQUET = "*.parquet"
+_DELTA_LOG = "_delta_log"  # a folder
+_COPY = ", or write a copy of it as plain Parquet"
 _PIECE = 2**20  # rows
 _REQUESTS = 16  # at a time, to a store
 _NULL = "__HIVE_DEFAULT_PARTITION__"  # the name of a folder whose rows have no value
@@ -55,9 +58,9 @@ def find_files(base: Path, path: str, inside: str | None = None) -> FoundFiles:
         DataError: No file matches, or the store refuses or cannot be reached.
     """
     if is_remote(path):
-        log = f"{path.rstrip('/')}/{LOG}"
+        log = f"{path.rstrip('/')}/{_DELTA_LOG}"
         if inside == _PARQUET and is_remote_folder(path) and is_remote_folder(log):
-            return FoundFiles(*delta_files(path))
+            return _delta_files(path)
         return _found(find_remote(path, inside), _before_wildcards(path))
     with readable(path):
         return _find(base, str(local_path(path)), inside)
@@ -80,8 +83,8 @@ def _find(base: Path, path: str, inside: str | None) -> FoundFiles:
         )
     if inside is None:
         raise DataError(f"{full} is a folder, not a file; name its files by a pattern such as {path}/*.csv")
-    if inside == _PARQUET and (full / LOG).is_dir():
-        return FoundFiles(*delta_files(full))
+    if inside == _PARQUET and (full / _DELTA_LOG).is_dir():
+        return _delta_files(full)
     files = sorted(f for f in full.rglob(inside) if f.is_file())
     if not files:
         raise DataError(f"no {inside} file in the folder {full}")
@@ -132,6 +135,59 @@ def _matching(base: Path, path: str, full: Path) -> list[Path]:
     siblings = [p.name for p in full.parent.iterdir()] if full.parent.is_dir() else []
     near = did_you_mean_file(full.name, siblings)
     raise DataError(f"file not found: {path_text(full)}{near}")
+
+
+def _delta_files(folder: str | Path) -> FoundFiles:
+    """Return the files of a Delta table's current version, sorted, with the partition columns that its log keeps."""
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise DataError(
+            f"{folder}: is a Delta table, and the package deltalake is not installed: "
+            f"{how_to_install('deltalake', 'delta')}"
+        ) from None
+    try:
+        options = delta_options(str(folder)) if is_remote(folder) else None
+        table = DeltaTable(str(folder), storage_options=options)
+        _refuse_delta_features(folder, table)
+        return _current_files(folder, table)
+    except (DeltaError, OSError, ValueError) as error:
+        text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+        raise DataError(f"{folder}: cannot be read as a Delta table: {shorten(text, 300)}") from None
+
+
+def _current_files(folder: str | Path, table: Any) -> FoundFiles:
+    schema = pa.schema(table.schema())
+    types = {name: schema.field(name).type for name in table.metadata().partition_columns}
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if not actions:
+        raise DataError(f"{folder}: the current version {table.version()} of the Delta table has no rows")
+    values: dict[File, dict[str, pa.Scalar]] = {}
+    for action in actions:
+        # Paths of the log are encoded as URLs; the names of files are what that stands for.
+        path = unquote(action["path"])
+        file: File = Path(folder) / path
+        if is_remote(folder):
+            uri = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
+            file = RemoteFile(uri, action["size_bytes"], 10**6 * action["modification_time"])
+        values[file] = {name: pa.scalar(action[f"partition.{name}"], kind) for name, kind in types.items()}
+    files = tuple(sorted(values, key=str))
+    return FoundFiles(files, tuple(values[file] for file in files) if types else ())
+
+
+def _refuse_delta_features(folder: str | Path, table: Any) -> None:
+    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mapping != "none":
+        raise DataError(
+            f"{folder}: the Delta table has column mapping ({mapping}), which cannot be read{_COPY}"
+        )
+    features = table.protocol().reader_features or []
+    if "deletionVectors" in features and any(batch.num_rows for batch in table.deletion_vectors()):
+        raise DataError(
+            f"{folder}: the Delta table has deletion vectors, which cannot be applied: run REORG TABLE ... APPLY "
+            f"(PURGE) on it{_COPY}"
+        )
 
 
 @dataclass(frozen=True)
