@@ -6,7 +6,7 @@ import logging
 import os
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ __all__ = [
     "connect",
     "existing_store",
     "is_missing",
-    "loggers_at",
     "store_exists",
     "tracking_call",
 ]
@@ -43,8 +42,14 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-# What they log beside an exception is in its message; the first has its traceback too.
-_CHATTY = ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
+# The first three log exceptions, which are raised too; the others progress.
+_LEVELS = {
+    "mlflow.store.db.utils": logging.CRITICAL,
+    "alembic": logging.CRITICAL,
+    "urllib3.connectionpool": logging.CRITICAL,
+    "mlflow.pyfunc": logging.WARNING,
+    "mlflow.store.model_registry.abstract_store": logging.WARNING,
+}
 
 
 def connect(uri: str) -> MlflowClient:
@@ -57,20 +62,15 @@ def connect(uri: str) -> MlflowClient:
         from mlflow import MlflowClient
 
         if is_database(uri) and sqlite_path(uri) is None:
-            _probe(uri)
+            from sqlalchemy import create_engine
+            from sqlalchemy.pool import NullPool
+
+            # Once: MLflow would try for two minutes to reach a database that is not there.
+            create_engine(uri, poolclass=NullPool).connect().close()
         create_store(uri)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
         return client
-
-
-def _probe(uri: str) -> None:
-    """Connect to a database once: MLflow would try for two minutes to reach one that is not there."""
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
-    with create_engine(uri, poolclass=NullPool).connect():
-        pass
 
 
 def store_exists(uri: str) -> bool:
@@ -105,7 +105,7 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
     MLflow passes on what the clients of databases and object storage raise, and these share no base class: whatever
     came through a call into MLflow is converted. Other errors, defects of ours among them, pass unchanged.
     """
-    with _environment({**settings, **_QUIET}), _less_noise():
+    with _quietly({**settings, **_QUIET}):
         from mlflow.exceptions import MlflowException
 
         try:
@@ -121,7 +121,7 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
 
 
 def is_missing(error: TrackingError) -> bool:
-    """Return whether a store answered that what was asked for is not there, or is nothing that can be."""
+    """Return whether the error means that an object does not exist in the store, or that its name is invalid."""
     codes = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
     return getattr(error.__cause__, "error_code", None) in codes
 
@@ -153,34 +153,23 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    added = {name: value for name, value in values.items() if name not in os.environ}
+def _quietly(settings: Mapping[str, str]) -> Iterator[None]:
+    """Add variables that the environment does not have, and silence loggers and warnings, inside."""
+    added = {name: value for name, value in settings.items() if name not in os.environ}
+    before = {logger: logger.level for logger in map(logging.getLogger, _LEVELS)}
     os.environ.update(added)
+    for logger in before:
+        logger.setLevel(_LEVELS[logger.name])
     try:
-        yield
+        with warnings.catch_warnings():
+            # Deprecated calls from MLflow to its own libraries are for MLflow to change.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            # From the class of our registered recommender.
+            warnings.filterwarnings("ignore", ".*Any type hint is inferred as AnyType")
+            yield
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-@contextmanager
-def _less_noise() -> Iterator[None]:
-    with loggers_at(logging.CRITICAL, _CHATTY), warnings.catch_warnings():
-        # Deprecated calls from MLflow to its own libraries are for MLflow to change.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
-
-
-@contextmanager
-def loggers_at(level: int, names: Iterable[str]) -> Iterator[None]:
-    """Silence loggers below a level inside."""
-    loggers = [logging.getLogger(name) for name in names]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(level)
-    try:
-        yield
-    finally:
-        for logger, was in zip(loggers, before, strict=True):
-            logger.setLevel(was)
+        for logger, level in before.items():
+            logger.setLevel(level)

@@ -7,7 +7,8 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
@@ -67,14 +68,17 @@ class LargeTables:
         if self.uri is None:
             return
         probe = _uri_below(self.uri, f".evalplugin-{secrets.token_hex(8)}")
-        with tempfile.NamedTemporaryFile(prefix="evalplugin-") as file:
-            file.write(b"evalplugin looks whether it can write here\n")
-            file.flush()
-            try:
-                _write_object(Path(file.name), probe)
-                _remove_object(probe)
-            except DataError as error:
-                raise DataError(f"tracking.large_artifacts: {error}") from None
+        try:
+            with _output(probe) as file:
+                file.write(b"evalplugin looks whether it can write here\n")
+            with store_errors(probe):
+                if is_remote(probe):
+                    store = store_of(probe)
+                    store.files.delete_file(store.path_of(probe))
+                else:
+                    local_path(probe).unlink()
+        except DataError as error:
+            raise DataError(f"tracking.large_artifacts: {error}") from None
 
     def moved(self, run_id: str, folder: Path, paths: Iterable[str]) -> list[str]:
         """Return the paths of the files to log, with manifest and sample in place of each large table.
@@ -95,7 +99,9 @@ class LargeTables:
                 self._warn_of(folder / path, path)
                 kept.append(path)
             else:
-                uri = _uri_below(self.uri, _as_folder(self.experiment), run_id, path)
+                # Without what a path or a URI cannot hold: the run's id tells experiments apart.
+                name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.experiment).strip("-.") or "experiment"
+                uri = _uri_below(self.uri, name, run_id, path)
                 try:
                     _move(folder, path, uri)
                 except DataError as error:
@@ -121,18 +127,14 @@ def _is_large_table(file: Path, path: str) -> bool:
     return "user" in pq.read_schema(file).names
 
 
-def _as_folder(experiment: str) -> str:
-    """Return the name of an experiment without what a path or a URI cannot hold; the run's id tells it apart."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).strip("-.") or "experiment"
-
-
 def _move(folder: Path, path: str, uri: str) -> None:
     """Write a file to a URI, and its manifest and its sample in its place."""
     import pyarrow.parquet as pq
 
     file = folder / path
     digest = file_digest(file)
-    _write_object(file, uri)
+    with file.open("rb") as source, _output(uri) as target:
+        shutil.copyfileobj(source, target, _CHUNK)
     users, rows = _write_sample(file, folder / _sample_path(path))
     with pq.ParquetFile(file) as table:
         manifest = Manifest(
@@ -147,7 +149,8 @@ def _move(folder: Path, path: str, uri: str) -> None:
             sample_users=users,
             sample_rows=rows,
         )
-    (folder / manifest_path(path)).write_bytes(manifest.to_json())
+    content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False).encode()
+    (folder / manifest_path(path)).write_bytes(content)
     file.unlink()
 
 
@@ -193,10 +196,6 @@ class Manifest:
     sample_users: int
     sample_rows: int
 
-    def to_json(self) -> bytes:
-        """Return the manifest as a file."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False).encode()
-
     @classmethod
     def of(cls, content: bytes) -> Manifest:
         """Return the manifest that a file holds.
@@ -206,14 +205,14 @@ class Manifest:
         """
         try:
             values = json.loads(content)
-            found = cls(**{field.name: values[field.name] for field in fields(cls)})
+            manifest = cls(**{field.name: values[field.name] for field in fields(cls)})
         except (ValueError, TypeError, KeyError):
             raise ValueError("is no manifest of a table") from None
-        if found.format > MANIFEST_FORMAT:
+        if manifest.format > MANIFEST_FORMAT:
             raise ValueError(
-                f"has the format {found.format!r} of a later version of evalplugin; this one reads {MANIFEST_FORMAT}"
+                f"has the format {manifest.format!r} of a later version of evalplugin; this one reads {MANIFEST_FORMAT}"
             )
-        return found
+        return manifest
 
 
 def read_large_table(manifest: Path, name: str, run: str) -> pa.Table:
@@ -223,20 +222,26 @@ def read_large_table(manifest: Path, name: str, run: str) -> pa.Table:
         TrackingError: It is not there, or its store refuses or cannot be reached.
         ValueError: It was changed, or is no such table; the message continues "the artifact ...".
     """
-    found = Manifest.of(manifest.read_bytes())
+    table = Manifest.of(manifest.read_bytes())
+    uri = table.uri
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
         file = Path(folder, "table.parquet")
         try:
-            _copy_object(found.uri, file)
-            check_digest(file, found.sha256)
+            with store_errors(uri):
+                opened: IO[bytes] = (
+                    RemoteFile(uri, 0, 0).stream() if is_remote(uri) else local_path(uri).open("rb")
+                )
+                with opened as source, file.open("wb") as target:
+                    shutil.copyfileobj(source, target, _CHUNK)
+            check_digest(file, table.sha256)
             return read_table(file, name)
         except DataError as error:
             raise TrackingError(
-                f"{run}: {found.artifact} is outside of the run and cannot be read: {error}. If it is gone for good, "
+                f"{run}: {table.artifact} is outside of the run and cannot be read: {error}. If it is gone for good, "
                 f"run the bake-off again (steps in the cache are not computed again), or name other runs"
             ) from None
         except ValueError as error:
-            raise ValueError(f"leads to {found.uri}, which {error}") from None
+            raise ValueError(f"leads to {uri}, which {error}") from None
 
 
 def sampled_users(users: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.intp]:
@@ -259,28 +264,11 @@ def _uri_below(folder: str, *names: str) -> str:
     return "/".join([folder.rstrip("/"), *names])
 
 
-def _write_object(file: Path, uri: str) -> None:
-    """Write a file to a URI, whole or not at all; folders that are missing are made."""
+@contextmanager
+def _output(uri: str) -> Iterator[IO[bytes]]:
+    """Yield a file that appears at a URI whole or not at all; missing folders are made."""
     with store_errors(uri):
         if not is_remote(uri):
             local_path(uri).parent.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as source, open_output(uri) as target:
-            shutil.copyfileobj(source, target, _CHUNK)
-
-
-def _copy_object(uri: str, file: Path) -> None:
-    """Copy what is at a URI to a file."""
-    with store_errors(uri):
-        opened: IO[bytes] = RemoteFile(uri, 0, 0).stream() if is_remote(uri) else local_path(uri).open("rb")
-        with opened as source, file.open("wb") as target:
-            shutil.copyfileobj(source, target, _CHUNK)
-
-
-def _remove_object(uri: str) -> None:
-    """Remove the file at a URI."""
-    with store_errors(uri):
-        if is_remote(uri):
-            store = store_of(uri)
-            store.files.delete_file(store.path_of(uri))
-        else:
-            local_path(uri).unlink()
+        with open_output(uri) as file:
+            yield file

@@ -208,13 +208,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data, recommend = newest(data_of_gate.info.full), config.spec.recommend
     arguments = {
-        "type": model.type,
-        "params": model.params,
+        "model": model,
+        "recommend": recommend.model_copy(update={"n": register.n or recommend.n}),
         "seed": config.spec.seed,
-        "stream": (data.digest,),
-        "n": register.n or recommend.n,
-        "candidates": "all" if recommend.candidates == "all" else "unseen",
-        "ties": recommend.ties,
         "folder": config.folder,
     }
     observer = workspace.observer

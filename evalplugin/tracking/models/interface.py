@@ -46,8 +46,8 @@ class Input:
 
         if self.tensor is not None:
             columns = [
-                _as_type(one, name, self.tensor.name, self.tensor)
-                for name, one in zip(self.types, ids, strict=True)
+                _as_type(column, name, self.tensor.name, self.tensor)
+                for name, column in zip(self.types, ids, strict=True)
             ]
             return np.stack(columns, axis=1) if len(columns) > 1 else columns[0]
         return pd.DataFrame(
@@ -133,11 +133,12 @@ def _as_type(ids: npt.NDArray[np.generic], name: str, wanted: str, dtype: Any) -
     if is_text or dtype is None:
         kind = "text" if is_text else "integers"
         raise ModelError(f"the model takes {name!r} as {wanted}, and the ids in the data are {kind}")
-    found = ids.astype(dtype)
-    if not np.array_equal(found.astype(np.int64), ids):
-        first = ids[int(np.argmax(found.astype(np.int64) != ids))]
+    converted = ids.astype(dtype)
+    differs = converted.astype(np.int64) != ids
+    if differs.any():
+        first = ids[int(np.argmax(differs))]
         raise ModelError(f"the model takes {name!r} as {wanted}, which cannot hold the id {first}")
-    return found
+    return converted
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Answers:
             users: (B,) raw ids of the users that it was asked for.
 
         Raises:
-            ModelError: It is none of the shapes that are allowed, or of other users.
+            ModelError: Its shape is not allowed, or it is about other users.
         """
         import pandas as pd
 
@@ -178,15 +179,10 @@ class Answers:
             if whose is None or any(map(is_list, answer[column])):
                 return self._from_rows(answer, answer[column].tolist(), users if whose is None else whose)
             return self._long(answer, users)
-        if isinstance(answer, pd.Series):
-            rows = answer.tolist()
-        elif (isinstance(answer, np.ndarray) and answer.ndim in (1, 2)) or isinstance(answer, list | tuple):
-            rows = list(answer)
-        else:
+        is_array = isinstance(answer, np.ndarray) and answer.ndim in (1, 2)
+        if not (is_array or isinstance(answer, pd.Series | list | tuple)) or len(answer) != len(users):
             self._refuse_lists(answer, users)
-        if len(rows) != len(users):
-            self._refuse_lists(answer, users)
-        return self._from_rows(answer, rows, users)
+        return self._from_rows(answer, list(answer), users)
 
     def scores(self, answer: Any, n_pairs: int) -> Floats:
         """Return a score for each pair, float64 (n_pairs,).
@@ -196,22 +192,21 @@ class Answers:
         """
         import pandas as pd
 
-        found = answer
-        if isinstance(found, pd.DataFrame):
-            names = [str(name) for name in found.columns]
-            wanted = self.score or "score"
+        scores, wanted = answer, self.score or "score"
+        if isinstance(scores, pd.DataFrame):
+            names = [str(name) for name in scores.columns]
             if len(names) == 1 or names.count(wanted) == 1:
-                found = found.iloc[:, 0 if len(names) == 1 else names.index(wanted)]
-        if isinstance(found, pd.Series | list | tuple):
-            found = np.asarray(found)
-        if isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == 1:
-            found = found[:, 0]
-        if not isinstance(found, np.ndarray) or found.shape != (n_pairs,) or found.dtype.kind not in "iuf":
+                scores = scores.iloc[:, 0 if len(names) == 1 else names.index(wanted)]
+        if isinstance(scores, pd.Series | list | tuple):
+            scores = np.asarray(scores)
+        if isinstance(scores, np.ndarray) and scores.ndim == 2 and scores.shape[1] == 1:
+            scores = scores[:, 0]
+        if not isinstance(scores, np.ndarray) or scores.shape != (n_pairs,) or scores.dtype.kind not in "iuf":
             raise ModelError(
                 f"{self.subject} answers {n_pairs:,} pairs with {_shape(answer)}; allowed: as many numbers (an array, "
-                f"a Series or a list of them), or a table with the column {self.score or 'score'!r}, one row a pair"
+                f"a Series or a list of them), or a table with the column {wanted!r}, one row a pair"
             )
-        return found.astype(np.float64)
+        return scores.astype(np.float64)
 
     def _from_rows(self, answer: Any, rows: Sequence[Any], users: Any) -> pd.DataFrame:
         """Return the table of lists that are given user by user; None in place of a list is an empty one."""
@@ -227,7 +222,7 @@ class Answers:
         row_of = np.repeat(np.arange(len(rows)), np.fromiter(map(len, rows), np.int64, len(rows)))
         items = list(chain.from_iterable(rows))
         # As Python's values: NumPy would make text of numbers among text.
-        column = pd.Series([one.item() if isinstance(one, np.generic) else one for one in items])
+        column = pd.Series([item.item() if isinstance(item, np.generic) else item for item in items])
         rank = 1 + position_in_row(row_of, len(rows))
         return pd.DataFrame({"user": np.asarray(users)[row_of], "item": column, "rank": rank})
 
@@ -244,8 +239,7 @@ class Answers:
     def _check_users(self, whose: pd.Series, users: npt.NDArray[np.generic]) -> None:
         import pandas as pd
 
-        asked = pd.Index(users)
-        unasked = ~pd.Index(whose).isin(asked)
+        unasked = ~pd.Index(whose).isin(users)
         if unasked.any():
             first = np.asarray(whose)[int(np.argmax(unasked))]
             raise ModelError(
@@ -263,7 +257,7 @@ class Answers:
 
 
 def _shape(answer: Any) -> str:
-    """Return what an answer is, in words."""
+    """Return the type and shape of an answer in words."""
     import pandas as pd
 
     if isinstance(answer, pd.DataFrame):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.errors import ModelError, Problem, TrackingError, did_you_mean
+from evalplugin.base.errors import ModelError, Problem, did_you_mean
 from evalplugin.base.text import shorten
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.tables import Table
@@ -28,13 +28,11 @@ from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.recommend import user_blocks
 from evalplugin.models.selection import TopN, candidate_mask, select_top_n
-from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
-from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.connection import FAIL_FAST, existing_store
 from evalplugin.tracking.models.interface import Answers, Takes, input_of
-from evalplugin.tracking.read.uris import find_version, model_logged_as, registry_uri, tags_of
+from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.pyfunc import PyFuncModel
 
 __all__ = ["PyfuncModel"]
@@ -126,20 +124,18 @@ class PyfuncModel:
         """
         subject = f"the model {self.model}"
         answers = Answers(subject, self.user, self.item, self.rank, self.score)
-        with _loaded_model(self.model, request) as loaded:
+        with _loaded_model(self.model, request) as (loaded, notes_on_model):
             takes: Takes | None = None if self.takes == "auto" else self.takes
-            given = input_of(
-                loaded.pyfunc.metadata.signature, subject, takes=takes, user=self.user, item=self.item
-            )
+            given = input_of(loaded.metadata.signature, subject, takes=takes, user=self.user, item=self.item)
 
             def ask(*ids: npt.NDArray[np.generic]) -> Any:
-                return loaded.pyfunc.predict(given.of(*ids), params=self.inference or None)
+                return loaded.predict(given.of(*ids), params=self.inference or None)
 
             if given.takes == "users":
                 lists, notes = _lists_for_users(ask, answers, request)
             else:
                 lists, notes = _lists_of_scores(ask, answers, request)
-        self.notes = [*loaded.notes, *notes]
+        self.notes = [*notes_on_model, *notes]
         return lists
 
 
@@ -169,8 +165,9 @@ def _lists_for_users(
         users = request.train.users[request.users[start : start + _USERS]]
         answer = ask(users)
         tables.append(answers.lists(answer, users))
-        n_popular += _popular(answer)
-    table = pd.concat([one for one in tables if len(one)] or tables[:1], ignore_index=True)
+        if {"items", "source"} <= {*getattr(answer, "columns", ())}:  # a recommender of evalplugin's registry
+            n_popular += int((answer["source"] == "popularity").sum())
+    table = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
     def row_name(row: int) -> str:
         return f"in the list of user {raw_text(table['user'].iloc[row])}"
@@ -188,12 +185,6 @@ def _lists_for_users(
             *notes,
         ]
     return lists, notes
-
-
-def _popular(answer: Any) -> int:
-    """Return how many users a recommender of evalplugin's registry does not know, as its column ``source`` says."""
-    columns = getattr(answer, "columns", ())
-    return int((answer["source"] == "popularity").sum()) if {"items", "source"} <= {*columns} else 0
 
 
 def _lists_of_scores(
@@ -243,14 +234,6 @@ def _scores(
     return scores
 
 
-@dataclass(frozen=True)
-class _LoadedModel:
-    """A model as MLflow loads it, and sentences on what it is."""
-
-    pyfunc: PyFuncModel
-    notes: tuple[str, ...]
-
-
 def _local_folder(uri: str, folder: Path) -> Path | None:
     """Return the folder that a path or a ``file:`` URI names, relative to ``folder``; None for any other URI."""
     scheme = scheme_of(uri)
@@ -262,8 +245,8 @@ def _local_folder(uri: str, folder: Path) -> Path | None:
 
 
 @contextmanager
-def _loaded_model(uri: str, request: ListRequest) -> Iterator[_LoadedModel]:
-    """Yield the model that a URI leads to; its files are downloaded, and gone afterwards.
+def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel, list[str]]]:
+    """Yield the model that a URI leads to, and sentences on it; its files are downloaded, and gone afterwards.
 
     Raises:
         TrackingError: There is no such model, or it cannot be downloaded.
@@ -272,7 +255,7 @@ def _loaded_model(uri: str, request: ListRequest) -> Iterator[_LoadedModel]:
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as scratch:
         files, origin = _local_folder(uri, request.folder), f"the model {uri}"
         if files is None:
-            files, origin = _download(uri, resolve_uri(request.tracking_uri), scratch)
+            files, origin = _download(uri, request.tracking_uri, scratch)
         said: list[str] = []
         with _listening(said):
             from mlflow.exceptions import MlflowException
@@ -286,38 +269,30 @@ def _loaded_model(uri: str, request: ListRequest) -> Iterator[_LoadedModel]:
                 raise ModelError(f"the model {uri} cannot be loaded here: {error}{hint}") from error
         made = (pyfunc.metadata.metadata or {}).get("fitted_on")  # of a model that a bake-off has registered
         origin += f", made from {made}" if made is not None else ""
-        yield _LoadedModel(
-            pyfunc, (f"evaluated is {origin}", *(f"while it was loaded: {text}" for text in said))
-        )
+        yield pyfunc, [f"evaluated is {origin}", *(f"while it was loaded: {text}" for text in said)]
 
 
-def _download(uri: str, store: str, folder: str) -> tuple[Path, str]:
-    """Return the downloaded files of a model, and what it is in words."""
-    with tracking_call(store, f"load {uri}", settings=FAIL_FAST):
-        if not store_exists(store):
-            raise TrackingError(f"there is no tracking store {store}")
-        from mlflow import MlflowClient
+def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, str]:
+    """Return the downloaded files of a model, and words for it."""
+    with existing_store(tracking_uri, f"load {uri}", settings=FAIL_FAST) as client:
         from mlflow.artifacts import download_artifacts
 
-        client, rest = MlflowClient(store, registry_uri=registry_uri(store)), uri.partition(":")[2].strip("/")
-        files, origin = uri, f"the model {uri}"
-        if scheme_of(uri) == "models":
-            files, origin = _files_of(client, uri, rest)
-        elif scheme_of(uri) == "runs" and (found := model_logged_as(client, *rest.split("/", 1))) is not None:
-            files = str(found.artifact_location)
-        return Path(download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=store)), origin
-
-
-def _files_of(client: MlflowClient, uri: str, rest: str) -> tuple[str, str]:
-    """Return where the files of a URI of the registry are, and what it is in words."""
-    found = find_version(client, uri)
-    if found is None:
-        return str(client.get_logged_model(rest).artifact_location), f"the model {uri}"
-    tags = tags_of(found)
-    origin = f"version {found.version} of {found.name}"
-    if "bakeoff" in tags:
-        origin += f", {tags.get('model', '?')} of the bake-off {tags['bakeoff']}"
-    return str(client.get_model_version_download_uri(found.name, found.version)), origin
+        rest, files, origin = uri.partition(":")[2].strip("/"), uri, f"the model {uri}"
+        match scheme_of(uri):
+            case "models" if (version := find_version(client, uri)) is not None:
+                files, tags = (
+                    client.get_model_version_download_uri(version.name, version.version),
+                    tags_of(version),
+                )
+                origin = f"version {version.version} of {version.name}"
+                if "bakeoff" in tags:
+                    origin += f", {tags.get('model', '?')} of the bake-off {tags['bakeoff']}"
+            case "models":
+                files = client.get_logged_model(rest).artifact_location
+            case "runs" if (logged := model_logged_as(client, *rest.split("/", 1))) is not None:
+                files = logged.artifact_location
+        path = download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=client.tracking_uri)
+        return Path(path), origin
 
 
 @contextmanager

@@ -5,9 +5,9 @@ The truths of runs are compared by content: the order of rows, times, and the ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.tables import as_text, sorted_as_text, with_ids_of_one_kind
+from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_text_users
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["Agreed", "agree", "same_truths", "users_of_same_truth"]
 
 _Users: TypeAlias = npt.NDArray[np.generic]
+
+_LENGTH = "length of the lists"
+# What must agree, and whether it must for lists from elsewhere too.
+_RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
+    "folds": (lambda run: run.folds, True),
+    _LENGTH: (lambda run: run.rules.n, False),
+    "candidates": (lambda run: run.rules.candidates, False),
+    "order of equal scores": (lambda run: run.rules.ties, False),
+    "users without train data": (lambda run: run.rules.cold_users, False),
+    "relevance threshold": (lambda run: run.rules.threshold, True),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +55,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     """Return the comparable results: all where the runs agree, else, with ``intersect``, those they have in common.
 
     In common are the metrics of the same name and definition, and the users. Where the test data differ, only users
-    whose truth is the same in all runs are in common. What was made under other rules has nothing in common.
+    whose truth is the same in all runs are in common. Runs under other rules have nothing in common.
 
     Lists from elsewhere have no candidates, train data and length that must agree: metrics that depend on these are
     then not in common.
@@ -53,24 +64,29 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         DataError: Runs that do not agree; the message has what differs and both values.
     """
     made = [run for run in runs if not run.rules.are_given]
-    models = _of_one_kind([run.result for run in runs])
-    done = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
+    first = (made or runs)[0]
+    models = [run.result for run in runs]
+    if len({model.scores.users.dtype == object for model in models if model.scores is not None}) > 1:
+        models = [
+            m if m.scores is None else replace(m, scores=with_text_users(m.scores, "values")) for m in models
+        ]
+    scored = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
     users = [model.scores.users for model in models if model.scores is not None]
     same = same_truths(runs)
     dependent = _dependent(runs)
     other_rules = [
         line
-        for what, (of, of_lists) in _RULES.items()
-        if (line := _differing(what, of, runs if of_lists else made))
+        for what, (value_of, binds_lists) in _RULES.items()
+        for line in _differing(what, value_of, runs if binds_lists else made)
     ]
     other_data = [
-        _differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
-        _differing("train data", _train_data, runs if "train data" in dependent else made),
-        _differing("length of the lists", _length, runs if "length of the lists" in dependent else []),
+        *_differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
+        *_differing("train data", _train_data, runs if "train data" in dependent else made),
+        *_differing(_LENGTH, _RULES[_LENGTH][0], runs if _LENGTH in dependent else []),
     ]
-    lines = [line for line in other_data if line]
-    other_scores = [line for line in (_differing_metrics(runs), _differing_users(done, users)) if line]
-    if other_rules or (not intersect and (lines or other_scores)):
+    other_scores = [*_differing_metrics(runs), *_differing_users(scored, users)]
+    if other_rules or (not intersect and (other_data or other_scores)):
+        lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *other_data, *other_scores])
         again = "run the models again" if made == list(runs) else "run the models or score the lists again"
         what_to_do = (
             f"{again} under the same rules, or take one bake-off with --bakeoff ID"
@@ -78,133 +94,92 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
             else "take what they have in common with --intersect (in Python: intersect=True), or one bake-off with "
             "--bakeoff ID"
         )
-        raise DataError(
-            "\n  ".join(["these runs cannot be compared:", *other_rules, *lines, *other_scores])
-            + f"\n{what_to_do}"
-        )
-    first = (made or runs)[0]
-    if not (lines or other_scores):
+        raise DataError(f"{lines}\n{what_to_do}")
+    if not (other_data or other_scores):
         return Agreed(tuple(models), tuple(first.definitions), first.rules)
-    common, notes = _common_metrics(runs)
-    in_common, said = _common_users(done, users, same)
-    notes += [f"differs: {line}" for line in lines] + said
+    every = dict.fromkeys(m for run in runs for m in run.definitions)
+    common = [m for m in every if len({run.definitions.get(m) for run in runs}) == 1]
+    notes = []
+    if left_out := [m for m in every if m not in common]:
+        notes.append(
+            f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
+            f"definition: {', '.join(left_out)}"
+        )
+    in_common, said = _common_users(scored, users, same)
+    notes += [f"differs: {line}" for line in other_data] + said
+    reasons = {f"they depend on the {what}, which differs": metrics for what, metrics in dependent.items()}
     if in_common is not None:
-        kept = [m for m in common if any(c.scores and m in c.scores.metrics for c in models)]
-        if dropped := [m for m in common if m not in kept]:
-            notes.append(f"left out, as they are one number over all users of a run: {', '.join(dropped)}")
-        common = kept
-    for what, metrics in dependent.items():
+        of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
+        overall = [m for m in common if m not in of_users]
+        reasons = {"they are one number over all users of a run": overall, **reasons}
+    for reason, metrics in reasons.items():
         if dropped := [m for m in common if m in metrics]:
-            notes.append(f"left out, as they depend on the {what}, which differs: {', '.join(dropped)}")
+            notes.append(f"left out, as {reason}: {', '.join(dropped)}")
         common = [m for m in common if m not in metrics]
     if not common:
         raise DataError("; ".join(["the runs have no metric in common", *notes]))
     rules = replace(first.rules, metrics_hash=definitions_hash(parse(m) for m in common))
-    return Agreed(tuple(_only(c, common, in_common) for c in models), tuple(common), rules, tuple(notes))
-
-
-def _length(run: LoggedRun) -> int:
-    return run.rules.n
+    models = [m if m.scores is None else _only(m, m.scores, common, in_common) for m in models]
+    return Agreed(tuple(models), tuple(common), rules, tuple(notes))
 
 
 def _train_data(run: LoggedRun) -> str:
     return (run.rules.train_digest or "none")[:12]
 
 
-# What must agree, and whether it must for lists from elsewhere too.
-_RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
-    "folds": (lambda run: run.folds, True),
-    "length of the lists": (_length, False),
-    "candidates": (lambda run: run.rules.candidates, False),
-    "order of equal scores": (lambda run: run.rules.ties, False),
-    "users without train data": (lambda run: run.rules.cold_users, False),
-    "relevance threshold": (lambda run: run.rules.threshold, True),
-}
-
-
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
     """Return the metrics in common that depend on what differs: on the train data and catalogue, or on the length."""
-    common = [m for m in runs[0].definitions if all(m in run.definitions for run in runs)]
-    specs = [parse(m) for m in common]
-    found: dict[str, list[str]] = {}
+    specs = [parse(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
+    dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
-        found["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
-    if len(lengths := set(map(_length, runs))) > 1 and any(run.rules.are_given for run in runs):
-        found["length of the lists"] = [s.name for s in specs if s.k is None or s.k > min(lengths)]
-    return {what: metrics for what, metrics in found.items() if metrics}
+        dependent["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
+    if len(lengths := {run.rules.n for run in runs}) > 1 and any(run.rules.are_given for run in runs):
+        dependent[_LENGTH] = [spec.name for spec in specs if spec.k is None or spec.k > min(lengths)]
+    return {what: metrics for what, metrics in dependent.items() if metrics}
 
 
-def _of_one_kind(models: Sequence[ComparedModel]) -> list[ComparedModel]:
-    """Return models whose users are text in all of them if they are text in any."""
-    scores = [model.scores for model in models if model.scores is not None]
-    if len({one.users.dtype == object for one in scores}) < 2:
-        return list(models)
-    return [
-        model if model.scores is None else replace(model, scores=_with_text(model.scores)) for model in models
-    ]
+def _differing(what: str, value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> Iterator[str]:
+    """Yield a line about a value in which runs differ, with every value and who has it."""
+    if len({value_of(run) for run in runs}) > 1:
+        yield f"{what}: {_by_value(value_of, runs)}"
 
 
-def _with_text(scores: PerUserScores) -> PerUserScores:
-    users, order = sorted_as_text(scores.users)
-    return replace(scores, users=users, values=scores.values[order])
-
-
-def _differing(what: str, of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str | None:
-    """Return a line about a value in which runs differ, with every value and who has it; None where all agree."""
-    return f"{what}: {_by_value(of, runs)}" if len({of(run) for run in runs}) > 1 else None
-
-
-def _by_value(of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str:
-    who: dict[Any, list[LoggedRun]] = {}
+def _by_value(value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str:
+    having: dict[Any, list[LoggedRun]] = {}
     for run in runs:
-        who.setdefault(of(run), []).append(run)
-    return "; ".join(f"{value} in {_names(have, runs)}" for value, have in who.items())
+        having.setdefault(value_of(run), []).append(run)
+    return "; ".join(f"{value} in {_names(some, runs)}" for value, some in having.items())
 
 
 def _names(some: Sequence[LoggedRun], every: Sequence[LoggedRun]) -> str:
-    """Return how some of the runs are called, by bake-off where there are several of them."""
+    """Return the names of some of the runs, by bake-off where there are several of them."""
+    if len({run.bakeoff for run in every}) == 1:
+        return ", ".join(run.model for run in some)
     names: dict[str, list[str]] = {}
     for run in some:
         names.setdefault(run.bakeoff, []).append(run.model)
-    if len({run.bakeoff for run in every}) == 1:
-        return ", ".join(run.model for run in some)
     return " and ".join(f"{', '.join(models)} of bake-off {bakeoff}" for bakeoff, models in names.items())
 
 
-def _differing_metrics(runs: Sequence[LoggedRun]) -> str | None:
+def _differing_metrics(runs: Sequence[LoggedRun]) -> Iterator[str]:
     if len({run.rules.metrics_hash for run in runs}) == 1:
-        return None
-    lines = []
-    for metric in dict.fromkeys(m for run in runs for m in run.definitions):
-        without = [run for run in runs if metric not in run.definitions]
-        if without:
-            lines.append(f"{metric} is not in {_names(without, runs)}")
-        elif line := _differing(f"definition of {metric}", partial(_definition, metric), runs):
-            lines.append(line)
-    return "metrics: " + "; ".join(lines or ["they were defined by another version"])
+        return
+    metrics = dict.fromkeys(m for run in runs for m in run.definitions)
+    lines = [line for metric in metrics for line in _differing_definitions(metric, runs)]
+    yield "metrics: " + "; ".join(lines or ["they were defined by another version"])
 
 
-def _definition(metric: str, run: LoggedRun) -> str:
-    return run.definitions[metric]
+def _differing_definitions(metric: str, runs: Sequence[LoggedRun]) -> Iterator[str]:
+    if without := [run for run in runs if metric not in run.definitions]:
+        yield f"{metric} is not in {_names(without, runs)}"
+    else:
+        yield from _differing(f"definition of {metric}", lambda run: run.definitions[metric], runs)
 
 
-def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> str | None:
-    """Return a line on the users of runs with scores, which are given in the same order."""
-    if all(np.array_equal(these, users[0]) for these in users):
-        return None
-    return _differing("users", _n_users, runs) or "users: as many, but others"
-
-
-def _common_metrics(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
-    every = dict.fromkeys(m for run in runs for m in run.definitions)
-    common = [m for m in every if len({run.definitions.get(m) for run in runs}) == 1]
-    left_out = [m for m in every if m not in common]
-    if not left_out:
-        return common, []
-    return common, [
-        f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
-        f"definition: {', '.join(left_out)}"
-    ]
+def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iterator[str]:
+    """Yield a line on the users of runs with scores, which are given in the same order."""
+    if not all(np.array_equal(these, users[0]) for these in users):
+        yield from [*_differing("users", _n_users, runs)] or ["users: as many, but others"]
 
 
 def _common_users(
@@ -227,27 +202,23 @@ def _common_users(
 
 
 def _only(
-    model: ComparedModel, metrics: Sequence[str], users: npt.NDArray[np.generic] | None
+    model: ComparedModel, scores: PerUserScores, metrics: Sequence[str], users: _Users | None
 ) -> ComparedModel:
     """Return a model with some metrics and users alone; without its curves where these were over more users."""
-    scores = model.scores
-    if scores is None:
-        return model
-    own = [m for m in metrics if m in scores.metrics]
-    columns = [scores.metrics.index(m) for m in own]
-    if users is None:
-        families = {parse(m).at(None).name for m in metrics}
-        cut = replace(
-            scores,
-            values=scores.values[:, columns],
-            metrics=tuple(own),
-            overall={m: value for m, value in scores.overall.items() if m in metrics},
-            at_k={family: curve for family, curve in scores.at_k.items() if family in families},
-        )
-        return replace(model, scores=cut)
-    rows = np.flatnonzero(np.isin(scores.users, users))
-    cut = PerUserScores(scores.users[rows], scores.values[rows][:, columns], tuple(own))
-    return replace(model, scores=cut, fold_means=())
+    names = tuple(m for m in metrics if m in scores.metrics)
+    values = scores.values[:, [scores.metrics.index(m) for m in names]]
+    if users is not None:
+        rows = np.isin(scores.users, users)
+        return replace(model, scores=PerUserScores(scores.users[rows], values[rows], names), fold_means=())
+    families = {parse(m).at(None).name for m in metrics}
+    cut = replace(
+        scores,
+        values=values,
+        metrics=names,
+        overall={m: value for m, value in scores.overall.items() if m in metrics},
+        at_k={family: curve for family, curve in scores.at_k.items() if family in families},
+    )
+    return replace(model, scores=cut)
 
 
 def _n_users(run: LoggedRun) -> str:
@@ -258,21 +229,19 @@ def _n_users(run: LoggedRun) -> str:
 def same_truths(runs: Sequence[LoggedRun]) -> dict[str, str]:
     """Return the digest of each run's test data, mapped to the first digest of test data with the same content.
 
-    A digest depends on the whole catalogue and the order of rows, so that of a file of the truth is another one. The
+    A digest depends on the whole catalogue and the order of rows: that of a file of the truth is another one. The
     truth is read only where digests differ. Only that of the first fold was logged: a run with several folds has the
     same test data only under the same digest.
     """
     by_digest: dict[str, list[LoggedRun]] = {}
     for run in runs:
         by_digest.setdefault(run.rules.test_digest, []).append(run)
-    if len(by_digest) == 1:
-        return {digest: digest for digest in by_digest}
-    same: dict[str, str] = {}
+    same = {digest: digest for digest in by_digest}
+    if len(same) == 1:
+        return same
     truths: dict[str, pa.Table] = {}
     for digest, having in by_digest.items():
-        truth = _truth(having)
-        same[digest] = digest
-        if truth is not None:
+        if (truth := _truth(having)) is not None:
             same[digest] = next((d for d, other in truths.items() if _are_equal(other, truth)), digest)
             truths.setdefault(same[digest], truth)
     return same
@@ -284,6 +253,8 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
     Raises:
         DataError: A run has not logged its truth, or that of its first fold alone.
     """
+    import pandas as pd
+
     tables = []
     for run in runs:
         table = _truth([run])
@@ -294,13 +265,10 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
                 f"{run.model} has {why} to tell them by"
             )
         tables.append(table)
-    first, *others = (table.to_pandas() for table in with_ids_of_one_kind(tables))
-    sizes = first.groupby("user").size()
-    for other in others:
-        shared = first.merge(other, on=["user", "item", "rating"]).groupby("user").size()
-        theirs = other.groupby("user").size()
-        sizes = sizes[(shared.reindex(sizes.index) == sizes) & (theirs.reindex(sizes.index) == sizes)]
-    users: _Users = sizes.index.to_numpy()
+    rows = pd.concat([table.to_pandas() for table in with_ids_of_one_kind(tables)])
+    runs_with_row = rows.groupby(["user", "item", "rating"]).size()  # no run has a row twice
+    fewest = runs_with_row.groupby("user").min()
+    users: _Users = fewest.index[fewest == len(runs)].to_numpy()
     return users
 
 
@@ -312,9 +280,7 @@ def _truth(runs: Sequence[LoggedRun]) -> pa.Table | None:
     return None
 
 
-def _are_equal(one: pa.Table, other: pa.Table) -> bool:
-    if len(one) != len(other):
-        return False
+def _are_equal(first: pa.Table, second: pa.Table) -> bool:
     order = [("user", "ascending"), ("item", "ascending")]
-    one, other = (table.sort_by(order) for table in with_ids_of_one_kind([one, other]))
-    return bool(one.equals(other))
+    first, second = (table.sort_by(order) for table in with_ids_of_one_kind([first, second]))
+    return bool(first.equals(second))

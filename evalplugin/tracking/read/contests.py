@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,13 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
-from evalplugin.execution.results import DataSplit, Finding
+from evalplugin.execution.results import DataSplit
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import raw_ids, sorted_as_text, with_ids_of_one_kind
+from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
 __all__ = ["read_contests", "with_lists"]
 
@@ -56,24 +55,26 @@ def read_contests(
         TrackingError: The store cannot be reached, or a run lacks what was logged of it.
     """
     with existing_store(tracking_uri, "read the runs") as client:
-        found = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
-        if found.damage and refuse_damaged:
+        selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
+        if selected.damage and refuse_damaged:
             raise DataError(
-                f"nothing is decided on damaged runs: {'; '.join(found.damage)}. Run the bake-off again (steps in the "
-                f"cache are not computed again), or name other runs"
+                f"nothing is decided on damaged runs: {'; '.join(selected.damage)}. Run the bake-off again (steps in "
+                f"the cache are not computed again), or name other runs"
             )
-        contests, notes = [], [*found.notes, *found.damage]
-        sound = [run for run in found.runs if not run.damage]
+        contests, notes = [], [*selected.notes, *selected.damage]
+        sound = [run for run in selected.runs if not run.damage]
         for group in _same_data(sound, named=bool(runs), intersect=intersect):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
             try:
-                contest = _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
+                contest = _contest(
+                    selected.name, group, intersect=intersect, baseline=baseline, primary=primary
+                )
             except DataError as error:  # which may come of what was left out
-                if not found.damage:
+                if not selected.damage:
                     raise
-                raise DataError("\n".join([str(error), *found.damage])) from None
+                raise DataError("\n".join([str(error), *selected.damage])) from None
             contests.append(contest)
         if not contests:
             raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
@@ -86,39 +87,32 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    models, background = [], None
+    lists, background = [], None
     with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
-            models.append(replace(model, top_n=run.table("top_n")))
-    return _with_ids_of_one_kind(replace(contest, models=tuple(models), background=background))
-
-
-def _with_ids_of_one_kind(contest: Contest) -> Contest:
-    """Return a contest whose lists, truth, history and titles have ids of the same types."""
-    found = [model.top_n for model in contest.models if model.top_n is not None]
-    found += [contest.background.truth, contest.background.history] if contest.background is not None else []
-    if not found:
-        return contest
-    text_users = any(map(_has_text_users, contest.models))
-    tables = iter(with_ids_of_one_kind(found, text_users=text_users))
-    models = [
-        model if model.top_n is None else replace(model, top_n=next(tables)) for model in contest.models
-    ]
-    background = contest.background
+            lists.append(run.table("top_n"))
+    tables = [table for table in lists if table is not None]
     if background is not None:
-        truth, titles = next(tables), background.titles
+        tables += [background.truth, background.history]
+    converted = iter(with_ids_of_one_kind(tables, text_users=any(map(_has_text_users, contest.models))))
+    models = [
+        replace(model, top_n=None if table is None else next(converted))
+        for model, table in zip(contest.models, lists, strict=True)
+    ]
+    if background is not None:
+        truth, titles = next(converted), background.titles
         if raw_ids(truth["item"]).dtype == object:
             titles = {str(item): title for item, title in titles.items()}
-        background = Background(truth, next(tables), titles)
+        background = Background(truth, next(converted), titles)
     return replace(contest, models=tuple(models), background=background)
 
 
 def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> list[list[LoggedRun]]:
-    """Return the runs by dataset and split; those of other bake-offs that call the same data otherwise go together.
+    """Return the runs by dataset and split; bake-offs that have other names for the same data are one group.
 
     Lists from elsewhere that cannot be compared stay by themselves, unless the runs were ``named`` one by one.
     """
@@ -149,22 +143,21 @@ def _under_same_rules(runs: Sequence[LoggedRun], intersect: bool) -> bool:
 
 
 def _on_same_data(
-    one: Sequence[LoggedRun], other: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
+    first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
 ) -> bool:
     """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
-    (truths, trains), (other_truths, other_trains) = (
-        (
-            {(same[run.rules.test_digest], run.folds) for run in runs},
-            {run.rules.train_digest for run in runs if not run.rules.are_given},
-        )
-        for runs in (one, other)
+    truths, other_truths = (
+        {(same[run.rules.test_digest], run.folds) for run in runs} for runs in (first, second)
+    )
+    trains, other_trains = (
+        {run.rules.train_digest for run in runs if not run.rules.are_given} for runs in (first, second)
     )
     if trains and other_trains:
         return (truths, trains) == (other_truths, other_trains)
     if truths == other_truths or not intersect:
         return truths == other_truths
     try:
-        return len(users_of_same_truth([one[0], other[0]])) > 0
+        return len(users_of_same_truth([first[0], second[0]])) > 0
     except DataError:  # unknown truths
         return False
 
@@ -189,7 +182,7 @@ def _contest(
         seed=first.seed,
         rules=agreed.rules,
         segments=_segments(runs, notes, text_users=any(map(_has_text_users, agreed.models))),
-        findings=tuple(dict.fromkeys(finding for run in runs for finding in _findings(run))),
+        findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     contest = with_choice(
@@ -198,14 +191,6 @@ def _contest(
         primary=primary or _primary(runs, agreed.metrics, notes),
     )
     return replace(contest, notes=tuple(dict.fromkeys(notes)))
-
-
-def _findings(run: LoggedRun) -> Iterator[Finding]:
-    """Yield what checks have found; nothing for a run of a version without checks."""
-    try:
-        yield from [Finding(**finding) for finding in json.loads(run.tag("checks"))]
-    except (TypeError, ValueError):  # no tag, or one of another version
-        return
 
 
 def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
@@ -249,12 +234,12 @@ def _baseline(runs: Sequence[LoggedRun], labels: Sequence[str], notes: list[str]
 def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]) -> str:
     """Return the metric that ranked the models of the bake-offs; of several, the first that is there."""
     named = list(dict.fromkeys(run.primary for run in runs))
-    found = next((name for name in named if name in metrics), metrics[0])
-    if named != [found]:
+    primary = next((name for name in named if name in metrics), metrics[0])
+    if named != [primary]:
         notes.append(
-            f"ranked by {found}; the bake-offs were by {' and '.join(named)}; --primary METRIC chooses"
+            f"ranked by {primary}; the bake-offs were by {' and '.join(named)}; --primary METRIC chooses"
         )
-    return found
+    return primary
 
 
 def _has_text_users(model: ComparedModel) -> bool:
@@ -263,23 +248,19 @@ def _has_text_users(model: ComparedModel) -> bool:
 
 def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of two of one name the later bake-off's."""
-    one_each: dict[str, LoggedRun] = {}
+    latest: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
-        if run.bakeoff not in one_each and run.segments:  # a run that failed has none
-            one_each[run.bakeoff] = run
-    found: dict[str, Segmentation] = {}
-    for run in one_each.values():
+        if run.bakeoff not in latest and run.segments:  # a run that failed has none
+            latest[run.bakeoff] = run
+    segments: dict[str, Segmentation] = {}
+    for run in latest.values():
         for segmentation in run.segments:
-            if text_users and segmentation.users.dtype != object:
-                users, order = sorted_as_text(segmentation.users)
-                segmentation = replace(segmentation, users=users, group=segmentation.group[order])
-            first = found.setdefault(segmentation.name, segmentation)
-            if not _same(first, segmentation):
+            segmentation = with_text_users(segmentation, "group") if text_users else segmentation
+            first = segments.setdefault(segmentation.name, segmentation)
+            if not (
+                first.labels == segmentation.labels
+                and np.array_equal(first.users, segmentation.users)
+                and np.array_equal(first.group, segmentation.group)
+            ):
                 notes.append(f"groups by {first.name}: the bake-offs differ, the latest one's are shown")
-    return tuple(found.values())
-
-
-def _same(one: Segmentation, other: Segmentation) -> bool:
-    return one.labels == other.labels and all(
-        np.array_equal(a, b) for a, b in ((one.users, other.users), (one.group, other.group))
-    )
+    return tuple(segments.values())

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.fingerprint import check_digest
+from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Costs, DataSplit
+from evalplugin.execution.isolation import last_line
+from evalplugin.execution.results import Costs, DataSplit, Finding
 from evalplugin.files.inputs import CHANGED
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.large import manifest_path, read_large_table
-from evalplugin.tracking.names import metric_name, metric_names
+from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
-from evalplugin.tracking.values import changed_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["LoggedRun"]
+__all__ = ["VALUES", "LoggedRun"]
 
 _T = TypeVar("_T")
 _REPAIR = (
@@ -43,6 +43,14 @@ _REPAIR = (
     "again), or name other runs"
 )
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
+VALUES = "evalplugin.values"  # the tag with the seal of a run
+_DIGITS = 6  # hexadecimal, of the digest of a key or of a value in the seal
+_PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
+# Tags that are read back, and do not change once a model's results are logged.
+_SEALED_TAGS = (
+    "role", "bakeoff", "model", "model_type", "dataset", "split", "place", "metrics_hash", "definitions", "warnings",
+    "checksums",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -110,19 +118,62 @@ class LoggedRun:
         text = self.tag("place")
         return int(text) if text.isdecimal() else 0
 
+    @property
+    def seal(self) -> str:
+        """Digests of the run's values: data, tags and parameters, and as many metrics as fit a tag."""
+        pairs = (digest(key)[:_DIGITS] + digest(value)[:_DIGITS] for key, value in self._values())
+        return "".join(pairs)[: MAX_TAG - MAX_TAG % (2 * _DIGITS)]
+
+    @property
+    def changed_values(self) -> list[str]:
+        """The values that differ from those in the tag with the seal, in words; empty without that tag.
+
+        A lost value cannot be named, as only its digest is left: it is counted.
+        """
+        if (seal := self.run.data.tags.get(VALUES)) is None:
+            return []
+        if len(seal) % (2 * _DIGITS) or not _PAIR.match(seal):
+            return [f"the tag {VALUES} = {_quoted(seal)}"]
+        logged = dict(_PAIR.findall(seal))
+        changed = []
+        for key, value in self._values():
+            expected = logged.pop(digest(key)[:_DIGITS], None)
+            if expected not in (None, digest(value)[:_DIGITS]):
+                changed.append(f"{key} = {_quoted(value)}")
+        if logged:
+            changed.append(f"{len(logged)} lost {'value' if len(logged) == 1 else 'values'}")
+        return changed
+
+    def _values(self) -> Iterator[tuple[str, str]]:
+        """Yield the values that are sealed, each with its name in messages."""
+        for context, data in self.digests.items():
+            yield f"the digest of the {context} data", data
+        for key in _SEALED_TAGS:
+            if (text := self.run.data.tags.get(f"evalplugin.{key}")) is not None:
+                yield f"the tag evalplugin.{key}", text
+        for key, text in sorted(self.run.data.params.items()):
+            yield f"the parameter {key}", text
+        for key, number in sorted(self.run.data.metrics.items()):
+            if not key.startswith("vs_baseline/"):  # which are logged when all models are compared
+                yield f"the metric {key}", repr(float(number))
+
     @cached_property
     def damage(self) -> str:
-        """A sentence on tags, parameters, metrics and data that are not what was logged; empty where all are."""
-        changed = changed_values(self.run)
-        return f"{self} is left out: not what was logged are {', '.join(changed)}" if changed else ""
+        """A sentence on tags, parameters, metrics and data that have changed since they were logged, or ``""``."""
+        changed = ", ".join(self.changed_values)
+        return f"{self} is left out: not what was logged are {changed}" if changed else ""
+
+    def _json_tag(self, key: str) -> Any:
+        """Return the value of a tag of JSON; None without the tag, or where its text was too long for one."""
+        try:
+            return json.loads(self.tag(key))
+        except ValueError:
+            return None
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Return a tag of ours that holds a mapping; empty where there is none, or where it was too long for a tag."""
-        try:
-            known = json.loads(self.tag(key))
-        except ValueError:
-            return {}
-        return {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+        """Return a tag of JSON that holds a mapping; empty without one."""
+        value = self._json_tag(key)
+        return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 
     @cached_property
     def checksums(self) -> dict[str, str]:
@@ -132,9 +183,14 @@ class LoggedRun:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on the lists of the model; of earlier versions on the data too."""
+        return tuple(map(str, self._json_tag("warnings") or ()))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the checks; empty for a run of a version with other checks or none."""
         try:
-            return tuple(map(str, json.loads(self.tag("warnings"))))
-        except ValueError:  # none, or too long for a tag
+            return tuple(Finding(**value) for value in self._json_tag("checks") or ())
+        except TypeError:
             return ()
 
     def param(self, key: str) -> str | None:
@@ -208,14 +264,16 @@ class LoggedRun:
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The model's parameters, defaults included; those that were found, where it was tuned."""
+        """The model's parameters, defaults included, as tuned if they were."""
         is_tuned = self.param("tune.metric") is not None
-        found = self._read("data/params.json", params_of) if is_tuned else self._resolved["params"]
-        if "***" in json.dumps(found):
+        params: dict[str, Any] = (
+            self._read("data/params.json", params_of) if is_tuned else self._resolved["params"]
+        )
+        if "***" in json.dumps(params):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
             )
-        return dict(found)
+        return params
 
     @property
     def _tuned(self) -> Tuned | None:
@@ -245,10 +303,9 @@ class LoggedRun:
     @cached_property
     def _resolved(self) -> dict[str, Any]:
         models = self._read("data/config_resolved.yaml", models_of)
-        found = next((model for model in models if model["name"] == self.model), None)
-        if found is None:
+        if self.model not in models:
             raise TrackingError(f"{self} does not say with which parameters its model was fitted")
-        return found
+        return models[self.model]
 
     @cached_property
     def error(self) -> str | None:
@@ -256,10 +313,8 @@ class LoggedRun:
         if self.status != "FAILED":
             return None
         if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.id)}:
-            return "failed without a message"
-        lines = self._read("traceback.txt", lambda file: file.read_text("utf-8", "replace")).split("\n")
-        lines = [line for line in lines if line.strip()]
-        return lines[-1].strip() if lines else "failed without a message"
+            return last_line("")
+        return self._read("traceback.txt", lambda file: last_line(file.read_text("utf-8", "replace")))
 
     @cached_property
     def result(self) -> ComparedModel:
@@ -270,8 +325,8 @@ class LoggedRun:
         if self.error is None:
             scores = self._scores()
             fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
-            seeds = self._number("eval.seeds", int) if self.param("eval.seeds") is not None else 1
-            seed_means = self._means_at("seed", seeds) if seeds > 1 else ()
+            if self.param("eval.seeds") is not None and (seeds := self._number("eval.seeds", int)) > 1:
+                seed_means = self._means_at("seed", seeds)
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
         return ComparedModel(
@@ -413,3 +468,7 @@ class LoggedRun:
             return {}
         points = self.client.get_metric_history(self.id, key)
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}...")

@@ -79,12 +79,12 @@ def experiments_called(client: MlflowClient, name: str | None) -> dict[str, str]
         experiment = client.get_experiment_by_name(name)
         if experiment is not None and experiment.lifecycle_stage == "active":
             return {str(experiment.experiment_id): name}
-    found = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
-    every = {str(e.experiment_id): str(e.name) for e in found}
+    experiments = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
+    names = {str(e.experiment_id): str(e.name) for e in experiments}
     if name is not None:
-        near = did_you_mean(name, list(every.values()), noun="there are")
+        near = did_you_mean(name, list(names.values()), noun="there are")
         raise DataError(f"{client.tracking_uri} has no experiment {name!r}{near}")
-    return every
+    return names
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,14 @@ class _Scope:
         """Return the models of one bake-off, in config order."""
         notes = []
         if bakeoff == _LATEST:
-            bakeoff, where = self._latest_bakeoff()
+            latest = self._search("tags.`evalplugin.role` = 'summary' and attributes.status = 'FINISHED'", 1)
+            if not latest:
+                raise DataError(
+                    f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
+                    f"python -m evalplugin run CONFIG"
+                )
+            bakeoff, name = latest[0].bakeoff, self.experiments[latest[0].experiment_id]
+            where = "" if len(self.experiments) == 1 else f" (experiment {name!r})"
             notes.append(f"the latest bake-off of {self.words}: {bakeoff}{where}; --bakeoff ID takes another")
         runs = (
             [] if "'" in bakeoff else self._search(f"{_MODELS} and tags.`evalplugin.bakeoff` = '{bakeoff}'")
@@ -114,14 +121,14 @@ class _Scope:
 
     def named(self, names: Sequence[str]) -> FoundRuns:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
-        found: dict[str, LoggedRun] = {}
+        named: dict[str, LoggedRun] = {}
         for name in names:
             runs = [self._by_id(name)] if _RUN_ID.fullmatch(name) else self._by_name(name)
-            found.update({run.id: run for run in runs})
-        experiments = dict.fromkeys(run.experiment_id for run in found.values())
-        bakeoffs = dict.fromkeys(run.bakeoff for run in found.values())
+            named.update({run.id: run for run in runs})
+        experiments = dict.fromkeys(run.experiment_id for run in named.values())
+        bakeoffs = dict.fromkeys(run.bakeoff for run in named.values())
         common = bakeoffs if len(bakeoffs) == 1 else [self.experiments.get(e, e) for e in experiments]
-        return FoundRuns(tuple(found.values()), ", ".join(common))
+        return FoundRuns(tuple(named.values()), ", ".join(common))
 
     def latest_of_each_model(self) -> FoundRuns:
         """Return each model's latest run, for each dataset and split, the earliest first."""
@@ -140,18 +147,6 @@ class _Scope:
         return FoundRuns(
             tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
         )
-
-    def _latest_bakeoff(self) -> tuple[str, str]:
-        finished = "tags.`evalplugin.role` = 'summary' and attributes.status = 'FINISHED'"
-        runs = self._search(finished, 1)
-        if not runs:
-            raise DataError(
-                f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
-                f"python -m evalplugin run CONFIG"
-            )
-        (run,) = runs
-        name = self.experiments[run.experiment_id]
-        return run.bakeoff, "" if len(self.experiments) == 1 else f" (experiment {name!r})"
 
     def _by_id(self, run_id: str) -> LoggedRun:
         from mlflow.exceptions import MlflowException
@@ -176,11 +171,11 @@ class _Scope:
         return run
 
     def _by_name(self, name: str) -> list[LoggedRun]:
-        found: dict[str, LoggedRun] = {}
+        called: dict[str, LoggedRun] = {}
         # With several datasets or splits, the name of a run is more than its model's.
         for key in ("attributes.run_name", "tags.`evalplugin.model`"):
-            found.update({run.id: run for run in self._called(key, name)})
-        done, undone = _done(found.values())
+            called.update({run.id: run for run in self._called(key, name)})
+        done, undone = _done(called.values())
         if not done:
             if undone:
                 raise DataError(f"{self.words} has no run with results called {name!r}; {undone[0]}")
@@ -206,37 +201,40 @@ class _Scope:
             return self._search(f'{_MODELS} and {key} = "{name}"', PAGE_SIZE)
         # MLflow's filters cannot escape a quote: "_" stands for any character.
         like = name.replace("'", "_")
-        found = self._search(f"{_MODELS} and {key} LIKE '{like}'", PAGE_SIZE)
-        return [run for run in found if name in (run.name, run.model)]
+        alike = self._search(f"{_MODELS} and {key} LIKE '{like}'", PAGE_SIZE)
+        return [run for run in alike if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
 
 
 def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
-    """Return the id of the bake-off that runs are of; several, if they are."""
+    """Return the id of the bake-off of runs, or the ids of several."""
     return ", ".join(sorted({run.bakeoff for run in runs}))
 
 
 def _done(runs: Iterable[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
     """Return the runs that have ended by themselves, and a note on the others."""
-    every = list(runs)
-    others = [f"{run.name} ({run.status})" for run in every if run.status not in DONE]
-    notes = [f"left out, as they have no results: {', '.join(others)}"] if others else []
-    return [run for run in every if run.status in DONE], notes
+    done, others = [], []
+    for run in runs:
+        if run.status in DONE:
+            done.append(run)
+        else:
+            others.append(f"{run.name} ({run.status})")
+    return done, [f"left out, as they have no results: {', '.join(others)}"] if others else []
 
 
 def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
-    """Return runs bake-off by bake-off, the earliest first; each in config order, whatever was computed first."""
-    every = list(runs)
+    """Return runs bake-off by bake-off, the earliest first; each in config order, whichever was computed first."""
     started: dict[str, datetime] = {}
-    for run in every:
-        started[run.bakeoff] = min(run.started, started.get(run.bakeoff, run.started))
-    return sorted(every, key=lambda run: (started[run.bakeoff], run.place, run.started))
+    earliest_first = sorted(runs, key=lambda run: run.started)
+    for run in earliest_first:
+        started.setdefault(run.bakeoff, run.started)
+    return sorted(earliest_first, key=lambda run: (started[run.bakeoff], run.place))
 
 
 def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
-    """Yield the pages that a search of MLflow's client has; ``fetch`` takes the token of a page and returns it."""
+    """Yield the pages of a search of MLflow's client; ``fetch`` takes the token of a page and returns the page."""
     token = None
     while True:
         page = fetch(token)
@@ -253,9 +251,14 @@ def run_pages(
     *,
     deleted: bool = False,
 ) -> Iterator[list[LoggedRun]]:
-    """Yield the runs of experiments that match a filter, the latest first, ``size`` at a time.
+    """Yield the runs of experiments that match a filter, the latest first.
 
-    Those that were deleted, and are still in the store, are left out unless ``deleted``.
+    Args:
+        client: Of the store.
+        experiments: Ids of the experiments.
+        query: MLflow's filter.
+        size: How many runs a page has.
+        deleted: Whether to yield deleted runs too, as long as they are in the store.
     """
     from mlflow.entities import ViewType
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.files.inputs import ENV
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:
@@ -23,9 +25,11 @@ __all__ = [
     "raw_ids",
     "read_table",
     "segments_of",
-    "sorted_as_text",
     "with_ids_of_one_kind",
+    "with_text_users",
 ]
+
+_ByUser = TypeVar("_ByUser", PerUserScores, Segmentation)
 
 
 class _Rules(NamedTuple):
@@ -87,11 +91,14 @@ def raw_ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)
 
 
-def sorted_as_text(users: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
-    """Return user ids as text in the order in which runs with text ids have them, and that order."""
-    texts = as_text(users)
+def with_text_users(value: _ByUser, field: str) -> _ByUser:
+    """Return scores or groups, a ``field`` by user, with ids as text, in the order that runs with text ids have."""
+    if value.users.dtype == object:
+        return value
+    texts = as_text(value.users)
     order = np.argsort(texts, kind="stable")
-    return texts[order], order
+    changes: dict[str, Any] = {"users": texts[order], field: getattr(value, field)[order]}
+    return replace(value, **changes)
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -118,12 +125,18 @@ def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False
 
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     users = raw_ids(table.column("user"))
-    labels, from_truth = _described(table)
-    return tuple(
-        _segmentation(name, labels[name], users, table.column(name), from_truth=name in from_truth)
-        for name in labels
-    )
+    order = np.argsort(users, kind="stable")
+    every_label, from_truth = _described(table)
+    segments = []
+    for name, labels in every_label.items():
+        index = pc.index_in(table.column(name), value_set=pa.array(labels, pa.string()))
+        group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
+        segments.append(Segmentation(name, tuple(labels), users[order], group[order], name in from_truth))
+    return tuple(segments)
 
 
 def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
@@ -139,23 +152,6 @@ def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
     if missing := [name for name in labels if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
     return labels, from_truth
-
-
-def _segmentation(
-    name: str,
-    labels: Sequence[str],
-    users: npt.NDArray[np.generic],
-    column: pa.ChunkedArray,
-    *,
-    from_truth: bool,
-) -> Segmentation:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    index = pc.index_in(column, value_set=pa.array(labels, pa.string()))
-    group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
-    order = np.argsort(users, kind="stable")
-    return Segmentation(name, tuple(labels), users[order], group[order], from_truth)
 
 
 def _check_ids(column: pa.ChunkedArray, name: str) -> None:
@@ -205,22 +201,21 @@ def params_of(file: Path) -> dict[str, Any]:
         raise ValueError("is no mapping of parameters") from None
 
 
-def models_of(file: Path) -> list[dict[str, Any]]:
-    """Return the models of a resolved config."""
+def models_of(file: Path) -> dict[str, dict[str, Any]]:
+    """Return parameters and inputs of the models of a resolved config, by the model's name."""
     import yaml
 
     try:
         resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
-        return [
-            {
-                "name": str(model["name"]),
+        return {
+            str(model["name"]): {
                 "params": dict(model["params"]),
                 "inputs": [
-                    f"{ENV}{one['env']}" if isinstance(one, dict) else str(one)
-                    for one in model.get("inputs", ())
+                    f"{ENV}{path['env']}" if isinstance(path, dict) else str(path)
+                    for path in model.get("inputs", ())
                 ],
             }
             for model in resolved["models"]
-        ]
+        }
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
         raise ValueError("is no resolved config with models") from None

@@ -1,4 +1,4 @@
-"""Versions of registered models, by alias, tags and URI; fingerprints of URIs, MLflow's own and others."""
+"""Versions of registered models, by alias, tags and URI; fingerprints of MLflow's URIs and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
-from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
+from evalplugin.tracking.connection import FAIL_FAST, existing_store
 from evalplugin.tracking.location import resolve_uri, sqlite_path
 
 if TYPE_CHECKING:
@@ -66,26 +66,34 @@ def stored_version(uri: str, store: str) -> str:
         TrackingError: The store cannot be reached, or has nothing by that URI.
     """
     rest = uri.partition(":")[2].strip("/")
-    with tracking_call(store, f"look up {uri}", settings=FAIL_FAST):
-        if not store_exists(store):
-            raise TrackingError(f"there is no tracking store {store}")
-        from mlflow import MlflowClient
-
-        client = MlflowClient(store, registry_uri=registry_uri(store))
+    with existing_store(store, f"look up {uri}", settings=FAIL_FAST) as client:
         match scheme_of(uri):
             case "models":
-                found = find_version(client, uri)
+                version = find_version(client, uri)
                 # A logged model never changes.
-                return rest if found is None else f"version {found.version} of {found.creation_timestamp}"
+                return (
+                    rest if version is None else f"version {version.version} of {version.creation_timestamp}"
+                )
             case "runs":
                 run_id, _, path = rest.partition("/")
-                return fingerprint(_files_of_run(client, run_id, path))
+                # MLflow would look for the model in the store of the environment.
+                if path and (logged := model_logged_as(client, run_id, path)) is not None:
+                    return fingerprint([[logged.model_id]])
+                ended = [run_id, client.get_run(run_id).info.end_time]
+                files = _files(lambda folder: client.list_artifacts(run_id, folder or None), path)
+                return fingerprint([ended, *files])
             case _:
-                return fingerprint(_files_at(uri, store))
+                from mlflow.artifacts import list_artifacts
+
+                def fetch(folder: str) -> list[FileInfo]:
+                    at = f"{uri.rstrip('/')}/{folder}".rstrip("/")
+                    return list_artifacts(artifact_uri=at, tracking_uri=store) or []
+
+                return fingerprint([*_files(fetch, "")])
 
 
 def registry_uri(uri: str) -> str:
-    """Return the URI of the registry of a tracking store: its own, or that of MLFLOW_REGISTRY_URI."""
+    """Return the URI of a tracking store's registry: MLFLOW_REGISTRY_URI, or else the store's own."""
     own = os.environ.get(REGISTRY_VARIABLE, "").strip()
     return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
 
@@ -128,52 +136,33 @@ def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:
     name, _, which = uri.partition(":")[2].strip("/").partition("/")
     if not which and "@" in name:
         name, _, alias = name.rpartition("@")
-        found: ModelVersion | None = client.get_model_version_by_alias(name, alias)
-    elif not which:
+        return client.get_model_version_by_alias(name, alias)
+    if not which:
         return None
-    elif which.isdigit():
-        found = client.get_model_version(name, which)
-    else:
-        versions = [v for v in client.search_model_versions(f"name = '{name}'") if v.name == name]
-        if which != "latest":
-            versions = [v for v in versions if str(v.current_stage).lower() == which.lower()]
-        found = max(versions, key=lambda v: int(v.version), default=None)
-    if found is None:
+    if which.isdigit():
+        return client.get_model_version(name, which)
+    versions = [v for v in client.search_model_versions(f"name = '{name}'") if v.name == name]
+    if which != "latest":
+        versions = [v for v in versions if str(v.current_stage).lower() == which.lower()]
+    if not versions:
         raise unknowable(uri, f"the registered model {name!r} has no version {which!r}")
-    return found
+    return max(versions, key=lambda v: int(v.version))
 
 
 def model_logged_as(client: MlflowClient, run_id: str, path: str) -> LoggedModel | None:
-    """Return the model that a run has logged under a name; None where the path is that of files of the run."""
+    """Return the model that a run has logged under a name; None where the path leads to files of the run."""
     outputs = client.get_run(run_id).outputs
     for output in outputs.model_outputs if outputs is not None else ():
-        found = client.get_logged_model(output.model_id)
-        if found.name == path:
-            return found
+        model = client.get_logged_model(output.model_id)
+        if model.name == path:
+            return model
     return None
-
-
-def _files_of_run(client: MlflowClient, run_id: str, path: str) -> list[list[object]]:
-    # MLflow would look for the model in the store of the environment.
-    if path and (found := model_logged_as(client, run_id, path)) is not None:
-        return [[found.model_id]]
-    ended = [run_id, client.get_run(run_id).info.end_time]
-    return [ended, *_files(lambda at: client.list_artifacts(run_id, at or None), path)]
-
-
-def _files_at(uri: str, store: str) -> list[list[object]]:
-    from mlflow.artifacts import list_artifacts
-
-    def fetch(path: str) -> list[FileInfo]:
-        return list_artifacts(artifact_uri=f"{uri.rstrip('/')}/{path}".rstrip("/"), tracking_uri=store) or []
-
-    return list(_files(fetch, ""))
 
 
 def _files(fetch: Callable[[str], list[FileInfo]], path: str) -> Iterator[list[object]]:
     """Yield path and size of each file below a path, in a fixed order."""
-    for one in sorted(fetch(path), key=lambda file: str(file.path)):
-        if one.is_dir:
-            yield from _files(fetch, one.path)
+    for file in sorted(fetch(path), key=lambda file: str(file.path)):
+        if file.is_dir:
+            yield from _files(fetch, file.path)
         else:
-            yield [one.path, one.file_size]
+            yield [file.path, file.file_size]

@@ -25,7 +25,7 @@ from evalplugin.tracking.read.uris import (
     tags_of,
     version_with,
 )
-from evalplugin.tracking.registry.served import ServedLists, quiet_mlflow, save_package
+from evalplugin.tracking.registry.served import ServedLists, save_package
 from evalplugin.tracking.write.logged_models import link_version, logged_model
 
 if TYPE_CHECKING:
@@ -116,7 +116,6 @@ def register_lists(
     client = connect(uri)
     with (
         tracking_call(registry, f"register {evidence.model} as {name}"),
-        quiet_mlflow(),
         tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
     ):
         arrays = Path(folder) / "lists.npz"

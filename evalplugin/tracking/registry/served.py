@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,21 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator, hashed_ranks
+from evalplugin.config import ModelRecipe
+from evalplugin.config.sections import Recommend
 from evalplugin.data import Candidates, Interactions
-from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_top_n
+from evalplugin.models import MODELS, TopN, one_blas_thread, select_top_n
+from evalplugin.models import recommend as model_lists
 from evalplugin.models.base import ListRequest
-from evalplugin.tracking.connection import loggers_at
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
-__all__ = ["ServedLists", "make_lists", "quiet_mlflow", "save_package"]
+__all__ = ["ServedLists", "make_lists", "save_package"]
 
 ListedItems = Literal["unseen", "all"]
 
 _CODE = Path(__file__).parent / "recommender.py"
 _REQUIREMENTS = ("mlflow", "numpy", "pandas")
-_CHATTY = ("mlflow.pyfunc", "mlflow.store.model_registry.abstract_store")
 _WHOLE_NUMBERS = (
     "whole numbers; MLflow makes one of whatever else comes over HTTP, of true 1, of 0.5 0, before the model sees it: "
     "the user of an answer is whose list it is"
@@ -61,42 +59,39 @@ class ServedLists:
 
 
 def make_lists(
-    type: str,
-    params: Mapping[str, Any],
+    model: ModelRecipe,
     data: Interactions,
+    recommend: Recommend,
     *,
     seed: int,
-    stream: tuple[str, ...],
-    n: int,
-    candidates: ListedItems,
-    ties: Literal["hashed", "id"],
     folder: Path = Path(),
     progress: Callable[[int], None] | None = None,
 ) -> ServedLists:
     """Return the lists of a model fitted on all interactions, those that a bake-off holds out included.
 
     Args:
-        type, params: Of the model.
+        model: Its type and parameters.
         data: All interactions.
-        seed, stream: The seed of the bake-off, and the name of the random stream: the digest of ``data``.
-        n: Length of the lists; no more than there are items.
-        candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
-        ties: Order of items with equal scores, as ``recommend.ties``.
+        recommend: Length of the lists (no more than there are items), candidates, and order of equal scores. Users
+            meet ``all`` items, or else those that they have not met in ``data``.
+        seed: The seed of the bake-off; the random stream is named by ``data``.
         folder: Base of relative paths, for a model that runs a program.
         progress: Called after each block of users with their number.
 
     Raises:
         ModelError: The model broke its contract, or cannot be fitted on the data.
     """
-    n = min(n, data.n_items)
+    n = min(recommend.n, data.n_items)
     users = np.unique(data.user)
-    tie_rank = hashed_ranks(data.items, seed, "ties") if ties == "hashed" else None
+    tie_rank = hashed_ranks(data.items, seed, "ties") if recommend.ties == "hashed" else None
+    candidates: ListedItems = "all" if recommend.candidates == "all" else "unseen"
     allowed = Candidates(candidates, data.rows if candidates == "unseen" else None, tie_rank=tie_rank)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
-        model = MODELS.create(type, params)
-        model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
+        fitted = MODELS.create(model.type, model.params)
+        stream = generator(seed, data.digest, model.type, json.dumps(model.params, sort_keys=True))
+        fitted.fit(data, stream)
         request = ListRequest(data, users, n, allowed, folder=folder)
-        top_n = recommend(model, request, progress=progress)
+        top_n = model_lists(fitted, request, progress=progress)
     item, score = select_top_n(data.item_counts[None].astype(np.float64), n, tie_rank)
     return ServedLists(
         users=data.users[users],
@@ -172,11 +167,3 @@ def _signature(lists: ServedLists) -> ModelSignature:
         ),
         params=ParamSchema([ParamSpec("n", DataType.long, lists.top_n.n)]),
     )
-
-
-@contextmanager
-def quiet_mlflow() -> Iterator[None]:
-    """Silence MLflow's progress messages, and its warnings about its own classes."""
-    with loggers_at(logging.WARNING, _CHATTY), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*Any type hint is inferred as AnyType")
-        yield

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
-from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import Drawing, FigureRequest, PictureRequest, draw
@@ -27,6 +25,7 @@ from evalplugin.segments import Segmentation
 from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
+from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
 
 if TYPE_CHECKING:
@@ -57,42 +56,55 @@ class Pictures(NamedTuple):
     places: Sequence[tuple[DataSplit, str]]  # of each request, with the name of the file
 
 
-def model_artifacts(
-    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, left_out_params: Sequence[str] = ()
-) -> Iterator[Artifact]:
+def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:
     """Yield the files of a model's run, pictures excepted.
 
     The files for people and for MLflow's compare page are at the root, under the same names in every run; those for
     programs are in ``data/``.
     """
+    import pyarrow as pa
+
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
         rows = sampled_users(scores.users, TABLE_USERS)
         table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
-        yield _parquet("per_user", _per_user_arrow(scores))
-        yield from _data_artifacts(result.data.segments, result.data.background)
+        # NaN must not become null, as it is a value of the scores.
+        columns = {name: pa.array(scores.column(name)) for name in scores.metrics}
+        yield _parquet("data/per_user.parquet", pa.table({"user": pa.array(scores.users), **columns}))
+        # What the comparison page reads about the data.
+        background = result.data.background
+        yield _parquet("data/truth.parquet", background.truth)
+        yield _parquet("data/history.parquet", background.history)
+        if titles := background.titles:
+            table = pa.table({"item": list(titles), "title": list(titles.values())})
+            yield _parquet("data/titles.parquet", table)
+        if result.data.segments:
+            yield _parquet("data/segments.parquet", _segments_arrow(result.data.segments))
     if result.top_n is not None:
-        yield _parquet("top_n", result.top_n)
+        yield _parquet("data/top_n.parquet", result.top_n)
     if result.tuning is not None:
-        yield Artifact("tune/trials.parquet", partial(_write_parquet, result.tuning.trials))
+        yield _parquet("tune/trials.parquet", result.tuning.trials)
         # What was tuned is not in the resolved config, which is the same in all runs.
         yield Artifact(PARAMS, json.dumps(dict(result.params)))
     if result.error is not None:
         yield Artifact("traceback.txt", result.error)
-    yield summary_artifact(bakeoff, result, cells, left_out_params=left_out_params)
+    yield summary_artifact(bakeoff, result, cells)
 
 
 def summary_artifact(
-    bakeoff: Bakeoff,
-    result: ModelResult,
-    cells: Mapping[str, Cell],
-    *,
-    left_out_params: Sequence[str] = (),
-    verdict: str = "",
+    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], verdict: str = ""
 ) -> Artifact:
-    """Return the summary of a model's run for people; ``verdict`` on all models, once they are compared."""
-    notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
+    """Return the summary of a model's run for people.
+
+    Args:
+        bakeoff: The bake-off.
+        result: The model's result.
+        cells: The model's values by metric.
+        verdict: A sentence on all models, once they are compared.
+    """
+    _, too_long = model_params(bakeoff, result)
+    notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
     if (scores := result.per_user) is not None and (
         kept := len(sampled_users(scores.users, TABLE_USERS))
     ) < len(scores.users):
@@ -148,11 +160,11 @@ def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Art
     They are at the root, under the same name and on the same axes in all runs:
     MLflow's compare page shows them side by side.
     """
-    found: dict[tuple[str, str, str], list[Artifact]] = {}
+    artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
     for (data, path), figures in zip(pictures.places, pictures.drawing.figures(), strict=True):
         for model, png in figures.items():
-            found.setdefault((*data, model), []).append(Artifact(path, png))
-    return found
+            artifacts.setdefault((*data, model), []).append(Artifact(path, png))
+    return artifacts
 
 
 def _subtitle(curve: Curve, data: DataSplit) -> str:
@@ -172,51 +184,23 @@ def per_user_table(scores: PerUserScores, rows: npt.NDArray[np.intp]) -> dict[st
     return {"columns": ["user", *scores.metrics], "data": data}
 
 
-def _per_user_arrow(scores: PerUserScores) -> pa.Table:
-    import pyarrow as pa
-
-    users = scores.users
-    columns = {"user": pa.array(users.tolist() if users.dtype == object else users)}
-    # NaN must not become null, as it is a value of the scores.
-    return pa.table(columns | {name: pa.array(scores.column(name)) for name in scores.metrics})
-
-
-def _data_artifacts(segments: Sequence[Segmentation], background: Background) -> Iterator[Artifact]:
-    """Yield the tables of the data that the comparison page reads."""
-    import pyarrow as pa
-
-    yield _parquet("truth", background.truth)
-    yield _parquet("history", background.history)
-    if titles := background.titles:
-        yield _parquet("titles", pa.table({"item": list(titles), "title": list(titles.values())}))
-    if segments:
-        yield _parquet("segments", _segments_arrow(segments))
-
-
 def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
     """Return one row a test user and one column of labels a segment; the metadata has the labels in order."""
     import pyarrow as pa
 
-    users = segments[0].users
-    columns = {"user": pa.array(users.tolist() if users.dtype == object else users)}
-    for one in segments:
-        assert np.array_equal(one.users, users)
-        labels = pa.array(one.labels, pa.string())
-        columns[one.name] = labels.take(pa.array(one.group, mask=one.group < 0))
-    described = json.dumps(
-        {
-            "segments": {one.name: list(one.labels) for one in segments},
-            "from_truth": [one.name for one in segments if one.from_truth],
-        }
-    )
-    return pa.table(columns).replace_schema_metadata({"evalplugin": described})
+    columns = {"user": pa.array(segments[0].users)}
+    for segment in segments:
+        assert np.array_equal(segment.users, segments[0].users)
+        labels = pa.array(segment.labels, pa.string())
+        columns[segment.name] = labels.take(pa.array(segment.group, mask=segment.group < 0))
+    described = {
+        "segments": {segment.name: list(segment.labels) for segment in segments},
+        "from_truth": [segment.name for segment in segments if segment.from_truth],
+    }
+    return pa.table(columns).replace_schema_metadata({"evalplugin": json.dumps(described)})
 
 
-def _parquet(name: str, table: pa.Table) -> Artifact:
-    return Artifact(f"data/{name}.parquet", partial(_write_parquet, table))
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
+def _parquet(path: str, table: pa.Table) -> Artifact:
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path, compression="zstd")
+    return Artifact(path, partial(pq.write_table, table, compression="zstd"))

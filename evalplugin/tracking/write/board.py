@@ -43,6 +43,8 @@ _CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metric
 _VIEWS_SINCE = (3, 17)
 _WIDTH = 120  # pixels of a column, so that the names of metrics can be read
 _MOST_PARAMS = 4  # parameters that are shown as columns
+# A chart that counts as generated would be turned into another kind by the page.
+_CHART = {"runsCountToCompare": 100, "deleted": False, "isGenerated": False}
 # MLflow's compare page always opens on all parameters: this chart shows those that differ.
 _DIFFERENCES = {
     "type": "DIFFERENCE",
@@ -51,9 +53,7 @@ _DIFFERENCES = {
     "showChangeFromBaseline": False,
     "showDifferencesOnly": True,
     "baselineColumnUuid": "",
-    "runsCountToCompare": 100,
-    "deleted": False,
-    "isGenerated": False,
+    **_CHART,
 }
 _TUNING = ("validation", "optimism", "seconds")
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
@@ -69,7 +69,8 @@ class Board:
 
     def tag_value(self, now_ms: int) -> str:
         """Return the value of the experiment tag that holds the board, created at ``now_ms``."""
-        packed = base64.b64encode(zlib.compress(_json(self.state).encode(), 9)).decode()
+        state = json.dumps(self.state, ensure_ascii=False, separators=(",", ":"))
+        packed = base64.b64encode(zlib.compress(state.encode(), 9)).decode()
         view = {"name": self.name, "createdAt": now_ms, "updatedAt": now_ms, "state": f"deflate;{packed}"}
         return json.dumps(view, ensure_ascii=False)
 
@@ -83,28 +84,28 @@ def why_no_board(mlflow_version: str) -> str | None:
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-def save_board(
-    client: MlflowClient, uri: str, experiment_id: str, board: Board | None
-) -> tuple[Board | None, str | None]:
-    """Save a board with an experiment and delete our oldest; return it, or None and the reason why it was not saved."""
-    if board is None:
-        return None, "no board was saved: no model has a value to show"
+def save_board(client: MlflowClient, uri: str, experiment_id: str, board: Board | None) -> str:
+    """Save a board with an experiment, delete our oldest ones, and return its key.
+
+    Raises:
+        TrackingError: It cannot be saved; the message says why.
+    """
     from mlflow.version import VERSION
 
+    if board is None:
+        raise TrackingError("no board was saved: no model has a value to show")
     if (reason := why_no_board(VERSION)) is not None:
-        return None, reason
+        raise TrackingError(reason)
     tag = board.tag_value(int(time.time() * 1000))
     if len(tag) > MAX_EXPERIMENT_TAG:
-        return None, f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
-    try:
-        # MLflow does not document saved views: without one the link opens the plain page.
-        with tracking_call(uri, "save the board"):
-            client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
-            for key in _old_boards(client.get_experiment(experiment_id).tags):
-                client.delete_experiment_tag(experiment_id, key)
-    except TrackingError as error:
-        return None, str(error)
-    return board, None
+        raise TrackingError(
+            f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
+        )
+    with tracking_call(uri, "save the board"):
+        client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
+        for key in _old_boards(client.get_experiment(experiment_id).tags):
+            client.delete_experiment_tag(experiment_id, key)
+    return board.key
 
 
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
@@ -201,9 +202,9 @@ def _differing_params(result: BakeoffResult) -> list[str]:
     """Return the keys of the models' parameters that have several values, in MLflow; the first few."""
     values: dict[str, set[str]] = {}
     for model in result.models:
-        for key, value in flatten("model", model.params, taken={}).items():
+        for key, value in flatten("model", model.params).items():
             values.setdefault(key, set()).add(json.dumps(value, default=str))
-    return [key for key, found in values.items() if len(found) > 1][:_MOST_PARAMS]
+    return [key for key, texts in values.items() if len(texts) > 1][:_MOST_PARAMS]
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:
@@ -218,14 +219,7 @@ def _section(name: str, *, display: bool) -> dict[str, Any]:
 
 
 def _bar(key: str) -> dict[str, Any]:
-    return {
-        "type": "BAR",
-        "metricKey": key,
-        "runsCountToCompare": 100,
-        "deleted": False,
-        # A chart that counts as generated would be turned into another kind by the page.
-        "isGenerated": False,
-    }
+    return {"type": "BAR", "metricKey": key, **_CHART}
 
 
 def _line(key: str) -> dict[str, Any]:
@@ -248,7 +242,3 @@ def _line(key: str) -> dict[str, Any]:
 
 def _uuid(*names: str) -> str:
     return hashlib.sha256("\x1f".join(names).encode()).hexdigest()[:10]
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -15,7 +15,7 @@ from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten_value
-from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
+from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
     dataset_inputs,
@@ -30,7 +30,6 @@ from evalplugin.tracking.write.metrics import difference_metrics, model_metrics,
 
 __all__ = [
     "INPUTS",
-    "compared_summary",
     "inputs_files",
     "model_items",
     "page_artifact",
@@ -47,23 +46,22 @@ _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's descripti
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     """Yield everything about a model but the tags it is found by, and the pictures, which need all models."""
     cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed, seed_means=result.seed_means)
-    params, too_long = model_params(bakeoff, result)
     yield from model_metrics(bakeoff, result, cells)
-    yield from params
+    yield from model_params(bakeoff, result)[0]
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
     if result.notes:
         yield warnings_tag(result.shown_notes)
     if result.per_user is not None:
         yield table_tag(TABLE)
     yield from dataset_inputs(result.data)
-    yield from model_artifacts(bakeoff, result, cells, left_out_params=too_long)
+    yield from model_artifacts(bakeoff, result, cells)
 
 
 def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
-    names = [verdict(one).headline for one in comparisons]
-    if len(comparisons) > 1:
-        names = [f"{name} on {one.contest.place}" for name, one in zip(names, comparisons, strict=True)]
+    names = [
+        verdict(c).headline + (f" on {c.contest.place}" if len(comparisons) > 1 else "") for c in comparisons
+    ]
     return shorten_value("; ".join(names), MAX_KEY_LENGTH)
 
 
@@ -82,16 +80,21 @@ def summary_items(
     yield from summary_metrics(bakeoff, comparisons)
     yield from summary_params(bakeoff)
     statements = [section.statement for section in sections if section.statement is not None]
-    parts = [
-        *(f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements),
-        *_verdict_lines(comparisons),
-        leaderboard_markdown(bakeoff, comparisons, sections),
-    ]
-    leaderboard = "\n\n".join(parts)
+    paragraphs = [f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements]
+    for comparison in comparisons:
+        where = f"{escape(str(comparison.contest.place))}: " if len(comparisons) > 1 else ""
+        paragraphs.append(where + escape(verdict_sentence(comparison, comparison.contest.primary)))
+    leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(bakeoff, comparisons, sections)])
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
     yield Tag(_NOTE, f"{leaderboard}\n{line}")
-    yield from _best_tags(comparisons)
+    # A list, or lists by dataset and split.
+    may_be_best = {str(c.contest.place): c.may_be_best for c in comparisons}
+    best = json.dumps(
+        may_be_best if len(may_be_best) > 1 else next(iter(may_be_best.values())), ensure_ascii=False
+    )
+    if len(best) <= MAX_TAG:  # shortened it would be no JSON
+        yield Tag(_BEST, best)
     yield Tag("evalplugin.board", links.board_url_path)
     # A link to very many runs would be shortened and lead nowhere.
     if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
@@ -103,42 +106,18 @@ def summary_items(
 def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
     """Yield what a model's run holds once all models are compared: differences, whether it may be the best, findings.
 
-    The findings are those on its data, on its own results and on all models together.
+    The findings are on its data, on its own results and on all models together.
     """
     yield from difference_metrics(bakeoff, row)
-    if found := [one for one in comparison.contest.findings if one.model in (None, row.model)]:
-        yield findings_tag(found)
+    if findings := [f for f in comparison.contest.findings if f.model in (None, row.model)]:
+        yield findings_tag(findings)
     if row.error is None and comparison.may_be_best:
         yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")
-
-
-def compared_summary(
-    bakeoff: Bakeoff, result: ModelResult, comparison: Comparison, row: ComparedModel
-) -> Artifact:
-    """Return the summary of a model's run with the verdict on all models; without it, it was logged before."""
-    _, too_long = model_params(bakeoff, result)
-    said = verdict_sentence(comparison, bakeoff.primary)
-    return summary_artifact(bakeoff, result, row.cells, left_out_params=too_long, verdict=said)
-
-
-def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
-    """Yield the tag of the models that may be the best: a list, or lists by dataset and split."""
-    best = {str(one.contest.place): one.may_be_best for one in comparisons}
-    text = json.dumps(best if len(best) > 1 else next(iter(best.values())), ensure_ascii=False)
-    if len(text) <= MAX_TAG:  # shortened it would be no JSON
-        yield Tag(_BEST, text)
 
 
 def page_artifact(comparisons: Sequence[Comparison], sections: Sequence[Section] = ()) -> Artifact:
     """Return the comparison page."""
     return Artifact(PAGE, comparison_page(comparisons, sections))
-
-
-def _verdict_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Yield paragraphs of Markdown: the verdict on each dataset and split."""
-    for one in comparisons:
-        where = f"{escape(str(one.contest.place))}: " if len(comparisons) > 1 else ""
-        yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
 
 
 def inputs_files(inputs: Inputs) -> Iterator[Artifact]:

@@ -9,6 +9,8 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
@@ -34,9 +36,9 @@ _MAX_SOURCE = 60_000
 
 
 def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], list[str]]:
-    """Return the parameters of a model's run, and the keys of those that are too long for MLflow.
+    """Return the parameters of a model's run, and the keys of parameters that are too long for MLflow.
 
-    These are in ``config.yaml`` and ``data/config_resolved.yaml`` alone.
+    The latter are in ``config.yaml`` and ``data/config_resolved.yaml`` alone.
     """
     info = result.data
     values: dict[str, Any] = {"model.name": result.model, "model.type": result.type}
@@ -122,7 +124,7 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
 
 def findings_tag(findings: Sequence[Finding]) -> Tag:
     """Return the tag of findings: as many whole ones as it has room for, errors first."""
-    shown = [asdict(one) for one in sorted(findings, key=lambda one: one.severity != "error")]
+    shown = [asdict(finding) for finding in sorted(findings, key=lambda finding: not finding.is_error)]
     while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
         shown.pop()
     return Tag("evalplugin.checks", text)
@@ -168,7 +170,7 @@ def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
     for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
         if data is None:
             continue
-        users, items = _distinct(data.user), _distinct(data.item)
+        users, items = (int(np.count_nonzero(np.bincount(codes))) for codes in (data.user, data.item))
         profile = {
             "users": users,
             "items": items,
@@ -187,17 +189,8 @@ def dataset_name(info: DataInfo, part: str) -> str:
 
 def _columns(info: DataInfo) -> list[dict[str, Any]]:
     data = info.full
-    id_type = {
-        name: "string" if ids.dtype == object else "long"
-        for name, ids in (("user", data.users), ("item", data.items))
-    }
-    columns = [*id_type.items(), ("rating", "float")]
+    user, item = ("string" if ids.dtype == object else "long" for ids in (data.users, data.items))
+    columns = {"user": user, "item": item, "rating": "float"}
     if data.timestamp is not None:
-        columns.append(("timestamp", "long"))
-    return [{"type": kind, "name": name, "required": True} for name, kind in columns]
-
-
-def _distinct(codes: Any) -> int:
-    import numpy as np
-
-    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
+        columns["timestamp"] = "long"
+    return [{"type": kind, "name": name, "required": True} for name, kind in columns.items()]

@@ -54,11 +54,6 @@ class ScoredLists:
     candidates: str = AS_LISTED
     top_n: pa.Table | None = None  # user, item, rank, score
 
-    @property
-    def n(self) -> int:
-        """Length of the longest list, or the largest cutoff if that is more."""
-        return max((max(curve) for curve in self.scores.at_k.values()), default=0)
-
     def bakeoff(self, experiment: str) -> Bakeoff:
         """Return the description of a bake-off of one model."""
         text = "".join(
@@ -68,7 +63,8 @@ class ScoredLists:
             id=new_id(),
             experiment=experiment,
             seed=0,
-            n=self.n,
+            # Length of the longest list, or the largest cutoff if that is more.
+            n=max((max(curve) for curve in self.scores.at_k.values()), default=0),
             candidates=self.candidates,
             ties=AS_LISTED,
             cold_users=AS_LISTED,
@@ -105,7 +101,7 @@ class ScoredLists:
 
 
 def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:
-    """Return where the new run can be looked at: ``store``, ``run`` and, where something must be started, ``look``.
+    """Return links to the new run: ``store``, ``run`` and, where a server must be started first, its command ``look``.
 
     A run that could not be logged in full is FAILED, with the traceback as its reason.
 
@@ -121,14 +117,13 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
             failed = replace(result, per_user=None, top_n=None, error=traceback.format_exc())
             tracker.fail_model(run_id, failed)
             raise
-    page = f"/#/experiments/{tracker.experiment_id}/runs/{run_id}"
-    links = {"store": redact(tracker.uri), "run": ui_base_url(tracker.uri) + page}
+    page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}"
     command = ui_command(tracker.uri)
-    return links if command is None else {**links, "look": command}
+    return {"store": redact(tracker.uri), "run": page} | ({} if command is None else {"look": command})
 
 
 def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
-    """Return a run of the current store that somebody else has started, and that can take what is to be logged.
+    """Return a run of the current store that another program has started, if results can be logged into it.
 
     Raises:
         TrackingError: The store cannot be reached, the run holds a model's results already, or two metrics have
@@ -150,7 +145,7 @@ def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
 
 
 def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]:
-    """Return the metrics logged into a run that somebody else has started and will end, without those of curves.
+    """Log lists into a run that another program has started and will end, and return its metrics without curves.
 
     The files of the run are written to ``folder`` and stay there.
 

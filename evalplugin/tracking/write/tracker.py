@@ -18,17 +18,22 @@ from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
+from evalplugin.report.verdict import verdict_sentence
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.read.logged import VALUES, LoggedRun
 from evalplugin.tracking.read.past import drifts_since
 from evalplugin.tracking.read.runs import DONE, search_runs
-from evalplugin.tracking.values import VALUES, digests_of_values
-from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
+from evalplugin.tracking.write.artifacts import (
+    Pictures,
+    drawn_pictures,
+    picture_artifacts,
+    summary_artifact,
+)
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
-    compared_summary,
     model_items,
     standing_items,
     summary_items,
@@ -43,7 +48,6 @@ from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 __all__ = ["MlflowTracker"]
 
@@ -109,16 +113,29 @@ class MlflowTracker:
             _close_dead_runs(client, tracker.experiment_id)
         if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
             with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
-                tracker._adopt(client.get_run(run_id))
+                run = client.get_run(run_id)
+            if run.info.status in (
+                "RUNNING",
+                "SCHEDULED",
+            ):  # else an earlier bake-off of this process has ended it
+                tracker.summary_run_id = writer.attach(run)
+                writer.open_runs.add(run_id)
         return tracker
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:  # no run may stay RUNNING
-            with ignore_signals(), self.progress("end the open runs"):
-                self._kill_open_runs()
+        if kind is None:
+            return
+        with ignore_signals(), self.progress("end the open runs"):  # no run may stay RUNNING
+            with suppress(
+                TrackingError
+            ):  # after a first failure the store gets no request for the other runs
+                for run_id in sorted(self.writer.open_runs):
+                    with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
+                        self.writer.end(run_id, "KILLED")
+            self.writer.open_runs.clear()
 
     @property
     def experiment_id(self) -> str:
@@ -206,21 +223,26 @@ class MlflowTracker:
         name = summary_name(comparisons)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
-                sealed = Tag(VALUES, digests_of_values(self.client.get_run(run_of[key])))
-                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), sealed])
-        saved, warning = None, None
+                seal = LoggedRun(self.client, self.client.get_run(run_of[key])).seal
+                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), Tag(VALUES, seal)])
+        board_key, warnings = None, []
         if board:
-            made = board_of(result, comparisons)
-            saved, warning = save_board(self.client, self.uri, self.experiment_id, made)
+            shown = board_of(result, comparisons)
+            try:  # MLflow does not document saved views: without one the link opens the plain page
+                board_key = save_board(self.client, self.uri, self.experiment_id, shown)
+            except TrackingError as error:
+                warnings.append(str(error))
+        if self._without_models:
+            warnings.append(NO_LOGGED_MODELS)
         compared = tuple(run_of[key] for key, (_, row) in rows.items() if row.error is None)
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
             summary_run_id=self._start_summary(name),
             bakeoff=self.bakeoff.id,
-            board=None if saved is None else saved.key,
+            board=board_key,
             compared=compared,
-            warnings=tuple(filter(None, (warning, NO_LOGGED_MODELS if self._without_models else None))),
+            warnings=tuple(warnings),
         )
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, sections)
@@ -230,8 +252,10 @@ class MlflowTracker:
             for model in result.models:
                 key = (model.data.dataset, model.data.split, model.model)
                 if key in drawn:  # no model that failed
-                    text = compared_summary(self.bakeoff, model, *rows[key])
-                    self.writer.log(run_of[key], [text, *drawn[key]])
+                    comparison, row = rows[key]
+                    verdict = verdict_sentence(comparison, self.bakeoff.primary)
+                    summary_of_model = summary_artifact(self.bakeoff, model, row.cells, verdict)
+                    self.writer.log(run_of[key], [summary_of_model, *drawn[key]])
         with tracking_call(self.uri, "end the summary run"):
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")
@@ -241,13 +265,6 @@ class MlflowTracker:
         """Set a tag with the prefix ``evalplugin.`` on an ended run."""
         with tracking_call(self.uri, f"tag the run {run_id}"):
             self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
-
-    def _kill_open_runs(self) -> None:
-        with suppress(TrackingError):  # after a first failure the store gets no request for the other runs
-            for run_id in sorted(self.writer.open_runs):
-                with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
-                    self.writer.end(run_id, "KILLED")
-        self.writer.open_runs.clear()
 
     def _resume(self) -> None:
         """Attach to the bake-off's existing runs; incomplete ones become runs of this process."""
@@ -271,12 +288,6 @@ class MlflowTracker:
                 self._complete.add(run_id)
             else:
                 self.writer.reopen(run_id, starmap(Tag, process_tags().items()))
-
-    def _adopt(self, run: Run) -> None:
-        # An ended run was adopted by an earlier bake-off of this process.
-        if run.info.status in ("RUNNING", "SCHEDULED"):
-            self.summary_run_id = self.writer.attach(run)
-            self.writer.open_runs.add(self.summary_run_id)
 
     def _start_summary(self, name: str) -> str:
         tags = [*self.common_tags, Tag("evalplugin.role", "summary")]

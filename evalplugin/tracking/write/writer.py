@@ -14,7 +14,7 @@ from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
-from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
+from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -70,8 +70,8 @@ class RunWriter:
         for item in map(without_credentials, items):
             match item:
                 case Metric():
-                    of = {} if item.of is None else _of_model(item.of)
-                    metrics.append(entities.Metric(item.key, item.value, at, item.step, **of))
+                    model = () if item.of is None else item.of
+                    metrics.append(entities.Metric(item.key, item.value, at, item.step, *model))
                 case Param():
                     params.append(entities.Param(item.key, item.text))
                 case Tag():
@@ -149,10 +149,6 @@ def redact_text(path: str, text: str) -> str:
         case ".html":  # titles of items may look like assignments to a password
             return redact_message(text)
     return redact(text)
-
-
-def _of_model(of: OfModel) -> dict[str, str]:
-    return {"model_id": of.model_id, "dataset_name": of.dataset, "dataset_digest": of.digest}
 
 
 def _dataset_input(dataset: Dataset) -> Any:

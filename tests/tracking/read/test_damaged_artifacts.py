@@ -20,8 +20,7 @@ import evalplugin
 from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
-from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.values import VALUES
+from evalplugin.tracking.read.logged import VALUES, LoggedRun
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

@@ -23,7 +23,7 @@ from evalplugin.features.gate.command import decide_logged
 from evalplugin.features.history.past import read_past
 from evalplugin.features.history.trends import history_of
 from evalplugin.tracking.read.contests import read_contests
-from evalplugin.tracking.values import VALUES, changed_values
+from evalplugin.tracking.read.logged import VALUES, LoggedRun
 
 CHANGED = {"tags": "x", "params": "x", "latest_metrics": 0.123}
 
@@ -103,11 +103,11 @@ COMMANDS: dict[str, Callable[[str], object]] = {
 
 def test_every_value_of_a_models_run_that_was_changed_is_named(store: Store) -> None:
     client, run = MlflowClient(store.uri), store.tuned
-    assert changed_values(client.get_run(run)) == []
+    assert LoggedRun(client, client.get_run(run)).changed_values == []
     named = 0
     for table, _, key in store.values(run):
         before = store.set(table, run, key, CHANGED[table])
-        (changed,) = changed_values(client.get_run(run)) or ("",)
+        (changed,) = LoggedRun(client, client.get_run(run)).changed_values or ("",)
         store.set(table, run, key, before)
         if table == "tags" and not changed:
             continue  # it is not read back, or changes when all models are compared
@@ -118,7 +118,7 @@ def test_every_value_of_a_models_run_that_was_changed_is_named(store: Store) -> 
         db.execute("CREATE TEMP TABLE lost AS SELECT * FROM params WHERE run_uuid = ? LIMIT 2", (run,))
         db.execute("DELETE FROM params WHERE key IN (SELECT key FROM lost) AND run_uuid = ?", (run,))
         db.commit()
-        assert changed_values(client.get_run(run)) == ["2 lost values"]
+        assert LoggedRun(client, client.get_run(run)).changed_values == ["2 lost values"]
         db.execute("INSERT INTO params SELECT * FROM lost")
 
 

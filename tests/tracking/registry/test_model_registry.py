@@ -31,6 +31,8 @@ from mlflow.exceptions import MlflowException
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
+from evalplugin.config import ModelRecipe
+from evalplugin.config.sections import Recommend
 from evalplugin.data import Candidates, Interactions
 from evalplugin.features.gate.champion import recipe_of_registered
 from evalplugin.models import MODELS, recommend
@@ -66,10 +68,12 @@ def interactions(*, text_ids: bool = False) -> Interactions:
     return Interactions(user.astype(np.int32), item.astype(np.int32), rating, None, users, items)
 
 
-def lists(data: Interactions | None = None, type: str = "popularity", **asked: Any) -> ServedLists:
-    params = as_mapping(MODELS.create(type, asked.pop("params", {})))
-    asked = {"n": 4, "candidates": "unseen", "ties": "id", "seed": 1, "stream": ("s",), **asked}
-    return make_lists(type, params, data or interactions(), **asked)
+def lists(
+    data: Interactions | None = None, type: str = "popularity", *, seed: int = 1, **asked: Any
+) -> ServedLists:
+    model = ModelRecipe(type, type, as_mapping(MODELS.create(type, asked.pop("params", {}))))
+    recommend = Recommend(**{"n": 4, "ties": "id", **asked})
+    return make_lists(model, data or interactions(), recommend, seed=seed)
 
 
 def answers(served: ServedLists, folder: Path) -> Any:
@@ -139,7 +143,7 @@ def test_every_kind_of_model_is_served_as_it_recommends(
     found = answers(lists(data, type, params=params), tmp_path)(data.users.tolist())
 
     fitted = MODELS.create(type, params)
-    fitted.fit(data, generator(1, "s", type, json.dumps(as_mapping(fitted), sort_keys=True)))
+    fitted.fit(data, generator(1, data.digest, type, json.dumps(as_mapping(fitted), sort_keys=True)))
     users = np.arange(30, dtype=np.int32)
     expected = recommend(fitted, ListRequest(data, users, 4, Candidates("unseen", excluded=data.rows)))
     assert found["source"].eq("model").all()

@@ -11,7 +11,8 @@ import yaml
 from samples import interactions, small_config, write_config
 
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import load
+from evalplugin.config import ModelRecipe, load
+from evalplugin.config.sections import Recommend
 from evalplugin.tracking.registry.served import make_lists
 
 GATED: dict[str, Any] = {"gate": {}, "register": {"name": "shop"}, "compare": {"baseline": "random"}}
@@ -58,15 +59,12 @@ def test_a_program_is_run_on_all_data_in_the_folder_of_the_config() -> None:
         "users = pq.read_table(sys.argv[1])['user'].to_pylist()\n"
         "pq.write_table(pa.table({'user': users, 'item': [0] * len(users), 'rank': [1] * len(users)}), sys.argv[2])\n"
     )
+    params = {"command": [sys.executable, "first.py", "{users}", "{out}"]}
     served = make_lists(
-        "command",
-        {"command": [sys.executable, "first.py", "{users}", "{out}"]},
+        ModelRecipe("first", "command", params),
         interactions(),
+        Recommend(n=2, candidates="all"),
         seed=1,
-        stream=("s",),
-        n=2,
-        candidates="all",
-        ties="hashed",
         folder=Path("shop").absolute(),
     )
     assert served.top_n.item[:, 0].tolist() == [0] * len(served.users)

@@ -274,16 +274,9 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     asked = make.bakeoff(config_text="uri: postgresql://a:pw@h/x\n")
-    result = make.model_result("knn", scores=make.per_user(0.3, n_users=1500, text_ids=True))
-    write(
-        model_artifacts(
-            asked,
-            result,
-            make.headline_of(asked, result),
-            left_out_params=("model.x",),
-        ),
-        tmp_path,
-    )
+    scores = make.per_user(0.3, n_users=1500, text_ids=True)
+    result = make.model_result("knn", scores=scores, params={"x": "x" * (MAX_PARAM + 1)})
+    write(model_artifacts(asked, result, make.headline_of(asked, result)), tmp_path)
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()} == {
         "config.yaml",
         "summary.md",
