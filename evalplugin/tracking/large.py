@@ -96,8 +96,14 @@ class LargeTables:
             if not _is_large_table(folder / path, path):
                 kept.append(path)
             elif self.uri is None:
-                self._warn_of(folder / path, path)
                 kept.append(path)
+                if not self._warned:
+                    self._warned = True
+                    self.warn(
+                        f"{path} of a run has {size_text((folder / path).stat().st_size)}: servers of MLflow often "
+                        f"refuse such uploads. tracking: {{large_artifacts: s3://bucket/folder}} writes files of more "
+                        f"than {size_text(LARGE)} there, with a manifest and a sample in the run"
+                    )
             else:
                 # Without what a path or a URI cannot hold: the run's id tells experiments apart.
                 name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.experiment).strip("-.") or "experiment"
@@ -108,15 +114,6 @@ class LargeTables:
                     raise TrackingError(f"{path} of the run {run_id} cannot be written: {error}") from None
                 kept += [manifest_path(path), _sample_path(path)]
         return kept
-
-    def _warn_of(self, file: Path, path: str) -> None:
-        if not self._warned:
-            self._warned = True
-            self.warn(
-                f"{path} of a run has {size_text(file.stat().st_size)}: servers of MLflow often refuse such uploads. "
-                f"tracking: {{large_artifacts: s3://bucket/folder}} writes files of more than {size_text(LARGE)} "
-                f"there, with a manifest and a sample in the run"
-            )
 
 
 def _is_large_table(file: Path, path: str) -> bool:

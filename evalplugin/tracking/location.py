@@ -115,8 +115,4 @@ def sqlite_path(uri: str) -> Path | None:
 
 def _old_runs() -> Path | None:
     runs = Path("mlruns").absolute()
-    try:
-        found = any(entry.name.isdigit() and (entry / "meta.yaml").exists() for entry in runs.iterdir())
-    except OSError:
-        return None
-    return runs if found else None
+    return runs if any(file.parent.name.isdigit() for file in runs.glob("*/meta.yaml")) else None

@@ -20,7 +20,7 @@ __all__ = ["create_store", "prepare_store", "tables"]
 
 
 def prepare_store(uri: str) -> None:
-    """Start a process that makes the tables of a new SQLite store; nothing if the store or the tables are there."""
+    """Start a process that makes the tables of a new SQLite store, unless the store or the tables exist."""
     if _missing_file(uri) is not None:
         make_in_background(_name(), __name__, "tables")
 

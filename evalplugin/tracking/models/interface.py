@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema
 
-__all__ = ["Answers", "Input", "Takes", "input_of"]
+__all__ = ["Input", "Interface", "Takes"]
 
 Takes: TypeAlias = Literal["users", "pairs"]
 _NUMBERS = {"long": np.int64, "integer": np.int32, "double": np.float64, "float": np.float32}
@@ -58,71 +58,10 @@ class Input:
         )
 
 
-def input_of(
-    signature: ModelSignature | None, subject: str, *, takes: Takes | None, user: str, item: str
-) -> Input:
-    """Return the input of a model.
-
-    Args:
-        signature: Of the model.
-        subject: The model, for messages.
-        takes: What it takes; None: as its signature says.
-        user, item: The names of its columns.
-
-    Raises:
-        ModelError: The signature does not say what it takes, says something else, or has other columns.
-    """
-    schema = None if signature is None else signature.inputs
-    if schema is None:
-        if takes is None:
-            raise ModelError(f"{subject} was logged without a signature: {_SAY}")
-        return Input(takes, dict.fromkeys([user] if takes == "users" else [user, item]))
-    if not schema.has_input_names():
-        return _without_names(schema, subject, takes, user, item)
-    names = schema.input_names()
-    takes = takes or ("pairs" if item in names else "users")
-    needed = [user] if takes == "users" else [user, item]
-    for role, name in zip(("user", "item"), needed, strict=False):
-        if name not in names:
-            raise ModelError(
-                f"{subject} takes the columns {', '.join(map(repr, names))}, and none of them is {name!r}: name the "
-                f"column of {role} ids by {role}: NAME{did_you_mean(name, names, noun=None)}"
-            )
-    if others := [name for name in schema.required_input_names() if name not in needed]:
-        raise ModelError(
-            f"{subject} needs the columns {', '.join(map(repr, others))} too, but a bake-off has ids of users and "
-            f"items alone: log a model that looks the others up by itself"
-        )
-    types = dict(zip(names, schema.input_types(), strict=True))
-    return Input(takes, {name: _type_name(types[name]) for name in needed})
-
-
-def _without_names(schema: Schema, subject: str, takes: Takes | None, user: str, item: str) -> Input:
-    """Return the input of a model whose columns have no names: an array, or a list by a type hint."""
-    tensor: Any = schema.inputs[0] if schema.is_tensor_spec() else None
-    width = len(schema.inputs) if tensor is None else (tensor.shape[1] if len(tensor.shape) > 1 else 1)
-    if takes is None:
-        if tensor is not None or width != 1:
-            raise ModelError(f"{subject} has a signature without names of columns, {_shown(schema)}: {_SAY}")
-        takes = "users"
-    needed = [user] if takes == "users" else [user, item]
-    if width != len(needed):
-        raise ModelError(
-            f"{subject} takes {width} columns without names, {_shown(schema)}; {takes} are {len(needed)}"
-        )
-    if tensor is not None:
-        return Input(takes, dict.fromkeys(needed), tensor.type)
-    return Input(takes, dict(zip(needed, map(_type_name, schema.input_types()), strict=True)))
-
-
 def _type_name(type: Any) -> str | None:
     """Return MLflow's name of a column's type; None for one that takes anything."""
     name = str(getattr(type, "name", type))
     return None if name in ("Any", "AnyType") else name
-
-
-def _shown(schema: Schema) -> str:
-    return " ".join(str(schema).split())
 
 
 def _as_type(ids: npt.NDArray[np.generic], name: str, wanted: str, dtype: Any) -> npt.NDArray[np.generic]:
@@ -142,14 +81,64 @@ def _as_type(ids: npt.NDArray[np.generic], name: str, wanted: str, dtype: Any) -
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The shape of answers: names of columns."""
+class Interface:
+    """What a model takes and answers, by the names of columns."""
 
     subject: str  # the model, in messages
     user: str
     item: str
     rank: str | None
     score: str | None
+
+    def input(self, signature: ModelSignature | None, takes: Takes | None) -> Input:
+        """Return the input of the model; ``takes`` None: as its signature says.
+
+        Raises:
+            ModelError: The signature does not say what it takes, says something else, or has other columns.
+        """
+        schema = None if signature is None else signature.inputs
+        if schema is None:
+            if takes is None:
+                raise ModelError(f"{self.subject} was logged without a signature: {_SAY}")
+            return Input(takes, dict.fromkeys(self._columns(takes)))
+        if not schema.has_input_names():
+            return self._input_without_names(schema, takes)
+        names = schema.input_names()
+        takes = takes or ("pairs" if self.item in names else "users")
+        needed = self._columns(takes)
+        for role, name in zip(("user", "item"), needed, strict=False):
+            if name not in names:
+                raise ModelError(
+                    f"{self.subject} takes the columns {', '.join(map(repr, names))}, and none of them is {name!r}: "
+                    f"name the column of {role} ids by {role}: NAME{did_you_mean(name, names, noun=None)}"
+                )
+        if others := [name for name in schema.required_input_names() if name not in needed]:
+            raise ModelError(
+                f"{self.subject} needs the columns {', '.join(map(repr, others))} too, but a bake-off has ids of users "
+                f"and items alone: log a model that looks the others up by itself"
+            )
+        types = dict(zip(names, schema.input_types(), strict=True))
+        return Input(takes, {name: _type_name(types[name]) for name in needed})
+
+    def _columns(self, takes: Takes) -> list[str]:
+        return [self.user] if takes == "users" else [self.user, self.item]
+
+    def _input_without_names(self, schema: Schema, takes: Takes | None) -> Input:
+        """Return the input of a model whose columns have no names: an array, or a list by a type hint."""
+        tensor: Any = schema.inputs[0] if schema.is_tensor_spec() else None
+        width = len(schema.inputs) if tensor is None else (tensor.shape[1] if len(tensor.shape) > 1 else 1)
+        shown = " ".join(str(schema).split())
+        if takes is None and (tensor is not None or width != 1):
+            raise ModelError(f"{self.subject} has a signature without names of columns, {shown}: {_SAY}")
+        takes = takes or "users"
+        needed = self._columns(takes)
+        if width != len(needed):
+            raise ModelError(
+                f"{self.subject} takes {width} columns without names, {shown}; {takes} are {len(needed)}"
+            )
+        if tensor is not None:
+            return Input(takes, dict.fromkeys(needed), tensor.type)
+        return Input(takes, dict(zip(needed, map(_type_name, schema.input_types()), strict=True)))
 
     def lists(self, answer: Any, users: npt.NDArray[np.generic]) -> pd.DataFrame:
         """Return lists as a table with a row for each listed item: user, item, and rank or score.

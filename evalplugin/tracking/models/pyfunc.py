@@ -10,18 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.errors import ModelError, Problem, did_you_mean
+from evalplugin.base.errors import DataError, ModelError, Problem, did_you_mean
 from evalplugin.base.text import shorten
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.tables import Table
-from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, scheme_of
+from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on, shortfalls
 from evalplugin.metrics.blocks import raw_text
@@ -29,7 +28,7 @@ from evalplugin.models.base import ListRequest, model
 from evalplugin.models.recommend import user_blocks
 from evalplugin.models.selection import TopN, candidate_mask, select_top_n
 from evalplugin.tracking.connection import FAIL_FAST, existing_store
-from evalplugin.tracking.models.interface import Answers, Takes, input_of
+from evalplugin.tracking.models.interface import Interface, Takes
 from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
 
 if TYPE_CHECKING:
@@ -99,7 +98,10 @@ class PyfuncModel:
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if the URI has not the form of one, or there is no such folder."""
         problem = _problem_of_form(self.model)
-        path = _local_folder(self.model, context.base)
+        try:
+            path = _local_folder(self.model, context.base)
+        except DataError as error:  # a file on another machine
+            return [Problem(("model",), str(error))]
         if problem is None and path is not None and not (path / "MLmodel").is_file():
             problem = (
                 f"{path} is no model of MLflow: it has no file MLmodel; name a folder that MLflow has saved, "
@@ -122,19 +124,18 @@ class PyfuncModel:
             DataError: Its lists break a rule.
             TrackingError: It cannot be downloaded.
         """
-        subject = f"the model {self.model}"
-        answers = Answers(subject, self.user, self.item, self.rank, self.score)
+        interface = Interface(f"the model {self.model}", self.user, self.item, self.rank, self.score)
         with _loaded_model(self.model, request) as (loaded, notes_on_model):
             takes: Takes | None = None if self.takes == "auto" else self.takes
-            given = input_of(loaded.metadata.signature, subject, takes=takes, user=self.user, item=self.item)
+            model_input = interface.input(loaded.metadata.signature, takes)
 
             def ask(*ids: npt.NDArray[np.generic]) -> Any:
-                return loaded.predict(given.of(*ids), params=self.inference or None)
+                return loaded.predict(model_input.of(*ids), params=self.inference or None)
 
-            if given.takes == "users":
-                lists, notes = _lists_for_users(ask, answers, request)
+            if model_input.takes == "users":
+                lists, notes = _lists_for_users(ask, interface, request)
             else:
-                lists, notes = _lists_of_scores(ask, answers, request)
+                lists, notes = _lists_of_scores(ask, interface, request)
         self.notes = [*notes_on_model, *notes]
         return lists
 
@@ -155,7 +156,7 @@ def _problem_of_form(uri: str) -> str | None:
 
 
 def _lists_for_users(
-    ask: Callable[..., Any], answers: Answers, request: ListRequest
+    ask: Callable[..., Any], interface: Interface, request: ListRequest
 ) -> tuple[TopN, list[str]]:
     """Return the lists that a model answers users with, and sentences on what they lack."""
     import pandas as pd
@@ -164,7 +165,7 @@ def _lists_for_users(
     for start in range(0, len(request.users), _USERS):
         users = request.train.users[request.users[start : start + _USERS]]
         answer = ask(users)
-        tables.append(answers.lists(answer, users))
+        tables.append(interface.lists(answer, users))
         if {"items", "source"} <= {*getattr(answer, "columns", ())}:  # a recommender of evalplugin's registry
             n_popular += int((answer["source"] == "popularity").sum())
     table = pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
@@ -173,7 +174,7 @@ def _lists_for_users(
         return f"in the list of user {raw_text(table['user'].iloc[row])}"
 
     if len(table):
-        lists, notes = lists_on(request, Table(table, answers.subject, row_name), ListColumns())
+        lists, notes = lists_on(request, Table(table, interface.subject, row_name), ListColumns())
     else:
         shape = len(request.users), request.n
         lists = TopN(request.users, np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan))
@@ -188,7 +189,7 @@ def _lists_for_users(
 
 
 def _lists_of_scores(
-    ask: Callable[..., Any], answers: Answers, request: ListRequest
+    ask: Callable[..., Any], interface: Interface, request: ListRequest
 ) -> tuple[TopN, list[str]]:
     """Return the best candidates by the scores of a model for pairs, and sentences on what the lists lack."""
     train, n = request.train, request.n
@@ -201,7 +202,7 @@ def _lists_of_scores(
         given = np.empty(len(row))
         for first in range(0, len(row), _PAIRS):
             some = slice(first, first + _PAIRS)
-            given[some] = _scores(ask, answers, train, users[row[some]], code[some])
+            given[some] = _scores(ask, interface, train, users[row[some]], code[some])
         scores[row, code] = given
         stop = start + len(users)
         item[start:stop], score[start:stop] = select_top_n(scores, n, request.candidates.tie_rank)
@@ -219,29 +220,24 @@ def _lists_of_scores(
 
 
 def _scores(
-    ask: Callable[..., Any], answers: Answers, train: Interactions, users: Codes, codes: Any
+    ask: Callable[..., Any], interface: Interface, train: Interactions, users: Codes, codes: Any
 ) -> Floats:
     """Return the scores of pairs, checked."""
     user, item = train.users[users], train.items[codes]
-    scores = answers.scores(ask(user, item), len(user))
+    scores = interface.scores(ask(user, item), len(user))
     wrong = ~(scores < np.inf)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ModelError(
-            f"{answers.subject} scores item {raw_text(item[row])} for user {raw_text(user[row])} with {scores[row]}; a "
-            f"score is a number, or -inf for an item that cannot be recommended"
+            f"{interface.subject} scores item {raw_text(item[row])} for user {raw_text(user[row])} with {scores[row]}; "
+            f"a score is a number, or -inf for an item that cannot be recommended"
         )
     return scores
 
 
 def _local_folder(uri: str, folder: Path) -> Path | None:
     """Return the folder that a path or a ``file:`` URI names, relative to ``folder``; None for any other URI."""
-    scheme = scheme_of(uri)
-    if scheme == "file":
-        from urllib.request import url2pathname  # with the client of HTTP, which takes long to import
-
-        return Path(url2pathname(urlsplit(uri).path))
-    return folder / Path(uri).expanduser() if scheme is None else None
+    return folder / local_path(uri).expanduser() if scheme_of(uri) in (None, "file") else None
 
 
 @contextmanager
@@ -280,10 +276,8 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
         rest, files, origin = uri.partition(":")[2].strip("/"), uri, f"the model {uri}"
         match scheme_of(uri):
             case "models" if (version := find_version(client, uri)) is not None:
-                files, tags = (
-                    client.get_model_version_download_uri(version.name, version.version),
-                    tags_of(version),
-                )
+                files = client.get_model_version_download_uri(version.name, version.version)
+                tags = tags_of(version)
                 origin = f"version {version.version} of {version.name}"
                 if "bakeoff" in tags:
                     origin += f", {tags.get('model', '?')} of the bake-off {tags['bakeoff']}"

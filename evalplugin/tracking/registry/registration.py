@@ -132,12 +132,16 @@ def register_lists(
         )
         if champion is not None and (stays := _stays(tags_of(champion), tags)) is not None:
             return replace(now, **stays)
-        new = _version_of_bakeoff(client, name, evidence.bakeoff)
+        # Not every name fits into a query.
+        versions = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{evidence.bakeoff}'")
+        new = max(
+            (str(version.version) for version in versions if version.name == name), key=int, default=None
+        )
         if new is None:
             with tracking_call(uri, f"log the files of {evidence.model}"):
-                model = (
-                    None if model_run_id is None or registry != uri else logged_model(client, model_run_id)
-                )
+                model = None
+                if model_run_id is not None and registry == uri:
+                    model = logged_model(client, model_run_id)
                 package = Path(folder) / _FOLDER
                 save_package(lists, arrays, tags, package)
                 if model is None:
@@ -195,12 +199,6 @@ def _create(client: MlflowClient, name: str) -> RegisteredModel:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another bake-off was faster
             raise
         return client.get_registered_model(name)
-
-
-def _version_of_bakeoff(client: MlflowClient, name: str, bakeoff: str) -> str | None:
-    found = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{bakeoff}'")
-    # Not every name fits into a query.
-    return max((str(one.version) for one in found if one.name == name), key=int, default=None)
 
 
 def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:

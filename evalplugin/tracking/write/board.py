@@ -199,7 +199,7 @@ def _layout(
 
 
 def _differing_params(result: BakeoffResult) -> list[str]:
-    """Return the keys of the models' parameters that have several values, in MLflow; the first few."""
+    """Return the first few keys in MLflow of the models' parameters that differ."""
     values: dict[str, set[str]] = {}
     for model in result.models:
         for key, value in flatten("model", model.params).items():

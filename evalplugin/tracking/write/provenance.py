@@ -19,10 +19,15 @@ _GIT_SECONDS = 10
 
 def process_tags() -> dict[str, str]:
     """Return the tags that identify this process: host, process id, and its namespace of process ids."""
+    # Containers may share a host name; their process ids count in another namespace.
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
     return {
         "evalplugin.host": socket.gethostname(),
         "evalplugin.pid": str(os.getpid()),
-        "evalplugin.pid_namespace": _pid_namespace(),
+        "evalplugin.pid_namespace": namespace,
     }
 
 
@@ -34,7 +39,15 @@ def is_gone(tags: dict[str, str]) -> bool:
     here = process_tags()
     same = all(tags.get(key) == here[key] for key in ("evalplugin.host", "evalplugin.pid_namespace"))
     pid = tags.get("evalplugin.pid", "")
-    return same and pid.isascii() and pid.isdigit() and not _is_alive(int(pid))
+    if not (same and pid.isascii() and pid.isdigit()) or sys.platform == "win32":
+        return False  # on Windows, signal 0 would end the process
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass  # of another user
+    return False
 
 
 def user_name() -> str:
@@ -89,23 +102,3 @@ def _git(folder: Path, *args: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _pid_namespace() -> str:
-    # Containers may share a host name; their process ids count in another namespace.
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
-
-
-def _is_alive(pid: int) -> bool:
-    if sys.platform == "win32":  # there, signal 0 would end the process
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True

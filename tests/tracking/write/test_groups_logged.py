@@ -18,7 +18,7 @@ from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.write.artifacts import model_artifacts
-from evalplugin.tracking.write.metrics import model_metrics
+from evalplugin.tracking.write.contents import model_metrics
 from evalplugin.tracking.write.writer import write_artifact
 
 

@@ -18,9 +18,9 @@ from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import TABLE_USERS, model_artifacts, per_user_table
+from evalplugin.tracking.write.contents import difference_metrics, model_metrics, summary_metrics
 from evalplugin.tracking.write.items import Artifact, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
-from evalplugin.tracking.write.metrics import difference_metrics, model_metrics, summary_metrics
 from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
 from evalplugin.tracking.write.writer import without_credentials, write_artifact
 

@@ -19,8 +19,8 @@ from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.artifacts import drawn_pictures, model_artifacts, picture_artifacts
 from evalplugin.tracking.write.board import board_of
+from evalplugin.tracking.write.contents import model_metrics
 from evalplugin.tracking.write.labels import model_params
-from evalplugin.tracking.write.metrics import model_metrics
 from evalplugin.tracking.write.writer import write_artifact
 
 
