@@ -217,7 +217,12 @@ def _running(
     with workspace.open_session(planned.inputs, workers=workers, here=idle) as session:
         with progress("open the tracking store"):
             tracker = MlflowTracker.open(
-                bakeoff, workspace.uri, resume=journal.is_resumed, progress=progress, large=large
+                bakeoff,
+                workspace.uri,
+                resume=journal.is_resumed,
+                progress=progress,
+                large=large,
+                board=workspace.config.spec.tracking.board,
             )
         journal.resumable = True
         with tracker:
@@ -247,7 +252,6 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
                 result,
                 results.comparisons,
                 run_ids,
-                board=config.spec.tracking.board,
                 sections=sections,
                 items=[
                     page_artifact(results.comparisons, sections),

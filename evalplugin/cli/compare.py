@@ -70,34 +70,34 @@ def compare(
         check_writable(html)
     observer = show.observer()
     with observer.progress("read and compare the runs"):
-        found = api.compare(*runs, **choices)
-    for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
+        compared = api.compare(*runs, **choices)
+    for note in dict.fromkeys(note for comparison in compared for note in comparison.contest.notes):
         observer.report(note)
     for warning in dict.fromkeys(
-        warning for comparison in found for warning in comparison.contest.all_warnings
+        warning for comparison in compared for warning in comparison.contest.all_warnings
     ):
         observer.warn(warning)
-    names = found.canonical(metrics)
+    names = compared.canonical(metrics)
     if segment is not None:
-        found.check_segment(segment)
+        compared.check_segment(segment)
     if html is not None:
         with observer.progress("write the page"):
-            found.to_html(html)
+            compared.to_html(html)
     if shown == "table":
         from evalplugin.cli.show.console import show_text_table
         from evalplugin.cli.show.tables import show_comparisons
 
-        show_comparisons(found.comparisons, names, segment)
-        for table in found.tables:
+        show_comparisons(compared.comparisons, names, segment)
+        for table in compared.tables:
             show_text_table(table)
     else:
         texts: dict[str, Callable[..., str]] = {
             "json": frames.compare_json,
             "csv": frames.compare_csv,
             "markdown": lambda of, names, segment: markdown.compare_markdown(
-                of, names, segment, found.tables
+                of, names, segment, compared.tables
             ),
             "latex": latex.compare_latex,
         }
-        echo_data(texts[shown](found.comparisons, names, segment), nl=False)
+        echo_data(texts[shown](compared.comparisons, names, segment), nl=False)
     return EXIT_DONE

@@ -1,4 +1,4 @@
-"""The command ``sync``: log what was computed while MLflow could not be reached."""
+"""The command ``sync``: log results that were computed while MLflow could not be reached."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def connect(uri: str) -> MlflowClient:
 
 
 def store_exists(uri: str) -> bool:
-    """Return whether a store exists, as far as that can be known without creating one."""
+    """Return False for a SQLite store without a file, and True for any other; nothing is created."""
     file = sqlite_path(uri)
     return file is None or file.exists()
 
@@ -102,8 +102,8 @@ def existing_store(
 def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIENT) -> Iterator[None]:
     """Raise every error of MLflow inside as a TrackingError that names the store and the purpose.
 
-    MLflow passes on what the clients of databases and object storage raise, and these share no base class: whatever
-    came through a call into MLflow is converted. Other errors, defects of ours among them, pass unchanged.
+    MLflow passes on the errors of clients of databases and object storage, which share no base class: all that came
+    through a call into MLflow are converted. Other errors, such as defects of ours, pass unchanged.
     """
     with _quietly({**settings, **_QUIET}):
         from mlflow.exceptions import MlflowException

@@ -105,7 +105,7 @@ class LargeTables:
                         f"than {size_text(LARGE)} there, with a manifest and a sample in the run"
                     )
             else:
-                # Without what a path or a URI cannot hold: the run's id tells experiments apart.
+                # Without characters that a path or a URI cannot hold: the run's id tells experiments apart.
                 name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.experiment).strip("-.") or "experiment"
                 uri = _uri_below(self.uri, name, run_id, path)
                 try:
@@ -198,7 +198,7 @@ class Manifest:
         """Return the manifest that a file holds.
 
         Raises:
-            ValueError: It is none, or one of a later version; the message continues "the artifact ...".
+            ValueError: It is malformed, or of a later version; the message continues "the artifact ...".
         """
         try:
             values = json.loads(content)
@@ -217,7 +217,7 @@ def read_large_table(manifest: Path, name: str, run: str) -> pa.Table:
 
     Raises:
         TrackingError: It is not there, or its store refuses or cannot be reached.
-        ValueError: It was changed, or is no such table; the message continues "the artifact ...".
+        ValueError: It was changed, or breaks a rule of such tables; the message continues "the artifact ...".
     """
     table = Manifest.of(manifest.read_bytes())
     uri = table.uri

@@ -63,7 +63,7 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     if path is None:
         return None
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).strip("-.")[:60]
-    # Names that differ only in what a file name cannot hold stay apart.
+    # Names that differ only in characters that file names cannot hold stay apart.
     return (
         path.parent / "mlartifacts" / f"{name}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
     ).as_uri()
@@ -77,7 +77,7 @@ def ui_command(uri: str) -> str | None:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether a tracking URI is that of a database, not of a server."""
+    """Return whether a tracking URI names a database, not a server."""
     return store_kind(uri) in DATABASES
 
 
@@ -103,7 +103,7 @@ def _absolute_sqlite(uri: str) -> str:
 
 
 def store_file(uri: str | None) -> Path | None:
-    """Return the file of the store that ``resolve_uri`` returns; None for a store that is no file."""
+    """Return the file of a SQLite store, resolved by ``resolve_uri``; None for any other store."""
     return sqlite_path(resolve_uri(uri))
 
 

@@ -37,7 +37,7 @@ def metric_name(canonical: str) -> str:
     """Return a metric's name in MLflow: ``ndcg(gain=exp2)@10`` becomes ``ndcg_gain-exp2_at_10``.
 
     Raises:
-        TrackingError: The name holds a character that MLflow refuses, is too long, or is one that is logged anyway.
+        TrackingError: The name holds a character that MLflow refuses, is too long, or is reserved for a count.
     """
     name = canonical
     for sign, spelled in _SPELLING:
@@ -129,8 +129,7 @@ def flatten(prefix: str, values: Mapping[str, Any], *, taken: Iterable[str] = ()
 def _all_plain(value: Mapping[Any, Any]) -> bool:
     return all(
         isinstance(k, str)
-        and "." not in k
-        and "/" not in k
+        and not {".", "/"} & {*k}
         and is_allowed(k)
         and (not isinstance(v, Mapping) or _all_plain(v))
         for k, v in value.items()

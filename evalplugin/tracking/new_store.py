@@ -41,7 +41,12 @@ def create_store(uri: str) -> None:
     partial = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
     try:
         partial.write_bytes(content)
-        _name_unless_taken(partial, file)
+        with suppress(FileExistsError):  # another process was faster: its store may have runs by now
+            try:
+                os.link(partial, file)
+            except OSError:  # the file is there, or the file system has no hard links
+                if not file.exists():
+                    partial.rename(file)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -49,18 +54,6 @@ def create_store(uri: str) -> None:
 def tables() -> bytes:
     """Return the content of a SQLite store with MLflow's tables and nothing in them."""
     return cached(_name(), _make)
-
-
-def _name_unless_taken(partial: Path, file: Path) -> None:
-    """Give a file its name, unless another process was faster: its store may have runs by now."""
-    with suppress(FileExistsError):
-        try:
-            os.link(partial, file)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            if not file.exists():
-                partial.rename(file)
 
 
 def _missing_file(uri: str) -> Path | None:

@@ -82,7 +82,7 @@ def _as_type(ids: npt.NDArray[np.generic], name: str, wanted: str, dtype: Any) -
 
 @dataclass(frozen=True)
 class Interface:
-    """What a model takes and answers, by the names of columns."""
+    """The names of columns in the input and the answers of a model."""
 
     subject: str  # the model, in messages
     user: str
@@ -94,7 +94,7 @@ class Interface:
         """Return the input of the model; ``takes`` None: as its signature says.
 
         Raises:
-            ModelError: The signature does not say what it takes, says something else, or has other columns.
+            ModelError: The signature is missing, differs from ``takes``, or has other columns.
         """
         schema = None if signature is None else signature.inputs
         if schema is None:
@@ -177,7 +177,7 @@ class Interface:
         """Return a score for each pair, float64 (n_pairs,).
 
         Raises:
-            ModelError: The answer has another shape, or is no numbers.
+            ModelError: The answer has another shape, or holds other values than numbers.
         """
         import pandas as pd
 

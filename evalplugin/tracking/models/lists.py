@@ -1,4 +1,4 @@
-"""The model ``lists``, with those of a run in MLflow."""
+"""The model ``lists``, which reads files and runs in MLflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Lists(GivenLists):
     Items that are no candidates are left out, such as those of the user's train data, and the list is cut at its length
     after that. A user without a list scores 0. Users and items that the data does not have, items that are no
     candidates, short lists and missing users are counted, and shown as warnings. Lists of a run are refused if they
-    were made from other train data than that of the fold.
+    were made from other train data than the fold's.
     """
 
     def read_run(self, run_id: str, request: ListRequest) -> LoggedLists:
@@ -62,7 +62,7 @@ def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None
     # Of an earlier version, which logged the digest of the first fold. Lists from elsewhere may be scored with train
-    # data, but nobody knows what they were made from.
+    # data, but it is unknown from which data they were made.
     if run.rules.are_given or run.folds > 1 or run.rules.train_digest is None:
         return None
     return [run.rules.train_digest]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["PyfuncModel"]
 
 _USERS, _PAIRS = 10_000, 500_000  # that the model is asked for at a time
-_MAX_NOTE = 400  # characters of what is warned of
-# What MLflow tells those who log models.
+_MAX_NOTE = 400  # characters of a warning
+# Warnings for those who log models.
 _TO_AUTHORS = ("Any type hint is inferred as AnyType", "Add type hints to the `predict` method")
 
 
@@ -96,7 +96,7 @@ class PyfuncModel:
         return {"model": self.model} if scheme_of(self.model) in MLFLOW_SCHEMES else {}
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if the URI has not the form of one, or there is no such folder."""
+        """Return a problem if the URI is malformed, or there is no such folder."""
         problem = _problem_of_form(self.model)
         try:
             path = _local_folder(self.model, context.base)
@@ -120,7 +120,7 @@ class PyfuncModel:
         """Return the lists of the model, without items that are no candidates.
 
         Raises:
-            ModelError: It cannot be loaded, takes something else than users and items, or answers in another shape.
+            ModelError: It cannot be loaded, needs more than users and items, or answers in another shape.
             DataError: Its lists break a rule.
             TrackingError: It cannot be downloaded.
         """
@@ -158,7 +158,7 @@ def _problem_of_form(uri: str) -> str | None:
 def _lists_for_users(
     ask: Callable[..., Any], interface: Interface, request: ListRequest
 ) -> tuple[TopN, list[str]]:
-    """Return the lists that a model answers users with, and sentences on what they lack."""
+    """Return the lists that a model answers users with, and sentences on their shortfalls."""
     import pandas as pd
 
     tables, n_popular = [], 0
@@ -191,7 +191,7 @@ def _lists_for_users(
 def _lists_of_scores(
     ask: Callable[..., Any], interface: Interface, request: ListRequest
 ) -> tuple[TopN, list[str]]:
-    """Return the best candidates by the scores of a model for pairs, and sentences on what the lists lack."""
+    """Return the best candidates by a model's scores for pairs, and sentences on shortfalls of the lists."""
     train, n = request.train, request.n
     item = np.empty((len(request.users), n), dtype=np.int32)
     score = np.empty((len(request.users), n))
@@ -291,7 +291,7 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
 
 @contextmanager
 def _listening(said: list[str]) -> Iterator[None]:
-    """Collect what MLflow and the libraries of a model warn of, in one line each, in place of printing it."""
+    """Collect warnings of MLflow and the libraries of a model, in one line each, in place of printing them."""
 
     def add(text: str) -> None:
         line = shorten(" ".join(text.split()), _MAX_NOTE)

@@ -43,7 +43,7 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """Models that can be compared by these metrics, and notes on what was left out."""
+    """Models that can be compared by these metrics, and notes on omissions."""
 
     models: tuple[ComparedModel, ...]
     metrics: tuple[str, ...]
@@ -229,9 +229,9 @@ def _n_users(run: LoggedRun) -> str:
 def same_truths(runs: Sequence[LoggedRun]) -> dict[str, str]:
     """Return the digest of each run's test data, mapped to the first digest of test data with the same content.
 
-    A digest depends on the whole catalogue and the order of rows: that of a file of the truth is another one. The
-    truth is read only where digests differ. Only that of the first fold was logged: a run with several folds has the
-    same test data only under the same digest.
+    A digest depends on the whole catalogue and the order of rows, so that a file of the truth has another one. The
+    truth is read only where digests differ. Runs have logged the truth of the first fold alone: a run with several
+    folds has the same test data only under the same digest.
     """
     by_digest: dict[str, list[LoggedRun]] = {}
     for run in runs:
@@ -251,7 +251,7 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
     """Return the users whose held-out items and ratings are the same in all runs.
 
     Raises:
-        DataError: A run has not logged its truth, or that of its first fold alone.
+        DataError: A run has not logged its truth, or the truth of its first fold alone.
     """
     import pandas as pd
 

@@ -44,15 +44,15 @@ def read_contests(
         experiment: The experiment that is searched; by itself: the latest run of each model in it.
         intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
             refused.
-        baseline: The model that the others are compared with; None: that of the runs, if they have one.
-        primary: The metric that ranks; None: that of the runs.
-        refuse_damaged: Whether runs whose tags, parameters or metrics are not what was logged are an error; else they
-            are left out, with a note.
+        baseline: The model that the others are compared with; None: the runs' own, if they have one.
+        primary: The metric that ranks; None: the runs' own.
+        refuse_damaged: Whether runs whose tags, parameters or metrics have changed since they were logged are an
+            error; else they are left out, with a note.
 
     Raises:
         DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared; or damaged
             ones, with ``refuse_damaged``.
-        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+        TrackingError: The store cannot be reached, or a run lacks logged files or values.
     """
     with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
@@ -71,7 +71,7 @@ def read_contests(
                 contest = _contest(
                     selected.name, group, intersect=intersect, baseline=baseline, primary=primary
                 )
-            except DataError as error:  # which may come of what was left out
+            except DataError as error:  # which damaged runs that are left out may have caused
                 if not selected.damage:
                     raise
                 raise DataError("\n".join([str(error), *selected.damage])) from None

@@ -109,7 +109,7 @@ class LoggedRun:
         return DataSplit(self.tag("dataset"), self.tag("split"))
 
     def tag(self, key: str) -> str:
-        """Return a tag of ours; empty where there is none."""
+        """Return a tag of evalplugin, or an empty text."""
         return str(self.run.data.tags.get(f"evalplugin.{key}", ""))
 
     @property
@@ -194,7 +194,7 @@ class LoggedRun:
             return ()
 
     def param(self, key: str) -> str | None:
-        """Return a parameter; None where there is none, or where it is null."""
+        """Return a parameter; None if it is missing or null."""
         text = self.run.data.params.get(key)
         return None if text in (None, "null") else str(text)
 
@@ -210,7 +210,7 @@ class LoggedRun:
 
     @cached_property
     def rules(self) -> Rules:
-        """The rules it was scored under, which must be those of another run to compare them."""
+        """The rules of scoring, which must be equal in two runs to compare them."""
         if "evaluation" not in self.digests:
             raise TrackingError(f"{self} does not say on which test data it was scored")
         threshold = self.param("eval.threshold")
@@ -448,7 +448,7 @@ class LoggedRun:
             users=raw_ids(table.column("user")),
             values=np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
             metrics=names,
-            # What is undefined was not logged.
+            # Undefined values were not logged.
             overall={m: logged.get(metric_name(m), math.nan) for m in self.definitions if m not in names},
             at_k={family: curve for family, curve in curves.items() if curve},
             pr_curve=self._history("pr_curve/precision"),

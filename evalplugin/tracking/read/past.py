@@ -11,10 +11,7 @@ from evalplugin.data.drift import DescribedData, Drift, drift_between
 from evalplugin.tracking.connection import FAIL_FAST, connect, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.runs import (
-    DONE,
-    search_runs,
-)
+from evalplugin.tracking.read.runs import DONE, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -46,7 +46,7 @@ class FoundRuns:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences on runs whose values are not what was logged."""
+        """Sentences on runs whose values have changed since they were logged."""
         return tuple(run.damage for run in self.runs if run.damage)
 
 

@@ -56,8 +56,7 @@ def read_table(file: Path, name: str) -> pa.Table:
     """Return the table of a Parquet file that a run holds under a name.
 
     Raises:
-        ValueError: It is no Parquet file, or it breaks a rule of such tables; the message says which, for a sentence
-            that begins with the file.
+        ValueError: It is no Parquet file, or it breaks a rule of such tables; the message continues "the file ...".
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

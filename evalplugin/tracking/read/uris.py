@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REGISTRY_VARIABLE",
-    "alias_of",
     "find_model",
     "find_version",
     "model_logged_as",
@@ -99,7 +98,7 @@ def registry_uri(uri: str) -> str:
 
 
 def find_model(client: MlflowClient, name: str) -> RegisteredModel | None:
-    """Return a registered model, or None where there is none of that name."""
+    """Return the registered model of a name, or None."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -110,16 +109,10 @@ def find_model(client: MlflowClient, name: str) -> RegisteredModel | None:
         return None
 
 
-def alias_of(model: RegisteredModel, alias: str) -> str | None:
-    """Return the number of the version that has an alias, or None."""
-    number = model.aliases.get(alias)
-    return None if number is None else str(number)
-
-
 def version_with(client: MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:
     """Return the version that has an alias, or None."""
-    number = alias_of(model, alias)
-    return None if number is None else client.get_model_version(model.name, number)
+    number = model.aliases.get(alias)
+    return None if number is None else client.get_model_version(model.name, str(number))
 
 
 def tags_of(version: ModelVersion) -> dict[str, str]:

@@ -19,7 +19,6 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.uris import (
     REGISTRY_VARIABLE,
-    alias_of,
     find_model,
     registry_uri,
     tags_of,
@@ -123,15 +122,24 @@ def register_lists(
         tags = _tags(evidence, arrays)
         registered = find_model(client, name) or _create(client, name)
         champion = version_with(client, registered, CHAMPION_ALIAS)
+        previous = registered.aliases.get(PREVIOUS_ALIAS)
         now = Registered(
             name,
             "" if champion is None else str(champion.version),
-            alias_of(registered, PREVIOUS_ALIAS),
+            None if previous is None else str(previous),
             uri,
             None if registry == uri else registry,
         )
-        if champion is not None and (stays := _stays(tags_of(champion), tags)) is not None:
-            return replace(now, **stays)
+        if champion is not None:
+            held = tags_of(champion)
+            of = held.get("bakeoff", "")
+            if of == evidence.bakeoff:
+                return now
+            # A bake-off that is resumed late must not replace a later one. Ids begin with the time.
+            if of > evidence.bakeoff:
+                return replace(now, later=of)
+            if all(held.get(key) == tags[key] for key in _IDENTITY):
+                return replace(now, is_same=True)
         # Not every name fits into a query.
         versions = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{evidence.bakeoff}'")
         new = max(
@@ -162,17 +170,6 @@ def register_lists(
             if model is not None:
                 link_version(client, model, name, new)
         return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
-
-
-def _stays(held: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return, given tags, why a champion stays, as fields of ``Registered``; None where it is replaced."""
-    of = held.get("bakeoff", "")
-    if of == new["bakeoff"]:
-        return {}
-    # A bake-off that is resumed late must not replace a later one. Ids begin with the time.
-    if of > new["bakeoff"]:
-        return {"later": of}
-    return {"is_same": True} if all(held.get(key) == new[key] for key in _IDENTITY) else None
 
 
 def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
@@ -214,7 +211,7 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         "lists_digest": file_digest(arrays)[:32],
         "outcome": evidence.outcome,
         "reason": shorten_value(redact(evidence.reason)),
-        # NaN is no JSON, and what is undefined is no evidence.
+        # JSON has no NaN, and undefined values are no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,
     } | ({"model_inputs": json.dumps(evidence.inputs)} if evidence.inputs else {})

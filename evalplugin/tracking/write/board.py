@@ -208,14 +208,8 @@ def _differing_params(result: BakeoffResult) -> list[str]:
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:
-    return {
-        "uuid": _uuid(name),
-        "name": name,
-        "display": display,
-        "isReordered": True,
-        "deleted": False,
-        "isGenerated": True,
-    }
+    kind = {"isReordered": True, "deleted": False, "isGenerated": True}
+    return {"uuid": _uuid(name), "name": name, "display": display, **kind}
 
 
 def _bar(key: str) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def summary_items(
 
 
 def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
-    """Yield what a model's run holds once all models are compared: differences, whether it may be the best, findings.
+    """Yield the items of a model's run that need all models: differences, whether it may be the best, findings.
 
     The findings are on its data, on its own results and on all models together.
     """

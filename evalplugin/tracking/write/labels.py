@@ -93,7 +93,7 @@ def _fits(param: Param) -> bool:
 
 
 def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
-    """Yield the tags of every run of a bake-off: what was evaluated, by which process, from which code."""
+    """Yield the tags of every run of a bake-off: its config and metrics, the process, the code."""
     from evalplugin._version import __version__
 
     yield Tag("evalplugin.bakeoff", bakeoff.id)

@@ -31,9 +31,9 @@ _VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the mo
 def open_logged_model(
     client: MlflowClient, run_id: str, model_type: str, items: Iterable[Item]
 ) -> LoggedModel | None:
-    """Return a run's logged model, which is made unless there is one; None where the store keeps none.
+    """Return a run's logged model, created if it is missing; None where the store keeps no logged models.
 
-    ``items``: of the run; the parameters of the model are those of the logged model too.
+    ``items``: of the run; parameters of the model among them belong to the logged model too.
     """
     from mlflow.entities import LoggedModelOutput
 
@@ -59,7 +59,7 @@ def open_logged_model(
 
 
 def logged_model(client: MlflowClient, run_id: str) -> LoggedModel | None:
-    """Return the logged model of a run; None where it has none, or the store keeps none."""
+    """Return the logged model of a run; None without one, or where the store keeps no logged models."""
     try:
         return _of_run(client, client.get_run(run_id))
     except Exception as error:
@@ -69,9 +69,9 @@ def logged_model(client: MlflowClient, run_id: str) -> LoggedModel | None:
 
 
 def _of_run(client: MlflowClient, run: Run) -> LoggedModel | None:
-    found = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
-    # The answer to its making may have been lost, and another one made.
-    return min(found, key=lambda model: str(model.model_id), default=None)
+    models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
+    # The answer to its creation may have been lost, and another one created.
+    return min(models, key=lambda model: str(model.model_id), default=None)
 
 
 def _is_unsupported(error: Exception) -> bool:

@@ -77,8 +77,8 @@ def git_tags(folder: Path) -> dict[str, str]:
 @functools.cache
 def environment_text() -> str:
     """Return the Python version, the platform and every installed package with its version, one a line."""
-    found = [d.metadata for d in distributions()]  # each access reads and parses the package's file
-    packages = {(metadata["Name"] or "?").lower(): metadata["Version"] for metadata in found}
+    every = [d.metadata for d in distributions()]  # each access reads and parses the package's file
+    packages = {(metadata["Name"] or "?").lower(): metadata["Version"] for metadata in every}
     head = [
         f"# Python {sys.version.split()[0]} ({platform.python_implementation()})",
         f"# {platform.platform()}",

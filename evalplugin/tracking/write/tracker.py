@@ -69,8 +69,9 @@ class MlflowTracker:
     writer: RunWriter = field(repr=False)
     common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
+    board: bool = True  # whether to save a board
     summary_run_id: str | None = (
-        None  # of a run that `mlflow run` started for the bake-off, or of a resumed one
+        None  # of a run that `mlflow run` has started for the bake-off, or a resumed one
     )
     # Run ids of models by dataset, split and model.
     _resumed: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
@@ -86,6 +87,7 @@ class MlflowTracker:
         resume: bool = False,
         progress: Progress = nullcontext,
         large: LargeTables | None = None,
+        board: bool = True,
     ) -> MlflowTracker:
         """Return a tracker of a reachable store, whose experiment exists and has no dead runs of this machine.
 
@@ -95,6 +97,7 @@ class MlflowTracker:
             resume: Whether to resume the bake-off's existing runs.
             progress: Reports the step that follows an exception, by its name, while the context lasts.
             large: Where large tables go; None: into the runs.
+            board: Whether to save a board.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -106,7 +109,7 @@ class MlflowTracker:
         with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
             experiment_id = _open_experiment(client, uri, bakeoff.experiment)
             writer = RunWriter(client, experiment_id, large or LargeTables())
-        tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress)
+        tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress, board)
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:
                 tracker._resume()  # first, as the process of these runs has ended too
@@ -197,7 +200,6 @@ class MlflowTracker:
         comparisons: Sequence[Comparison],
         run_ids: Sequence[str],
         *,
-        board: bool = True,
         sections: Iterable[Section] = (),
         items: Iterable[Item] = (),
         pictures: Pictures | None = None,
@@ -208,7 +210,6 @@ class MlflowTracker:
             result: All models' results.
             comparisons: The comparisons of the result.
             run_ids: The runs of ``result.models``, in the same order.
-            board: Whether to save a board.
             sections: What features add to the reports.
             items: Further items of the summary run.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
@@ -226,7 +227,7 @@ class MlflowTracker:
                 seal = LoggedRun(self.client, self.client.get_run(run_of[key])).seal
                 self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), Tag(VALUES, seal)])
         board_key, warnings = None, []
-        if board:
+        if self.board:
             shown = board_of(result, comparisons)
             try:  # MLflow does not document saved views: without one the link opens the plain page
                 board_key = save_board(self.client, self.uri, self.experiment_id, shown)

@@ -19,14 +19,14 @@ from evalplugin.tracking import Links, MlflowTracker
 
 
 def log(result: BakeoffResult, uri: str, *, twice: bool = False) -> Links:
-    tracker = MlflowTracker.open(result.bakeoff, uri)
+    tracker = MlflowTracker.open(result.bakeoff, uri, board=False)
     run_ids = []
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         for _ in range(1 + twice):
             tracker.finish_model(run_ids[-1], model)
     comparisons = [compare(contest) for contest in contests_of(result)]
-    return tracker.finish_bakeoff(result, comparisons, run_ids, board=False)
+    return tracker.finish_bakeoff(result, comparisons, run_ids)
 
 
 def models(uri: str, experiment_id: str) -> dict[str, LoggedModel]:

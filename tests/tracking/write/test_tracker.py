@@ -32,13 +32,13 @@ def logged(make: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> S
 
 
 def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNamespace:
-    tracker = MlflowTracker.open(result.bakeoff, uri)
+    tracker = MlflowTracker.open(result.bakeoff, uri, board=board)
     run_ids = []
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(run_ids[-1], model)
     comparisons = [compare(contest) for contest in contests_of(result)]
-    links = tracker.finish_bakeoff(result, comparisons, run_ids, board=board)
+    links = tracker.finish_bakeoff(result, comparisons, run_ids)
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
