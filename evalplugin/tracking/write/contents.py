@@ -135,12 +135,12 @@ def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
 def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Tag]:
     """Yield every metric of a model's run, and a tag with the keys of those that are undefined."""
     metrics = list(_model_metrics(bakeoff, result, cells))
-    yield from finite_metrics(metrics)
+    yield from _finite_metrics(metrics)
     if left_out := dict.fromkeys(m.key for m in metrics if not math.isfinite(m.value)):
         yield Tag("evalplugin.left_out", ", ".join(left_out)[:MAX_TAG])
 
 
-def finite_metrics(metrics: Iterable[Metric]) -> Iterator[Metric]:
+def _finite_metrics(metrics: Iterable[Metric]) -> Iterator[Metric]:
     """Yield the metrics that can be logged: NaN and infinity break MLflow's filters, so their number is logged."""
     left_out = 0
     for metric in metrics:
@@ -228,7 +228,7 @@ def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
 def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]:
     """Yield a model's paired differences from the baseline, for its own run."""
     names = metric_names(bakeoff.metrics)
-    return finite_metrics(
+    return _finite_metrics(
         value
         for metric, cell in row.cells.items()
         for value in _difference(f"vs_baseline/{names[metric]}", cell)
@@ -242,7 +242,7 @@ def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iter
     keys = model_keys(rows)
     yield Metric("models", len(rows))
     yield Metric("models_failed", sum(row.error is not None for row in rows.values()))
-    yield from finite_metrics(
+    yield from _finite_metrics(
         value
         for run_name, row in rows.items()
         for metric, cell in row.cells.items()
