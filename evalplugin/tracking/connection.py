@@ -18,15 +18,7 @@ from evalplugin.tracking.new_store import create_store
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = [
-    "FAIL_FAST",
-    "PATIENT",
-    "connect",
-    "existing_store",
-    "is_missing",
-    "store_exists",
-    "tracking_call",
-]
+__all__ = ["FAIL_FAST", "PATIENT", "connect", "existing_store", "is_missing", "store_exists", "tracking_call"]
 
 # MLflow's own settings wait for four minutes. Variables that are set in the environment take precedence.
 FAIL_FAST = {

@@ -17,13 +17,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
-from evalplugin.tracking.read.uris import (
-    REGISTRY_VARIABLE,
-    find_model,
-    registry_uri,
-    tags_of,
-    version_with,
-)
+from evalplugin.tracking.read.uris import REGISTRY_VARIABLE, find_model, registry_uri, tags_of, version_with
 from evalplugin.tracking.registry.served import ServedLists, save_package
 from evalplugin.tracking.write.logged_models import link_version, logged_model
 

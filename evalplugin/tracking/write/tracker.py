@@ -15,7 +15,7 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.card import DataCard
 from evalplugin.data.drift import DescribedData
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
@@ -26,19 +26,9 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.logged import VALUES, LoggedRun
 from evalplugin.tracking.read.past import drifts_since
 from evalplugin.tracking.read.runs import DONE, search_runs
-from evalplugin.tracking.write.artifacts import (
-    Pictures,
-    drawn_pictures,
-    picture_artifacts,
-    summary_artifact,
-)
+from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import board_of, save_board
-from evalplugin.tracking.write.contents import (
-    model_items,
-    standing_items,
-    summary_items,
-    summary_name,
-)
+from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.links import Links
@@ -214,14 +204,9 @@ class MlflowTracker:
             items: Further items of the summary run.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
         """
-        rows = {
-            (c.contest.dataset, c.contest.split, row.model): (c, row) for c in comparisons for row in c.models
-        }
-        run_of = {
-            (m.data.dataset, m.data.split, m.model): run_id
-            for m, run_id in zip(result.models, run_ids, strict=True)
-        }
-        name = summary_name(comparisons)
+        rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
+        keys = [(*DataSplit.of(model.data), model.model) for model in result.models]
+        run_of = dict(zip(keys, run_ids, strict=True))
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
                 seal = LoggedRun(self.client, self.client.get_run(run_of[key])).seal
@@ -239,7 +224,7 @@ class MlflowTracker:
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
-            summary_run_id=self._start_summary(name),
+            summary_run_id=self._start_summary(summary_name(comparisons)),
             bakeoff=self.bakeoff.id,
             board=board_key,
             compared=compared,
@@ -250,8 +235,7 @@ class MlflowTracker:
             self.writer.log(links.summary_run_id, [*summary, *items])
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
-            for model in result.models:
-                key = (model.data.dataset, model.data.split, model.model)
+            for key, model in zip(keys, result.models, strict=True):
                 if key in drawn:  # no model that failed
                     comparison, row = rows[key]
                     verdict = verdict_sentence(comparison, self.bakeoff.primary)
