@@ -129,10 +129,6 @@ class PairColumns(NamedTuple):
 
         return self._replace(table=Table(pa.table({}), self.table.name))
 
-    def refuse(self, row: int, rule: str) -> NoReturn:
-        """Raise the error for a value that breaks a rule."""
-        self.table.refuse(self.column, row, rule)
-
 
 def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
     if not isinstance(rows, slice):

@@ -1,9 +1,9 @@
-"""Lists that were made elsewhere, on the codes of a bake-off's data: what fits is kept, the rest is counted."""
+"""Lists that were made elsewhere, on the codes of a bake-off's data: other entries are left out and counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +14,14 @@ from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.lists.catalogue import NO_USERS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, refuse_rows
-from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.metrics.blocks import Broken, BrokenRowsError, raw_text
-from evalplugin.metrics.grouped_rows import group_rows
+from evalplugin.lists.scoring import TruthRows, blocks_of
+from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, row_codes
 
 __all__ = ["lists_on", "shortfalls"]
-
-_CELLS = 2**22  # users x the length of the longest list, at a time
 
 
 class _Entries(NamedTuple):
@@ -39,7 +37,7 @@ class _Entries(NamedTuple):
 def lists_on(
     request: ListRequest, source: TableFiles | Table, columns: ListColumns
 ) -> tuple[TopN, list[str]]:
-    """Return lists of files or a table, less what is no candidate, and sentences on what they lack.
+    """Return lists of files or a table without items that are no candidates, and sentences on what was left out.
 
     Raises:
         DataError: They cannot be read or break a rule.
@@ -96,62 +94,31 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     pairs = PairColumns.read_all(source, "lists", columns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
-    users, (user,) = encode([pairs.user])
-    items, (item,) = encode([pairs.item])
-    starts = pairs.user.run_starts()
-    rows = group_rows(starts, user[starts], len(users), {"item": item, pairs.kind: pairs.values})
-    lists = RankedLists(users, rows, pairs.refuse)
+    items = encode([pairs.item])[0]
+    nothing = pairs.rows(slice(0, 0))
+    blocks = blocks_of(
+        pairs,
+        TruthRows(nothing.user, nothing.item, None),
+        catalogue=Catalogue(NO_USERS, items, None),
+        compiled=False,
+    )
+    positions, parts = np.arange(len(blocks)), []
     try:
-        return _Entries(*_listed(lists, users, items), users, items)
+        for users, context in blocks:
+            row, column = np.nonzero(context.item != NO_ITEM)
+            parts.append((positions[users][row], context.item[row, column], -1.0 - column))
     except BrokenRowsError as error:
         refuse_rows(error, source, columns)
-
-
-def _listed(
-    lists: RankedLists, users: npt.NDArray[np.generic], items: npt.NDArray[np.generic]
-) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
-    """Return positions of users and items, and scores, in the order of lists."""
-    parts = []
-    for block in _blocks(lists.lengths):
-        listed = lists.block(block)
-        _refuse_twice(listed, users[block], items)
-        row, position = np.nonzero(listed != NO_ITEM)
-        parts.append((block[row], listed[row, position], -1.0 - position))
-    code, listed, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return code, listed, score
-
-
-def _blocks(lengths: Ints) -> Iterator[Ints]:
-    """Yield ascending positions of users whose lists fit in a rectangle of ``_CELLS``, or of one user."""
-    order = np.argsort(lengths, kind="stable")
-    ascending = lengths[order]
-    start = 0
-    while start < len(order):
-        cells = np.arange(1, len(order) - start + 1) * ascending[start:]
-        size = max(1, int(np.searchsorted(cells, _CELLS, side="right")))
-        yield np.sort(order[start : start + size])
-        start += size
-
-
-def _refuse_twice(
-    listed: npt.NDArray[np.int32],
-    users: npt.NDArray[np.generic],
-    items: npt.NDArray[np.generic],
-) -> None:
-    by_item = np.sort(listed, axis=1)
-    twice = np.argwhere((by_item[:, 1:] == by_item[:, :-1]) & (by_item[:, 1:] != NO_ITEM))
-    if len(twice):
-        row, column = twice[0]
-        raise BrokenRowsError(Broken.repeated("lists", users[row], items[by_item[row, column]]))
+    user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return _Entries(user, item, score, blocks.users, items)
 
 
 def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:
-    """Return the code of each of some sorted ids in a sorted vocabulary, -1 for one that is not there."""
+    """Return the codes of sorted ids in a sorted vocabulary, -1 for those that it lacks."""
     both, (own, known) = encode([ids_of(ids), ids_of(vocabulary)])
     code = np.full(len(both), -1)
     code[known] = np.arange(len(vocabulary))
-    found: Ints = code[own]
-    return found
+    return cast(Ints, code[own])
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:
@@ -169,5 +136,4 @@ def _among(row: Ints, code: Ints, pairs: tuple[Ints, npt.NDArray[np.integer]], n
     wanted = pairs[0].astype(np.int64) * n_items + pairs[1]
     wanted = np.append(np.sort(wanted), np.iinfo(np.int64).max)
     pair = row.astype(np.int64) * n_items + code
-    found: Flags = wanted[np.searchsorted(wanted, pair)] == pair
-    return found & (code >= 0)
+    return cast(Flags, (wanted[np.searchsorted(wanted, pair)] == pair) & (code >= 0))

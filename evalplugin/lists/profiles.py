@@ -48,7 +48,15 @@ class Profile:
         Raises:
             UnknownNameError: The library has no such metric, or it cannot be reproduced.
         """
-        return parse(self._ours(name))
+        for theirs, ours in self.metrics.items():
+            literal, *rest = re.split(r"\{(k|x)\}", theirs)
+            pattern = re.escape(literal)
+            for hole, after in zip(rest[::2], rest[1::2], strict=True):
+                pattern += f"(?P<{hole}>{_HOLES[hole]})" + re.escape(after)
+            if match := re.fullmatch(pattern, name):
+                return parse(ours.format(**match.groupdict()))
+        known = [theirs.format(k=10, x=0.5) for theirs in self.metrics]
+        raise UnknownNameError(f"unknown metric {name!r} of {self.name}{did_you_mean(name, known)}")
 
     def score(
         self,
@@ -97,40 +105,6 @@ class Profile:
                 zeros = self.without_relevant == "zero"
                 numbers[name] = _mean(np.nan_to_num(value) if zeros else value, counted)
         return numbers
-
-    def describe(self) -> str:
-        """Return the conventions in words, for people to read."""
-        over = {
-            "truth": "everybody with a truth",
-            "lists": "everybody with a list",
-            "both": "users with both",
-        }
-        relevant = (
-            "every truth item" if self.threshold == -np.inf else f"a rating of {self.threshold:g} or more"
-        )
-        width = max(map(len, self.metrics))
-        lines = [
-            f"{self.name}: {self.library}",
-            f"source: {self.source}",
-            f"averages over: {over[self.users]}; without relevant truth: "
-            + ("counts 0" if self.without_relevant == "zero" else "left out"),
-            f"relevant: {relevant}",
-            "ties: " + ("as the lists stand" if self.ties == "given" else "item id as text, descending"),
-            *(f"  {theirs:<{width}}  {ours}" for theirs, ours in self.metrics.items()),
-            *(f"not reproduced: {reason}" for reason in self.differs),
-        ]
-        return "\n".join(lines)
-
-    def _ours(self, name: str) -> str:
-        for theirs, ours in self.metrics.items():
-            literal, *rest = re.split(r"\{(k|x)\}", theirs)
-            pattern = re.escape(literal)
-            for hole, after in zip(rest[::2], rest[1::2], strict=True):
-                pattern += f"(?P<{hole}>{_HOLES[hole]})" + re.escape(after)
-            if found := re.fullmatch(pattern, name):
-                return ours.format(**found.groupdict())
-        known = [theirs.format(k=10, x=0.5) for theirs in self.metrics]
-        raise UnknownNameError(f"unknown metric {name!r} of {self.name}{did_you_mean(name, known)}")
 
 
 def profile(name: str) -> Profile:

@@ -99,16 +99,6 @@ def test_items_outside_of_other_candidates_are_counted(kind: str) -> None:
         assert model.notes == []
 
 
-def test_one_long_list_makes_no_wide_rectangle_of_all() -> None:
-    from evalplugin.lists.given import _CELLS, _blocks
-
-    lengths = np.array([5] * 100_000 + [1_000_000, 10_000_000] + [20] * 100_000)
-    blocks = list(_blocks(lengths))
-    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(len(lengths)))
-    assert all(len(block) == 1 or len(block) * lengths[block].max() <= _CELLS for block in blocks)
-    assert len(blocks) < 10
-
-
 def test_lists_with_scores_are_sorted_by_them() -> None:
     frame = pd.DataFrame({"user": ["ann"] * 3, "item": ["d", "c", "b"], "points": [1.0, 2.0, 2.0]})
     assert lists_of(frame, score="points")[0][0] == ["b", "c", "d"]

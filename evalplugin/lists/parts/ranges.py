@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -126,16 +127,11 @@ def _cuts_of_text(user: Ids, bounds: Sequence[str]) -> list[int] | None:
     if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
         return None
     cuts = [0]
-    for bound in bounds:  # a search for the first row from the bound on
-        low, high = cuts[-1], len(values)
-        while low < high:
-            middle = (low + high) // 2
-            try:
-                text = values[middle].as_py()
-            except UnicodeDecodeError:  # refused where all is read at once
-                return None
-            low, high = (middle + 1, high) if text < bound else (low, middle)
-        cuts.append(low)
+    for bound in bounds:
+        try:
+            cuts.append(bisect_left(values, bound, cuts[-1], key=lambda text: text.as_py()))
+        except UnicodeDecodeError:  # refused where all is read at once
+            return None
     return [*cuts, len(values)]
 
 
