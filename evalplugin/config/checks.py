@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import reduce
-from operator import getitem
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError, ParameterError, Problem
 from evalplugin.components.parameters import as_mapping, problems_of
 from evalplugin.components.registry import Registry
-from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
+from evalplugin.config.checked import ModelRecipe, Named, NamedDataset
 from evalplugin.config.components import ComponentSpec, DatasetSpec, FilterSpec, InlineSpec
 from evalplugin.config.document import Document
 from evalplugin.config.grid import has_parameter, params_at, points_of
@@ -26,9 +24,7 @@ from evalplugin.config.schema import (
     SegmentSpec,
 )
 from evalplugin.config.sections import Compare
-from evalplugin.config.tuning import Tune
-from evalplugin.config.tuning_checks import chosen_metric, problems_of_section, problems_of_spaces
-from evalplugin.data import DATASETS, FILTERS, SPLITS, LoadContext
+from evalplugin.data import DATASETS, FILTERS, LoadContext
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
@@ -153,9 +149,6 @@ class Checks:
             params = self._params(spec, chosen, path)
             if params is not None:
                 models.append(ModelRecipe(name, spec.type, params, inputs, spec.tune or None, path))
-        if spec.tune and models:
-            written = reduce(getitem, (*path, "tune"), self.data)
-            self.extend(problems_of_spaces(spec, written), path)
         # Points of a grid share mistakes: each is reported once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return models
@@ -244,24 +237,6 @@ class Checks:
         if primary is not None:
             self.extend(unlisted_metric(primary, names.metrics, path), ())
         return primary
-
-    def tuning(self, metrics: Sequence[MetricSpec], primary: MetricSpec | None) -> TuningPlan | None:
-        """Return how models are tuned; None if none is, or the section has problems."""
-        tune = self.section("tune", Tune)
-        tuned = [path for path, spec in self.parts("models", ModelSpec) if spec.tune]
-        splits = [spec for _, spec in self.parts("split", InlineSpec)]
-        if "models" not in self.malformed and "tune" not in self.malformed:
-            self.extend(problems_of_section(tune, tuned, splits), ())
-        if not tuned or "tune" in self.malformed:
-            return None
-        tune = tune or Tune()
-        split = None
-        if tune.split is not None:
-            split = self.component(("tune", "split"), tune.split, SPLITS)
-        metric, problems = chosen_metric(tune, metrics, primary)
-        if not self.extend(problems, ()) or metric is None:
-            return None
-        return TuningPlan(split, metric, tune.budget, tune.prune)
 
     def nested(self, path: KeyPath, key: str) -> KeyPath:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""

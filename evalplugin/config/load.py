@@ -24,6 +24,7 @@ from evalplugin.config.engines import ENGINES
 from evalplugin.config.gate_checks import check_gate
 from evalplugin.config.schema import ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
+from evalplugin.config.tuning_checks import check_tuning
 from evalplugin.data import SPLITS, LoadContext
 from evalplugin.segments import SEGMENTS
 
@@ -86,7 +87,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     names = checks.names(metrics, compare.baseline)
     primary = checks.primary(compare, names)
     check_gate(checks, names, models)
-    tune = checks.tuning(names.metrics, primary)
+    tune = check_tuning(checks, models, names.metrics, primary)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()
     assert checks.spec is not None

@@ -2,24 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
-from evalplugin.base.errors import EvalpluginError, KeyPath, ParameterError, Problem, did_you_mean
+from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
+from evalplugin.config.checked import ModelRecipe, TuningPlan
+from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec
 from evalplugin.config.grid import params_at
 from evalplugin.config.names import unlisted_metric
 from evalplugin.config.schema import ModelSpec
 from evalplugin.config.tuning import Space, Tune
+from evalplugin.data import SPLITS
 from evalplugin.metrics import MetricSpec, is_overall, parse
 from evalplugin.models import MODELS
 
-__all__ = ["chosen_metric", "problems_of_section", "problems_of_spaces"]
+__all__ = ["check_tuning"]
 
 _NO_TEST = "none"  # the split whose test data is the train data
 
 
-def problems_of_spaces(spec: ModelSpec, written: Mapping[str, Any]) -> Iterator[Problem]:
+def check_tuning(
+    checks: Checks, models: Iterable[ModelRecipe], metrics: Sequence[MetricSpec], primary: MetricSpec | None
+) -> TuningPlan | None:
+    """Return how models are tuned, None if none is; add the problems of ``tune`` and of search spaces to the others.
+
+    Args:
+        checks: The checks of the config.
+        models: The models whose parameters are right.
+        metrics: The metrics of the config; empty if they are malformed.
+        primary: The metric that ranks the models.
+    """
+    tune = checks.section("tune", Tune)
+    tuned = [(path, spec) for path, spec in checks.parts("models", ModelSpec) if spec.tune]
+    right = {model.path for model in models}
+    for path, spec in tuned:
+        if path in right:
+            written = reduce(getitem, (*path, "tune"), checks.data)
+            # Values of a list share mistakes: each is reported once.
+            checks.extend(dict.fromkeys(_problems_of_spaces(spec, written)), path)
+    if not checks.malformed & {"models", "tune"}:
+        _check_section(checks, tune, [path for path, _ in tuned])
+    if not tuned or "tune" in checks.malformed:
+        return None
+    tune = tune or Tune()
+    split = None if tune.split is None else checks.component(("tune", "split"), tune.split, SPLITS)
+    metric = _metric(checks, tune, metrics, primary)
+    return None if metric is None else TuningPlan(split, metric, tune.budget, tune.prune)
+
+
+def _check_section(checks: Checks, tune: Tune | None, tuned: Sequence[KeyPath]) -> None:
+    if tune is not None and not tuned:
+        checks.add(
+            ("tune",), "no model is tuned: give one `tune: {parameter: values}`, or leave this section out"
+        )
+    if any(split.type == _NO_TEST for _, split in checks.parts("split", InlineSpec)):
+        text = f"cannot be tuned on the split {_NO_TEST}, whose test data is the train data: the test would be seen"
+        for path in tuned:
+            checks.add((*path, "tune"), text)
+    if tune is not None and tune.split is not None and tune.split.type == _NO_TEST:
+        checks.add(("tune", "split"), f"{_NO_TEST} has no validation data apart from the train data")
+
+
+def _metric(
+    checks: Checks, tune: Tune, metrics: Sequence[MetricSpec], primary: MetricSpec | None
+) -> MetricSpec | None:
+    """Return the metric to tune for; None without one, or if it does not suit."""
+    metric, path = primary, ("tune", "metric")
+    if tune.metric is not None:
+        metric = checks.attempt(path, parse, tune.metric)
+        if metric is not None and not checks.extend(unlisted_metric(metric, metrics, path), ()):
+            return None
+    if metric is None:
+        return None
+    if not metric.direction:
+        problem = "has no better direction, so that nothing can be tuned for it"
+    elif tune.prune == "race" and is_overall(metric.metric):
+        problem = "has one value for all users together, and a race compares users: set prune: none"
+    else:
+        return metric
+    name = f"the primary metric, {metric.name}," if tune.metric is None else repr(tune.metric)
+    checks.add(path, f"{name} {problem}")
+    return None
+
+
+def _problems_of_spaces(spec: ModelSpec, written: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what is wrong with the search space of a model whose parameters are right; paths are below the model's.
 
     The model is created at each end of a range and with each value of a list, the others at their defaults. ``written``
@@ -99,43 +168,3 @@ def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
     for other, allowed in spaces[key].when.items():
         values |= {**_met(other, spaces), other: allowed[0] if isinstance(allowed, list) else allowed}
     return values
-
-
-def chosen_metric(
-    tune: Tune, metrics: Sequence[MetricSpec], primary: MetricSpec | None
-) -> tuple[MetricSpec | None, list[Problem]]:
-    """Return the metric to tune for, None if there is none, and what is wrong with it."""
-    path: KeyPath = ("tune", "metric")
-    if tune.metric is None:
-        metric, name = primary, "" if primary is None else f"the primary metric, {primary.name}, "
-    else:
-        name = f"{tune.metric!r} "
-        try:
-            metric = parse(tune.metric)
-        except EvalpluginError as error:
-            return None, [Problem(path, str(error))]
-        if problems := [*unlisted_metric(metric, metrics, path)]:
-            return None, problems
-    if metric is None:
-        return None, []
-    if not metric.direction:
-        return None, [Problem(path, f"{name}has no better direction, so that nothing can be tuned for it")]
-    if tune.prune == "race" and is_overall(metric.metric):
-        text = f"{name}has one value for all users together, and a race compares users: set prune: none"
-        return None, [Problem(path, text)]
-    return metric, []
-
-
-def problems_of_section(
-    tune: Tune | None, tuned: Sequence[KeyPath], splits: Sequence[InlineSpec]
-) -> Iterator[Problem]:
-    """Yield what is wrong with the section beside its metric; ``tuned`` are the paths of the models that are tuned."""
-    if tune is not None and not tuned:
-        yield Problem(
-            ("tune",), "no model is tuned: give one `tune: {parameter: values}`, or leave this section out"
-        )
-    if tuned and any(split.type == _NO_TEST for split in splits):
-        text = f"cannot be tuned on the split {_NO_TEST}, whose test data is the train data: the test would be seen"
-        yield from (Problem((*path, "tune"), text) for path in tuned)
-    if tune is not None and tune.split is not None and tune.split.type == _NO_TEST:
-        yield Problem(("tune", "split"), f"{_NO_TEST} has no validation data apart from the train data")
