@@ -20,7 +20,7 @@ def variables_in(*texts: str) -> list[str]:
 
 
 def unset_variables(*texts: str) -> list[str]:
-    """Return the environment variables that texts name and that are not set, or empty."""
+    """Return the environment variables that texts name and that are unset or empty."""
     return [name for name in variables_in(*texts) if not os.environ.get(name)]
 
 

@@ -22,7 +22,7 @@ class Engine(Protocol):
     def open(self, needs: Needs) -> AbstractContextManager[Session]:
         """Return a context manager whose value is a session; leaving it closes the session.
 
-        All is checked before it is entered: that calls can run, and that plugins and inputs are on every node.
+        Before it is entered, it is checked that calls can run, and that plugins and inputs are on every node.
 
         Raises:
             EngineError: A check fails; names the node, the value and what to do.

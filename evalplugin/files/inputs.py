@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 ENV = "env:"
-# Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
+# Instead of a fingerprint: the input changed while it was in use, or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"
-# Of a folder, as much is read; of the files beyond, name, size and time of the last change count.
+# Of a folder, so much is read; of the other files, name, size and time of the last change count.
 _MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
 _MAX_PATH = 4096  # characters
 

@@ -21,7 +21,7 @@ from evalplugin.files.uris import GLOB
 
 __all__ = ["ignore_folder", "recorded_inputs"]
 
-# Code that looks for modules and their sources, and no input of a result.
+# Code that looks for modules and their sources, which are not inputs of a result.
 _IMPORTING = ("importlib", "zipimport", "pkgutil", "pkg_resources", "tokenize", "linecache", "inspect")
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/run", "/usr/lib", "/usr/share", "/lib", "/lib64")
 _EVENTS = {
@@ -39,7 +39,7 @@ _carried: dict[str, str] = {}  # what plugins have read in this process, and may
 
 @dataclass(eq=False)
 class _Recording:
-    """What is read and written while it is active; a file that is written first is a product, and no input."""
+    """Reads and writes while it is active; a file that is written first is a product, not an input."""
 
     reads: dict[str, Signature | None] = field(default_factory=dict)  # at the first attempt; None: missing
     listed: set[str] = field(default_factory=set)  # inputs: opened folders, and patterns of names
@@ -95,9 +95,9 @@ def recorded_inputs(
 ) -> Generator[dict[str, str]]:
     """Yield a mapping that holds, at the end, the inputs that were read inside, with fingerprints.
 
-    What Python code opens, lists or imports is recorded; not the files of Python, its packages and the system, nor
-    those that were written first. What compiled code or another process reads, and what comes over the network or from
-    a database, is not known.
+    Files that Python code opens, lists or imports are recorded, but not files of Python, its packages and the system,
+    nor files that were written first. Reads of compiled code, of other processes, over the network and from databases
+    are unknown.
 
     Args:
         named: Inputs that are known to be in use; those that were written to are in the result, as ``WRITTEN``.
