@@ -269,10 +269,7 @@ def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:
 
 
 def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any]]]:
-    """Return the row numbers (m,) ordered by code, rows with one code in their order, and where each code starts.
-
-    The starts, int64 (n + 1,), come first.
-    """
+    """Return where each of ``n`` codes starts, int64 (n + 1,), in the row numbers (m,) by code, which follow."""
     from scipy.sparse import coo_array
 
     # Building a sparse matrix is a counting sort.

@@ -222,7 +222,15 @@ class Table:
         return _without_view(column)
 
     def refuse(self, name: str, row: int, rule: str, *, count: int = 1, missing: bool = False) -> NoReturn:
-        """Raise the error for the value at a row, and for ``count - 1`` more, that break a rule."""
+        """Raise the error for values of a column that break a rule.
+
+        Args:
+            name: The column.
+            row: The first such row.
+            rule: The rule, with which the message ends.
+            count: Number of such rows.
+            missing: Whether the values are missing.
+        """
         column = self._column(name)
         value = None if missing else column.iloc[row] if self._is_pandas else _plain(column[row])
         value = value.item() if isinstance(value, np.generic) else value
