@@ -66,7 +66,7 @@ class Comparison:
 
     @cached_property
     def best(self) -> Mapping[str, BestModels]:
-        """The models that may be the best, by metric; without metrics of which no values are better."""
+        """The models that may be the best, by metric; metrics without a better direction are left out."""
         by_metric = (self._best_among(self._scores, metric) for metric in self.contest.metrics)
         return {best.metric: best for best in by_metric if best is not None}
 
@@ -96,7 +96,7 @@ class Comparison:
         return among if best is not None and among is not None and among.leader != best.leader else None
 
     def is_of_newcomers(self, metric: str) -> bool:
-        """Return whether models are compared over users without train data alone, as far as a segmentation tells."""
+        """Return whether a segmentation shows that no compared user has train data."""
         best = self.best.get(metric)
         if best is None or not best.users or self._by_history is None:
             return False
@@ -208,13 +208,11 @@ def compare(
     scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(contest.primary, rows)), ())
     compared = tuple(_pairs(scored, pairs, contest.metrics, tests))
     to_baseline = {(p.model, p.metric): p for p in compared if p.against == contest.baseline}
-    models = tuple(_with_differences(row, to_baseline) for row in scored.models)
-    return replace(scored, models=models, pairs=compared)
-
-
-def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
-    cells = {m: replace(c, difference=pairs.get((row.model, m))) for m, c in row.cells.items()}
-    return replace(row, cells=cells)
+    models = []
+    for row in scored.models:
+        cells = {m: replace(c, difference=to_baseline.get((row.model, m))) for m, c in row.cells.items()}
+        models.append(replace(row, cells=cells))
+    return replace(scored, models=tuple(models), pairs=compared)
 
 
 def _pairs(

@@ -33,7 +33,7 @@ class Rules:
 
     @property
     def are_given(self) -> bool:
-        """Whether they are those of lists from elsewhere, with candidates and a length of their own."""
+        """Whether the lists come from elsewhere, with candidates and a length of their own."""
         return self.candidates == AS_LISTED
 
 

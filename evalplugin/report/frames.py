@@ -61,7 +61,8 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
     import pandas as pd
 
     rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
-    tests = _tests(comparisons)
+    every = (test for c in comparisons for pair in c.pairs for test in pair.paired.p)
+    tests = dict.fromkeys(f"p_{test}" for test in every if test != "permutation")
     frame = pd.DataFrame(rows, columns=[*_ROW, *_FOLDS, "against", *_PAIR, *tests, "error"])
     return frame.astype({**dict.fromkeys(_WHOLE, "Int64"), "may_be_best": "boolean"})
 
@@ -197,11 +198,6 @@ def _pair_values(pair: Pair | None) -> dict[str, Any]:
         return {}
     values = {"against": pair.against} | {name: of(pair) for name, of in _PAIR.items()}
     return values | {f"p_{test}": p for test, p in pair.paired.p.items() if test != "permutation"}
-
-
-def _tests(comparisons: Sequence[Comparison]) -> list[str]:
-    tests = dict.fromkeys(test for c in comparisons for pair in c.pairs for test in pair.paired.p)
-    return [f"p_{test}" for test in tests if test != "permutation"]
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -154,16 +154,16 @@ class Comparisons:
         return name
 
     def _complete(self) -> list[Comparison]:
+        """Return the comparisons with the lists of the complete contests."""
         if self.complete is None:
             return list(self.comparisons)
-        return [_on(comparison, self.complete(comparison.contest)) for comparison in self.comparisons]
-
-
-def _on(comparison: Comparison, contest: Contest) -> Comparison:
-    """Return a comparison with the lists of a complete contest."""
-    lists = {model.model: model.top_n for model in contest.models}
-    models = tuple(replace(row, top_n=lists[row.model]) for row in comparison.models)
-    return replace(comparison, contest=contest, models=models)
+        complete = []
+        for comparison in self.comparisons:
+            contest = self.complete(comparison.contest)
+            lists = {model.model: model.top_n for model in contest.models}
+            models = tuple(replace(row, top_n=lists[row.model]) for row in comparison.models)
+            complete.append(replace(comparison, contest=contest, models=models))
+        return complete
 
 
 def table_html(table: TextTable) -> str:

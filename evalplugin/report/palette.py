@@ -56,7 +56,7 @@ def png_of(figure: Figure, **options: Any) -> bytes:
 
 
 def png_with(canvas: Any, artists: Sequence[Artist]) -> bytes:
-    """Return what is drawn on an opaque canvas of Agg as PNG, with artists of its figure drawn over it in order."""
+    """Return an opaque Agg canvas as PNG, with artists of its figure drawn over it in order."""
     from PIL import Image
 
     with _any_script():

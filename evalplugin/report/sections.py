@@ -34,10 +34,6 @@ class Statement:
         return f"{self.outcome.upper()}: {self.headline}"
 
 
-def _nothing(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Section:
     """What a feature adds to the reports on comparisons."""
@@ -48,4 +44,4 @@ class Section:
     picture: Callable[[Mapping[str, str]], str] | None = None
     # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those
     # under ``data`` are for the scripts.
-    tab: Callable[[Comparison, Sequence[Mapping[str, Any]]], Mapping[str, Any]] = _nothing
+    tab: Callable[[Comparison, Sequence[Mapping[str, Any]]], Mapping[str, Any]] | None = None

@@ -60,7 +60,7 @@ class Paired:
 
     @property
     def users_needed(self) -> int | None:
-        """The number of users with whom the measured difference is detectable; None where there is none."""
+        """The number of users with whom the measured difference is detectable; None for no difference."""
         if not (np.isfinite(self.effect) and self.effect):
             return None
         return users_needed(1.0, abs(self.effect), level=self.interval.level)

@@ -208,7 +208,8 @@ def _doubt(champion: str, gain: Condition) -> str:
             else "no number of users tells, as another seed gives as much: it takes more seeds"
         )
         return "; ".join([*parts, why])
-    times = f"{_times(gain.users_needed / gain.users)} as many"
+    ratio = gain.users_needed / gain.users
+    times = f"{ratio:,.{1 if ratio < 10 else 0}f} times as many"
     if gain.sought == gain.limit:
         parts.append(
             f"{gain.users_needed:,} users find one of {number(2 * gain.limit)}, and exclude one above "
@@ -234,10 +235,6 @@ def _power(gain: Condition) -> str:
     assert gain.limit is not None and gain.detectable is not None
     least = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
     return f"with {gain.users:,} users a gain of {least} is found 4 times in 5"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.1f} times" if ratio < 10 else f"{ratio:,.0f} times"
 
 
 def _failures(decision: Decision) -> str:

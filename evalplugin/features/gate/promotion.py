@@ -201,14 +201,16 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
         return None
     recipe = next(m for m in config.models if m.name == winner)
     place = DataSplit.of(decision)
-    won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
-    model = replace(recipe, params=won.params)  # as they were tuned
-    data_of_gate = next(p for p in running.prepared if DataSplit.of(p.info) == place)
+    won, run_id = next(
+        (model, run_id)
+        for model, run_id in zip(result.models, results.run_ids, strict=True)
+        if model.model == winner and DataSplit.of(model.data) == place
+    )
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
-    data, recommend = newest(data_of_gate.info.full), config.spec.recommend
+    data, recommend = newest(won.data.full), config.spec.recommend
     arguments = {
-        "model": model,
+        "model": replace(recipe, params=won.params),  # as they were tuned
         "recommend": recommend.model_copy(update={"n": register.n or recommend.n}),
         "seed": config.spec.seed,
         "folder": config.folder,
@@ -225,23 +227,20 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     evidence = Evidence(
         bakeoff=result.bakeoff.id,
         model=winner,
-        type=model.type,
-        params=model.params,
+        type=won.type,
+        params=won.params,
         dataset=decision.dataset,
         data_digest=data.digest,
         outcome=decision.outcome,
         reason=decision.reason,
         metrics={} if won.per_user is None else dict(won.per_user.means),
         description=decision_markdown(decision),
-        inputs=model.inputs,
-    )
-    of_winner = next(
-        id for id, model_result in zip(results.run_ids, result.models, strict=True) if model_result is won
+        inputs=recipe.inputs,
     )
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(
             workspace.uri, register.name, lists, evidence,
-            run_id=results.links.summary_run_id, model_run_id=of_winner,
+            run_id=results.links.summary_run_id, model_run_id=run_id,
         )  # fmt: skip
     version = f"version {registered.version} of {registered.name}"
     if registered.later is not None:

@@ -90,7 +90,7 @@ def _headline(decision: Decision) -> str:
 
 
 def _error_line(decision: Decision) -> str:
-    """Return for how long the confidence holds, and what is left of it."""
+    """Return a sentence on the number of decisions that the confidence holds for, and those left."""
     error = percent(1 - decision.confidence)
     budget = decision.budget
     if budget is None:

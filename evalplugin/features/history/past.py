@@ -83,7 +83,7 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
 
 
 def _models(client: MlflowClient, experiment: str, last: int, models_each: int) -> dict[str, list[LoggedRun]]:
-    """Return the runs of models that have ended, by bake-off, each in config order; those of the latest bake-offs."""
+    """Return the ended runs of models of the latest bake-offs, by bake-off, in config order."""
     by_bakeoff: dict[str, list[LoggedRun]] = {}
     size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
     for page in run_pages(client, [experiment], ROLE.format("model"), size):
@@ -98,7 +98,7 @@ def _models(client: MlflowClient, experiment: str, last: int, models_each: int) 
 def _summaries(
     client: MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
 ) -> dict[str, LoggedRun]:
-    """Return the summary runs of bake-offs, as far as they have one: the one that runs now has none yet."""
+    """Return the summary runs of bake-offs; the one that runs now has none yet."""
     summaries: dict[str, LoggedRun] = {}
     oldest = min(run.started for runs in bakeoffs.values() for run in runs)
     for page in run_pages(client, [experiment], ROLE.format("summary"), min(len(bakeoffs), PAGE_SIZE)):

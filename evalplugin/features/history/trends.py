@@ -115,7 +115,7 @@ class History:
 
     @property
     def damaged(self) -> tuple[str, ...]:
-        """Sentences on what is left out, as it is not what was logged."""
+        """Sentences on runs that are left out because they are damaged."""
         return tuple(sentence for bakeoff in self.bakeoffs for sentence in bakeoff.damaged)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -99,11 +99,11 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
     primaries = {each.contest.primary for each in comparisons}
     if not parse(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
         return None
-    models = dict.fromkeys(row.model for each in counted for row in each.models)
+    means = [{row.model: row.mean(contest.primary) for row in each.models} for each in counted]
     ranks = rank_models(
         contest.primary,
         [each.contest.dataset for each in counted],
-        {model: [_mean(each, model) for each in counted] for model in models},
+        {model: [here.get(model, math.nan) for here in means] for model in chain(*means)},
         split=split,
         seed=contest.seed,
     )
@@ -153,11 +153,6 @@ def rank_models(
         cliques=tuple(_cliques([names[i] for i in order], pairs)),
         left_out={model: where for model, where in missing.items() if where},
     )
-
-
-def _mean(comparison: Comparison, model: str) -> float:
-    primary = comparison.contest.primary
-    return next((row.mean(primary) for row in comparison.models if row.model == model), math.nan)
 
 
 def _ranked(losses: Floats) -> Floats:

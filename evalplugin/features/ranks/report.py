@@ -45,7 +45,7 @@ def ranks_headline(ranks: Ranks) -> str:
 
 
 def ranks_lines(ranks: Ranks) -> list[str]:
-    """Return sentences on what the datasets can prove, the tests, and what is left out."""
+    """Return sentences on the strength of the evidence, the tests, and the models and datasets left out."""
     return [*_proof(ranks), *_tests(ranks), *_left_out(ranks)]
 
 

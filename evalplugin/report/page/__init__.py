@@ -63,7 +63,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
     data = contest_data(comparison) | {"trend": None, "card": None}
     added: dict[str, Any] = {"card": None}
     for section in sections:
-        values = dict(section.tab(comparison, data["models"]))
+        values = {} if section.tab is None else dict(section.tab(comparison, data["models"]))
         data |= values.pop("data", {})
         added |= values
     statements = (s.statement for s in sections if s.statement is not None and s.statement.place == place)

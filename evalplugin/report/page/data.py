@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.numbers import rounded
-from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
+from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
@@ -85,15 +85,14 @@ def _metric(
         "perUser": bool(defined),
         "family": spec.at(None).name,
         "axis": [rounded(low), rounded(high)],
-        "means": [None if c is None else _mean(c) for c in cells],
+        "means": [
+            None if c is None else [*map(rounded, (c.mean, c.low, c.high)), c.users, c.undefined]
+            for c in cells
+        ],
         "spread": [None if s is None else [rounded(s.std), rounded(s.zero_share)] for s in summaries],
         "quantiles": [None if s is None else [*map(rounded, s.quantiles.tolist())] for s in summaries],
         "pairs": [_pair(p, position) for p in comparison.every_pair if p.metric == metric],
     }
-
-
-def _mean(cell: Cell) -> list[float | None]:
-    return [rounded(cell.mean), rounded(cell.low), rounded(cell.high), cell.users, cell.undefined]
 
 
 def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, seconds
@@ -55,11 +55,11 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
 
 def _spreads(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return tables of the lowest and highest mean of any fold, and of any seed, where there are several."""
-    shown = []
+    shown: list[tuple[str, Callable[[ComparedModel, str], str]]] = []
     if comparison.n_folds > 1:
         shown.append(("Spread over folds", _range))
     if comparison.n_seeds > 1:
-        shown.append(("Spread over seeds", _range_of_seeds))
+        shown.append(("Spread over seeds", lambda *of: ", ".join(filter(None, seed_texts(*of)))))
     return [
         {
             "title": title,
@@ -70,11 +70,6 @@ def _spreads(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> lis
         }
         for title, text in shown
     ]
-
-
-def _range_of_seeds(row: ComparedModel, metric: str) -> str:
-    text, of_variance = seed_texts(row, metric)
-    return f"{text}, {of_variance}" if of_variance else text
 
 
 def _range(row: ComparedModel, metric: str) -> str:
