@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -38,6 +38,8 @@ class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
     kernels = ("biases", "neighbours", "similarity")
+    takes_baselines: ClassVar[bool] = False  # whatever the similarity
+    averages_deviations: ClassVar[bool] = False  # instead of ratings
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a pair")] = 40
     min_k: Annotated[int, Field(ge=0, description="fewest neighbours that count; 0 is the same as 1")] = 1
@@ -47,7 +49,8 @@ class _Neighbours(SurpriseModel):
     def __post_init__(self) -> None:
         if self.min_k > self.k:
             raise ValueError(f"min_k ({self.min_k}) must not be above k ({self.k})")
-        if self._bsl_unused() and self.bsl_options != BslOptions():
+        uses_baselines = self.takes_baselines or self.sim_options.name == "pearson_baseline"
+        if not uses_baselines and self.bsl_options != BslOptions():
             raise ValueError(
                 f"bsl_options of {self.name} go with the similarity 'pearson_baseline', "
                 f"not with {self.sim_options.name!r}"
@@ -65,9 +68,6 @@ class _Neighbours(SurpriseModel):
 
     def _of_x(self, known: TrainsetArrays) -> RatingLists:
         return known.ratings.sides(self.sim_options.user_based)[0]
-
-    def _bsl_unused(self) -> bool:
-        return self.sim_options.name != "pearson_baseline"
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
         counts = train.rows.counts if self.sim_options.user_based else train.item_counts
@@ -124,12 +124,10 @@ class _Neighbours(SurpriseModel):
         return rating
 
     @property
-    def _scale(self) -> Floats | None:
-        return None
-
-    @property
     def _otherwise(self) -> float:
         """The mean of too few neighbours: an estimate, or a deviation that is added to one."""
+        if self.averages_deviations:
+            return 0.0
         # With min_k 0 Surprise divides by zero where no neighbour counts.
         return float(self.mean) if self.algorithm.min_k > 0 else np.nan
 
@@ -179,7 +177,8 @@ class _Neighbours(SurpriseModel):
     def _options(self) -> MeanOptions:
         from evalplugin.models.kernels.walk import MeanOptions
 
-        fitted, scale = self.algorithm, self._scale
+        fitted = self.algorithm
+        scale = getattr(fitted, "sigmas", None)  # KNNWithZScore alone has them
         divisor = np.ones(1) if scale is None else scale
         return MeanOptions(fitted.k, scale is not None, divisor, max(fitted.min_k, 1), self._otherwise)
 
@@ -251,6 +250,7 @@ class KNNWithMeans(_Neighbours):
     """
 
     name = "KNNWithMeans"
+    averages_deviations = True
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         algorithm.means = means(self._of_x(known))
@@ -258,10 +258,6 @@ class KNNWithMeans(_Neighbours):
     def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
         values: Floats = rating - self.algorithm.means[x]
         return values
-
-    @property
-    def _otherwise(self) -> float:
-        return 0.0
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self.algorithm.means[users if self._user_based else items]
@@ -290,11 +286,6 @@ class KNNWithZScore(KNNWithMeans):
         algorithm.overall_sigma = np.std(known.ratings.by_user.rating)
         algorithm.sigmas = standard_deviations(self._of_x(known), algorithm.overall_sigma)
 
-    @property
-    def _scale(self) -> Floats:
-        sigmas: Floats = self.algorithm.sigmas
-        return sigmas
-
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means *= self.algorithm.sigmas[users if self._user_based else items]
         super()._complete(means, users, items)
@@ -311,9 +302,7 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
     """
 
     name = "KNNBaseline"
-
-    def _bsl_unused(self) -> bool:
-        return False
+    takes_baselines = averages_deviations = True
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
@@ -322,10 +311,6 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
     def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
         values: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
         return values
-
-    @property
-    def _otherwise(self) -> float:
-        return 0.0
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self._baseline(users, items)
