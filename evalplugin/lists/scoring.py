@@ -19,8 +19,8 @@ from evalplugin.lists.columns import ListInput, PairColumns
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics import Blocks, MetricSpec
-from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
+from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN

@@ -13,10 +13,9 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
-from evalplugin.metrics.matching import Matches
+from evalplugin.metrics.matching import Matches, worth_compiling
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 

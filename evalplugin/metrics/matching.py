@@ -1,18 +1,35 @@
-"""Exact matching of listed items with the truth by hash buckets: no sort, independent of the catalogue's size."""
+"""Exact matching of listed items with the truth by hash buckets: no sort, independent of the catalogue's size.
+
+For many rows compiled loops do the same; importing them takes as long as scoring tens of millions of rows.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Matches", "PairTable"]
+__all__ = ["Matches", "PairTable", "worth_compiling"]
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
 _SLOTS_PER_PAIR = 16
+# Rows that a process scores without compiled loops before it loads them: by then they would have saved what loading
+# them takes. A process that scores fewer never waits for them.
+_LOADED_FROM = 2**25
+_CALLED_FROM = 2**16  # rows from which loops that are loaded are faster
+_scored = 0  # rows scored by this process so far
+
+
+def worth_compiling(n_rows: int) -> bool:
+    """Return whether to score so many rows of lists with compiled loops; results are the same to the last bit."""
+    global _scored
+    _scored += n_rows
+    is_loaded = f"{__package__}.loops" in sys.modules
+    return n_rows >= _CALLED_FROM and (is_loaded or _scored >= _LOADED_FROM)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.metrics.base import metric
-from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
 

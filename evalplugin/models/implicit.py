@@ -44,13 +44,12 @@ class _Implicit(MatrixModel):
         """Import implicit."""
         import_module(self.module)
 
-    def _parameters(self) -> dict[str, Any]:
-        """Return the parameters that the model of implicit has too."""
-        return {name: value for name, value in own_parameters(self).items() if name != "values"}
-
     def _fitted(self, train: Interactions, **arguments: Any) -> Any:
-        """Return the model of implicit, fitted on the matrix of interactions."""
+        """Return the model of implicit, fitted with its parameters and these arguments."""
         from scipy.sparse import csr_matrix
+
+        arguments = own_parameters(self) | arguments
+        arguments.pop("values", None)
 
         # implicit asks for the older type, for arrays that it may write to, and for one BLAS thread beside its own.
         matrix = csr_matrix(matrix_of(train, self.values), dtype=np.float32, copy=True)
@@ -86,10 +85,9 @@ class _Factorisation(FactorModel, _Implicit):
             f"implicit.{type(self).__name__} with {self.factors:,} factors",
             "take fewer factors",
         )
-        arguments = self._parameters()
-        arguments["random_state"] = draw_seed(arguments["random_state"], rng)
+        seed = draw_seed(own_parameters(self)["random_state"], rng)
         threads = thread_count() if self.parallel else 1
-        fitted = self._fitted(train, use_gpu=False, num_threads=threads, **arguments)
+        fitted = self._fitted(train, use_gpu=False, num_threads=threads, random_state=seed)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors
 
 
@@ -176,7 +174,7 @@ class _Neighbours(_Implicit):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Compute the similarities of items."""
         self._interactions = matrix_of(train, self.values)
-        self._similarity = self._fitted(train, num_threads=thread_count(), **self._parameters()).similarity
+        self._similarity = self._fitted(train, num_threads=thread_count()).similarity
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""

@@ -12,7 +12,7 @@ from evalplugin.api import score
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.metrics import METRICS, Blocks, TrainData, UserMetric, compilation, loops, parse
+from evalplugin.metrics import METRICS, Blocks, TrainData, UserMetric, loops, matching, parse
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
 from evalplugin.metrics.matching import PairTable
@@ -184,14 +184,14 @@ def test_scores_are_the_same_to_the_last_bit(
 
 def test_loops_are_loaded_once_many_rows_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "evalplugin.metrics.loops")
-    monkeypatch.setattr(compilation, "_scored", 0)
+    monkeypatch.setattr(matching, "_scored", 0)
     small, large = 10**5, 10**7
-    assert [compilation.worth_compiling(large) for _ in range(5)] == [False, False, False, True, True]
-    assert not compilation.worth_compiling(100)
-    monkeypatch.setattr(compilation, "_scored", 0)
-    assert not compilation.worth_compiling(small)
+    assert [matching.worth_compiling(large) for _ in range(5)] == [False, False, False, True, True]
+    assert not matching.worth_compiling(100)
+    monkeypatch.setattr(matching, "_scored", 0)
+    assert not matching.worth_compiling(small)
     monkeypatch.setitem(sys.modules, "evalplugin.metrics.loops", loops)
-    assert compilation.worth_compiling(small)
+    assert matching.worth_compiling(small)
 
 
 @pytest.mark.parametrize("k", [9, 40])

@@ -23,7 +23,7 @@ from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread,
 from evalplugin.lists.parts.work import Part, PartWork, check_later_rows, without_places
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import Scoring
-from evalplugin.metrics.compilation import worth_compiling
+from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import check_mergeable
 from evalplugin.models.threads import in_threads, thread_count
