@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from evalplugin.data.drift import DescribedData
+    from evalplugin.features.data_card.drift import DescribedData
     from evalplugin.features.gate.decision import Decision
     from evalplugin.features.history.trends import PastBakeoff
 

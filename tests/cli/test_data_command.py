@@ -13,13 +13,13 @@ from samples import TINY, small_config, write_config
 from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.data.card import DataCard
-from evalplugin.data.drift import DescribedData, Drift
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.data_card import past as module
+from evalplugin.features.data_card.card import DataCard
 from evalplugin.features.data_card.command import cards_of, describe_data
-from evalplugin.tracking.read import past as module
-from evalplugin.tracking.read.past import drifts_since, read_drifts
+from evalplugin.features.data_card.drift import DescribedData, Drift
+from evalplugin.features.data_card.past import drifts_since, read_drifts
 from evalplugin.workspace import Workspace
 
 

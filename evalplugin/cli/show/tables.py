@@ -28,7 +28,6 @@ from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
-from evalplugin.report.data_card import SPLIT_HEADS, card_facts, card_title, drift_lines, split_rows
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
@@ -164,6 +163,14 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 
 def show_data(report: DataReport) -> None:
     """Print the cards of all datasets of a config, with drift; findings are warnings."""
+    from evalplugin.features.data_card.report import (
+        SPLIT_HEADS,
+        card_facts,
+        card_title,
+        drift_lines,
+        split_rows,
+    )
+
     console = stdout()
     for card in report.data.cards:
         console.print(f"[bold]{escape(card_title(card))}[/bold]", highlight=False, soft_wrap=True)

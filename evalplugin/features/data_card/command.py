@@ -8,13 +8,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from evalplugin.data.card import DataCard, card_of, split_card
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
+from evalplugin.features.data_card.card import DataCard, card_of, split_card
+from evalplugin.features.data_card.drift import DescribedData
+from evalplugin.features.data_card.past import read_drifts
+from evalplugin.features.data_card.report import card_picture
 from evalplugin.files.outputs import open_output
-from evalplugin.report.data_card import card_picture
-from evalplugin.tracking.read.past import read_drifts
 from evalplugin.workspace import Workspace
 
 __all__ = ["DataReport", "cards_of", "describe_data", "write_pictures"]

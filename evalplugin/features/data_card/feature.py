@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.drift import Drift
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.command import cards_of
+from evalplugin.features.data_card.drift import DescribedData, Drift
 from evalplugin.features.data_card.page import card_tab
-from evalplugin.report.data_card import card_markdown, drift_sentence
+from evalplugin.features.data_card.past import CARD, drifts_since
+from evalplugin.features.data_card.report import card_markdown, drift_sentence
 from evalplugin.report.sections import Section
-from evalplugin.tracking.read.past import CARD
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.write.items import Artifact, Item
 
 __all__ = ["DataCardsFeature"]
@@ -25,13 +26,17 @@ class DataCardsFeature(Feature):
 
     def after(self, running: Running, results: Results) -> Results:
         """Add the cards, and how each dataset differs from that of an earlier bake-off."""
-        observer = running.workspace.observer
+        observer, tracker = running.workspace.observer, running.tracker
         with observer.progress("describe the data"):
-            data = running.tracker.described(cards_of(running.prepared))
-        for name, drift in data.drifts.items():
+            cards = cards_of(running.prepared)
+            with tracking_call(tracker.uri, "read the data cards before"):
+                drifts = drifts_since(
+                    tracker.client, tracker.experiment_id, cards, bakeoff=running.bakeoff.id
+                )
+        for name, drift in drifts.items():
             if isinstance(drift, Drift):
                 observer.report(f"{name}: {drift_sentence(drift)}")
-        return results.having(data=data)
+        return results.having(data=DescribedData(cards, drifts))
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield the cards for people and for programs."""

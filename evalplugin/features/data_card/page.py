@@ -7,10 +7,10 @@ from typing import Any
 
 from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.card import Inequality, SplitCard, Times
-from evalplugin.data.drift import DescribedData
 from evalplugin.data.times import is_date
-from evalplugin.report.data_card import (
+from evalplugin.features.data_card.card import Inequality, SplitCard, Times
+from evalplugin.features.data_card.drift import DescribedData
+from evalplugin.features.data_card.report import (
     SPLIT_HEADS,
     card_facts,
     card_title,

@@ -13,8 +13,6 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.card import DataCard
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
@@ -24,7 +22,6 @@ from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.logged import VALUES, LoggedRun
-from evalplugin.tracking.read.past import drifts_since
 from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import board_of, save_board
@@ -177,12 +174,6 @@ class MlflowTracker:
             with suppress(TrackingError), tracking_call(self.uri, "end a run", settings=FAIL_FAST):
                 self.writer.end(run_id, "FAILED")
                 self.writer.log(run_id, [Artifact("traceback.txt", result.error or "")])
-
-    def described(self, cards: Sequence[DataCard]) -> DescribedData:
-        """Return cards of datasets, and how each dataset differs from that of an earlier bake-off."""
-        with tracking_call(self.uri, "read the data cards before"):
-            drifts = drifts_since(self.client, self.experiment_id, cards, bakeoff=self.bakeoff.id)
-        return DescribedData(tuple(cards), drifts)
 
     def finish_bakeoff(
         self,

@@ -18,8 +18,8 @@ from samples import interactions
 
 from evalplugin.comparison.comparison import compare
 from evalplugin.data import Split
-from evalplugin.data.card import card_of, split_card
-from evalplugin.data.drift import DescribedData
+from evalplugin.features.data_card.card import card_of, split_card
+from evalplugin.features.data_card.drift import DescribedData
 from evalplugin.features.data_card.page import card_tab
 from evalplugin.features.history.feature import trend_section
 from evalplugin.report.page import comparison_page

@@ -9,9 +9,9 @@ import numpy as np
 
 from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text
-from evalplugin.data.card import DataCard, Inequality, Rating, SplitCard
-from evalplugin.data.drift import THRESHOLD, CardChange, Drift
 from evalplugin.data.times import is_date, time_text
+from evalplugin.features.data_card.card import DataCard, Inequality, Rating, SplitCard
+from evalplugin.features.data_card.drift import THRESHOLD, CardChange, Drift
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from evalplugin.data.card import DataCard, Rating
+from evalplugin.features.data_card.card import DataCard, Rating
 
 __all__ = ["THRESHOLD", "CardChange", "DescribedData", "Drift", "drift_between", "total_variation"]
 

@@ -12,10 +12,10 @@ import pytest
 from samples import interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
-from evalplugin.data.card import DataCard, card_of, split_card
-from evalplugin.data.drift import DescribedData, Drift, drift_between, total_variation
+from evalplugin.features.data_card.card import DataCard, card_of, split_card
+from evalplugin.features.data_card.drift import DescribedData, Drift, drift_between, total_variation
+from evalplugin.features.data_card.report import card_facts, drift_lines, drift_sentence, split_rows
 from evalplugin.metrics import evaluate
-from evalplugin.report.data_card import card_facts, drift_lines, drift_sentence, split_rows
 
 
 def card(data: Interactions | None = None, **changes: Any) -> DataCard:
