@@ -24,22 +24,13 @@ if TYPE_CHECKING:
     from evalplugin.models import surprise_top_n as surprise_top_n
     from evalplugin.segments import segment as segment
 
-_HOME = {
-    "Evaluator": "evalplugin.lists",
-    "FactorModel": "evalplugin.models",
-    "Interactions": "evalplugin.data",
-    "TopN": "evalplugin.models",
-    "compare": "evalplugin.api",
-    "data_filter": "evalplugin.data",
-    "dataset": "evalplugin.data",
-    "history": "evalplugin.api",
-    "metric": "evalplugin.metrics",
-    "model": "evalplugin.models",
-    "run": "evalplugin.api",
-    "score": "evalplugin.api",
-    "segment": "evalplugin.segments",
-    "split": "evalplugin.data",
-    "surprise_top_n": "evalplugin.models",
+_NAMES = {
+    "evalplugin.api": ("compare", "history", "run", "score"),
+    "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
+    "evalplugin.lists": ("Evaluator",),
+    "evalplugin.metrics": ("metric",),
+    "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
+    "evalplugin.segments": ("segment",),
 }
 
 __all__ = [
@@ -64,8 +55,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Names are looked up when they are used, so that `import evalplugin` and `--help` stay instant.
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'evalplugin' has no attribute {name!r}")
 
 

@@ -102,13 +102,13 @@ def compare(
         bakeoff: A bake-off's id, or ``latest``.
         experiment: Name of the MLflow experiment; by itself: the latest run of each model in it.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-        baseline: The model that the others are compared with; None: that of the bake-off.
-        primary: The metric that ranks; None: that of the bake-off.
+        baseline: The model that the others are compared with; None: the bake-off's.
+        primary: The metric that ranks; None: the bake-off's.
         pairs: ``baseline``: every model against it; ``all``: all with each other; None: with the baseline, if
             there is one.
         tests: ``wilcoxon``, ``t``: tests beside the permutation test.
         level: Of intervals and marks.
-        intervals: How those of differences are found: Student's t, or the BCa bootstrap.
+        intervals: Method of the intervals of differences: Student's t, or the BCa bootstrap.
         intersect: Where runs differ in metrics, users or data, compare the shared ones; else the runs are refused.
 
     Raises:
@@ -121,8 +121,8 @@ def compare(
     from evalplugin.comparison.contest import with_choice
     from evalplugin.report.notebook import Comparisons
 
-    runs = [one for one in sources if isinstance(one, str)]
-    outcomes = [one for one in sources if not isinstance(one, str)]
+    runs = [source for source in sources if isinstance(source, str)]
+    outcomes = [source for source in sources if not isinstance(source, str)]
     complete = None
     if outcomes:
         if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
@@ -142,14 +142,16 @@ def compare(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
             primary=primary,
         )  # fmt: skip
-        run_ids = [one.run_id for contest in contests for one in contest.models if one.run_id is not None]
+        run_ids = [
+            model.run_id for contest in contests for model in contest.models if model.run_id is not None
+        ]
         complete = partial(with_lists, tracking_uri=tracking_uri)
         past = cache(partial(past_around, run_ids, tracking_uri))
 
         def sections(comparisons: Sequence[Comparison]) -> Iterable[Section]:
             return (*rank_sections(comparisons), trend_section(past))
 
-    found = [
+    comparisons = [
         compared(
             c,
             pairs=pairs or ("baseline" if c.baseline else "all"),
@@ -159,7 +161,7 @@ def compare(
         )
         for c in contests
     ]
-    return Comparisons(tuple(found), sections, complete)
+    return Comparisons(tuple(comparisons), sections, complete)
 
 
 def history(

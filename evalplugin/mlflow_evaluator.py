@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 from mlflow.models.evaluation.base import ModelEvaluator
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow.data.evaluation_dataset import EvaluationDataset
     from mlflow.models import EvaluationResult
     from mlflow.models.evaluation.base import EvaluationArtifact
 
-    from evalplugin.lists.cells import Cells
-    from evalplugin.lists.evaluation import Evaluated, Evaluation
+    from evalplugin.lists.evaluation import Cells, Evaluated, Evaluation
 
 __all__ = ["MODEL_TYPES", "RankingEvaluator"]
 
@@ -39,14 +39,14 @@ class RankingEvaluator(ModelEvaluator):
     Keys of ``evaluator_config``, all of them optional:
 
     - ``metrics``: names such as ``ndcg@10``; without: ndcg, recall, precision and hit at 10, and rr;
-    - ``k``: a cutoff, or a list of them, for the metrics that name none, and for those of the first line;
+    - ``k``: a cutoff, or a list of them, for the metrics that name none, and for the metrics of the first line;
     - ``threshold``: ratings from it on are relevant; without: ratings above 0;
     - ``user`` or ``group``: the column of users; without: ``user`` if there is one, or else each row is a user;
     - ``item``: the column of items of scored pairs;
     - ``train``: a DataFrame of user, item and perhaps rating, for metrics that need it;
-    - ``name``, ``dataset``: names of model and data; without: those of the run and of MLflow's dataset.
+    - ``name``, ``dataset``: names of model and data; without: the names of the run and of MLflow's dataset.
 
-    What is likely a mistake is a UserWarning: explicit ratings without a threshold (or with one that all reach), and
+    A likely mistake is a UserWarning: explicit ratings without a threshold (or with one that all reach), and
     targets that the train data holds too.
     """
 
@@ -115,9 +115,7 @@ class RankingEvaluator(ModelEvaluator):
 
 
 def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
-    """Yield what is likely a mistake: a threshold that does not suit the ratings, targets in the train data."""
-    import pandas as pd
-
+    """Yield likely mistakes: a threshold that does not suit the ratings, targets in the train data."""
     from evalplugin.features.checks.settings import relevance_warnings
 
     truth, train = evaluated.truth, evaluated.train
@@ -152,8 +150,6 @@ def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
 
 
 def _features(dataset: EvaluationDataset) -> pd.DataFrame:
-    import pandas as pd
-
     from evalplugin.base.errors import DataError
 
     if not isinstance(dataset.features_data, pd.DataFrame):
@@ -166,7 +162,7 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
 
 def _targets(dataset: EvaluationDataset) -> Cells:
     from evalplugin.base.errors import DataError
-    from evalplugin.lists.cells import Cells
+    from evalplugin.lists.evaluation import Cells
 
     if dataset.labels_data is None:
         raise DataError("targets must name the column of relevant items, or of the ratings of scored pairs")
@@ -175,11 +171,8 @@ def _targets(dataset: EvaluationDataset) -> Cells:
 
 def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> Cells:
     """Return the predictions of the table, or those that the model makes for it."""
-    import numpy as np
-    import pandas as pd
-
     from evalplugin.base.errors import DataError
-    from evalplugin.lists.cells import Cells, column_of
+    from evalplugin.lists.evaluation import Cells, column_of
 
     if model is None:
         if dataset.predictions_data is None:

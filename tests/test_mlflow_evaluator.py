@@ -23,8 +23,7 @@ from mlflow.data.evaluation_dataset import EvaluationDataset
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.lists.cells import Cells
-from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, EvaluatorOptions
+from evalplugin.lists.evaluation import DEFAULT_METRICS, Cells, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
@@ -13,8 +14,7 @@ from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.files import Format
-from evalplugin.lists.inputs import lists_and_truth
+from evalplugin.lists.inputs import Format, lists_and_truth
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
 
@@ -39,15 +39,19 @@ class Options:
     columns: ListColumns
     for_log: bool  # curves over the cutoff are computed too
 
-    def open(self, *roles: Role) -> dict[Role, Any]:
-        """Return the files of some roles, located, but not read; None for train data that is not given."""
-        paths = {role: getattr(self, role) for role in roles}
+    @cached_property
+    def sources(self) -> Mapping[Role, Any]:
+        """The files, located, but not read; None for train data that is not given."""
+        paths: dict[Role, Any] = {"lists": self.lists, "truth": self.truth, "train": self.train}
         return open_sources(paths, format=self.format, text_ids=self.text_ids)
 
     def request(self, specs: Sequence[MetricSpec]) -> ScoreRequest:
         """Return the request of a score of some metrics."""
-        train = self.open("train")["train"]
-        return ScoreRequest(specs, self.threshold, train, self.columns, curves=self.for_log)
+        return ScoreRequest(specs, self.threshold, self.sources["train"], self.columns, curves=self.for_log)
+
+    def interactions(self, role: Role) -> Interactions:
+        """Return the data of a table, read alone."""
+        return interactions_alone(PairColumns.read_all(self.sources[role], role, self.columns))
 
 
 def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
@@ -60,10 +64,9 @@ def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, 
     if options.out is not None:
         refuse_input(options.out, [options.lists, options.truth, options.train], "*.parquet")
         check_output(options.out)
-    files = options.open("lists", "truth")
     scores = score_lists(
-        files["lists"],
-        files["truth"],
+        options.sources["lists"],
+        options.sources["truth"],
         options.request(specs),
         memory=options.memory,
         partitioned=options.partitioned,
@@ -99,8 +102,8 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
     for name in options.metrics:
         conventions.metric(name)
-    files = options.open("lists", "truth")
-    lists, truth, train = lists_and_truth(files["lists"], files["truth"], options.request(()))
+    sources = options.sources
+    lists, truth, train = lists_and_truth(sources["lists"], sources["truth"], options.request(()))
     return conventions.score(lists, truth, options.metrics, train=train, threshold=options.threshold)
 
 
@@ -113,7 +116,15 @@ def log(
     experiment: str,
     tracking_uri: str | None,
 ) -> dict[str, str]:
-    """Log the scores as an MLflow run; return links to it by label."""
+    """Log the scores as an MLflow run; return links to it by label.
+
+    Args:
+        options: The options of the command line.
+        scores, specs: The scores and their metrics.
+        name: Name of the run.
+        experiment: Name of the MLflow experiment.
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+    """
     from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
     asked = {
@@ -131,15 +142,11 @@ def log(
         scores=scores.scores,
         metrics=specs,
         threshold=options.threshold,
-        truth=_interactions(options, "truth"),
-        train=None if options.train is None else _interactions(options, "train"),
+        truth=options.interactions("truth"),
+        train=None if options.train is None else options.interactions("train"),
         asked=given,
         origin="score",
         dataset=options.truth,
         data={key: given[key] for key in ("lists", "truth", "train") if key in given},
     )
     return log_lists(lists, experiment=experiment, tracking_uri=tracking_uri)
-
-
-def _interactions(options: Options, role: Literal["truth", "train"]) -> Interactions:
-    return interactions_alone(PairColumns.read_all(options.open(role)[role], role, options.columns))

@@ -41,7 +41,7 @@ __all__ = ["score"]
 )
 @options.shown("table", "json", "csv", show_default=False, help="Of the means.")
 @click.option(
-    "--input-format", type=click.Choice(["auto", "csv", "parquet", "trec"]), default="auto",
+    "--input-format", "format", type=click.Choice(["auto", "csv", "parquet", "trec"]), default="auto",
     help="auto: by the names of the files; trec: a run and qrels.",
 )  # fmt: skip
 @click.option(
@@ -66,28 +66,17 @@ __all__ = ["score"]
 @click.option("--rating", metavar="COLUMN", help="Ratings of the truth.")
 @click.option("--truth-user", metavar="COLUMN", help="User ids in truth and train data, if called otherwise.")
 @click.option("--truth-item", metavar="COLUMN", help="Item ids there.")
-@click.option("--log", "logged", is_flag=True, help="Log an MLflow run, like a model's.")
+@click.option("--log", "for_log", is_flag=True, help="Log an MLflow run, like a model's.")
 @click.option("--name", help="Name of that run; else that of the lists' file.")
 @click.option("--tracking-uri", help="MLflow tracking URI.")
 @click.option("--experiment", default="lists", show_default=True, help="MLflow experiment.")
 @options.debug
 def score(
-    metrics: tuple[str, ...],
     profile: str | None,
     shown: str,
-    input_format: Any,
-    ids: str,
-    logged: bool,
     name: str | None,
     tracking_uri: str | None,
     experiment: str,
-    user: str,
-    item: str,
-    rank: str | None,
-    score: str | None,
-    rating: str | None,
-    truth_user: str | None,
-    truth_item: str | None,
     **inputs: Any,
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
@@ -95,21 +84,14 @@ def score(
     from evalplugin.lists import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
-    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
-    options = score_command.Options(
-        metrics=metrics,
-        format=input_format,
-        text_ids=ids == "text",
-        columns=columns,
-        for_log=logged,
-        **inputs,
-    )
+    columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
+    options = score_command.Options(text_ids=inputs.pop("ids") == "text", columns=columns, **inputs)
     if profile is not None:
         numbers = score_command.score_as(options, profile)
         if shown == "table":
             from evalplugin.cli.show import show_numbers
 
-            show_numbers(numbers, title=f"{inputs['lists']}, as {profile}")
+            show_numbers(numbers, title=f"{options.lists}, as {profile}")
         else:
             echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
@@ -123,11 +105,11 @@ def score(
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=inputs["lists"])
+        show_scores(rows, title=options.lists)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
-    if logged:
-        name = name or Path(inputs["lists"]).stem
+    if options.for_log:
+        name = name or Path(options.lists).stem
         links = score_command.log(
             options, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
         )

@@ -18,7 +18,7 @@ from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
 __all__ = [
-    "NO_USERS",
+    "NO_IDS",
     "Catalogue",
     "PartContents",
     "interactions_alone",
@@ -26,7 +26,8 @@ __all__ = [
     "refuse_repeated",
 ]
 
-NO_USERS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
+NO_IDS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
+_AT_A_TIME = 16  # tables whose items are encoded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,34 +44,18 @@ class Catalogue:
         return None if self.train is None else TrainData(self.train)
 
     @classmethod
-    def of(cls, *pairs: PairColumns, train: PairColumns | None) -> Catalogue:
-        """Return the catalogue of lists, truth and train data together.
+    def of(cls, tables: Sequence[PairColumns | PartContents], train: PairColumns | None) -> Catalogue:
+        """Return the catalogue of lists, truth or parts of the users, and of the train data.
 
         Raises:
             BrokenRowsError: A pair occurs twice in the train data.
         """
-        every = pairs if train is None else (*pairs, train)
-        users = NO_USERS if train is None else encode([table.user for table in every])[0]
-        return cls.on(users, encode([table.item for table in every])[0], train)
-
-    @classmethod
-    def of_parts(
-        cls, parts: Sequence[PartContents], truth: PairColumns | None, train: PairColumns | None
-    ) -> Catalogue:
-        """Return the catalogue of parts of the users, of a truth that they share, and of the train data.
-
-        Raises:
-            BrokenRowsError: A pair occurs twice in the train data.
-        """
-        shared = [pairs for pairs in (truth, train) if pairs is not None]
-        known: list[Ids] = []  # items; those of a few parts at a time are added
-        for at in range(0, len(parts), 16):
-            known = [ids_of(encode([*known, *(ids_of(part.items) for part in parts[at : at + 16])])[0])]
-        items = encode([*known, *(pairs.item for pairs in shared)])[0]
-        if train is None:
-            return cls(NO_USERS, items, None)
-        users = [ids_of(part.users) for part in parts] + [pairs.user for pairs in shared]
-        return cls.on(encode(users)[0], items, train)
+        every = tables if train is None else [*tables, train]
+        items = NO_IDS
+        for at in range(0, len(every), _AT_A_TIME):
+            known = [ids_of(items)] if at else []
+            items = encode([*known, *(table.item for table in every[at : at + _AT_A_TIME])])[0]
+        return cls.on(NO_IDS if train is None else encode([table.user for table in every])[0], items, train)
 
     @classmethod
     def on(
@@ -92,7 +77,7 @@ class Catalogue:
         items, (_, item) = encode([pairs.item, ids_of(self.items)])
         data = self.train
         if data is None:
-            return Catalogue(NO_USERS, items, None)
+            return Catalogue(NO_IDS, items, None)
         users, (_, user) = encode([pairs.user, ids_of(self.users)])
         if len(users) == len(self.users) and len(items) == len(self.items):
             return self
@@ -131,10 +116,10 @@ def _unpickled(users: Any, items: Any, codes: tuple[Any, Any, Any] | None) -> Ca
 
 
 class PartContents(NamedTuple):
-    """Users and items of a part of the users, and the length of its longest list."""
+    """Users and items of a part of the users, each once, and the length of its longest list."""
 
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]
+    user: Ids
+    item: Ids
     n: int
 
 

@@ -1,9 +1,12 @@
-"""Columns of lists, truth and train data: named, read and checked."""
+"""The request of a score, and the columns of its lists, truth and train data: named, read and checked."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
@@ -13,9 +16,19 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
+from evalplugin.execution.tasks import curve_ks
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
 
-__all__ = ["ListColumns", "ListInput", "PairColumns", "Role", "check_same_kinds", "refuse_rows"]
+__all__ = [
+    "ListColumns",
+    "ListInput",
+    "PairColumns",
+    "Role",
+    "ScoreRequest",
+    "check_same_kinds",
+    "refuse_rows",
+]
 
 Role: TypeAlias = Literal["lists", "truth", "train"]
 
@@ -147,17 +160,17 @@ def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: Lis
     broken = error.broken
     names = columns.of(broken.role, source.name, source.columns)
     wanted = {key: names[key] for key in ("user", broken.kind)}
-    found: list[str] = []
+    places: list[str] = []
     for table in source.pieces(wanted) if isinstance(source, TableFiles) else [source]:
         same = np.ones(len(table), dtype=np.bool_)
         for key, value in (("user", broken.user), (broken.kind, broken.value)):
             same &= _equal(table.arrow(names[key]), value)
         for row in np.flatnonzero(same).tolist():
-            found.append(table.row_name(row))
-            if len(found) == broken.rows:
+            places.append(table.row_name(row))
+            if len(places) == broken.rows:
                 if broken.kind == "rank":
                     table.refuse(names["rank"], row, broken.rule)
-                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(found)}") from None
+                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}") from None
     raise error
 
 
@@ -197,7 +210,7 @@ class _WithIds(Protocol):
 
 
 def check_same_kinds(**tables: _WithIds | None) -> None:
-    """Refuse tables of which one has integer ids and another text; names stand in the message.
+    """Refuse tables with integer ids beside tables with text ids; messages name them by keyword.
 
     Raises:
         DataError: They differ.
@@ -205,3 +218,55 @@ def check_same_kinds(**tables: _WithIds | None) -> None:
     given = {name: table for name, table in tables.items() if table is not None}
     check_kinds("user", **{name: table.user for name, table in given.items()})
     check_kinds("item", **{name: table.item for name, table in given.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRequest:
+    """The metrics to compute and the rules that decide their values.
+
+    Raises:
+        DataError: The threshold is not a finite number.
+    """
+
+    specs: Sequence[MetricSpec]
+    threshold: float | None = None  # ratings from it on are relevant; None: ratings above 0 are
+    train: Any = None  # TableFiles, Table or a DataFrame of Spark
+    columns: ListColumns = field(default_factory=ListColumns)
+    curves: bool = False  # whether metrics are computed at the cutoffs of curves too
+
+    def __post_init__(self) -> None:
+        threshold: object = self.threshold
+        if threshold is not None and not (isinstance(threshold, Real) and math.isfinite(threshold)):
+            raise DataError(
+                f"threshold must be a finite number, from which ratings are relevant, not {threshold!r}"
+            )
+
+    @cached_property
+    def history(self) -> PairColumns | None:
+        """The train data, read at its first use.
+
+        Raises:
+            DataError: No rows, a missing column, a value that breaks a rule.
+        """
+        return None if self.train is None else PairColumns.read_all(self.train, "train", self.columns)
+
+    def read(self, lists: TableFiles | Table, truth: TableFiles | Table) -> ListInput:
+        """Return the columns of lists, truth and train data.
+
+        Raises:
+            DataError: No rows, a missing column, a value that breaks a rule.
+        """
+        return ListInput.of(
+            PairColumns.read_all(lists, "lists", self.columns),
+            PairColumns.read_all(truth, "truth", self.columns),
+            self.history,
+        )
+
+    @property
+    def for_workers(self) -> ScoreRequest:
+        """The request without the train data, which reaches other processes as part of the catalogue."""
+        return replace(self, train=None)
+
+    def curve_ks(self, n: int) -> tuple[int, ...]:
+        """Return the cutoffs of curves for lists of length ``n``; none without curves."""
+        return tuple(curve_ks(n, self.specs)) if self.curves else ()

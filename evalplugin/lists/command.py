@@ -43,8 +43,8 @@ class Command:
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
     The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
-    data (columns user, item, rating and, where there are times, timestamp), {users} for that of the users who get
-    lists (user), {candidates} for that of the items (item; with the candidates judged or sampled: user, item), {out}
+    data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
+    lists (user), {candidates} for the file of items (item; with the candidates judged or sampled: user, item), {out}
     for the file to write, or a folder of such files (user, item and rank from 1, or score), {n} for the length of the
     lists, {seed} for an integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
 
@@ -53,8 +53,8 @@ class Command:
     or whose lists break a rule, fails this model alone, with the last lines of its output.
 
     It runs in the folder of the config, without a shell. Files and folders that the command names count as its code:
-    lists are made again when they change. So does, without ``version``, the folder of a program below that of the
-    config; any other program without ``version`` is run again each time. Its time is that of recommending; its memory
+    lists are made again when they change. Without ``version``, so does the folder of a program below the config's
+    folder; any other program without ``version`` is run again each time. Its time counts as recommending; its memory
     is not measured.
     """
 
@@ -113,7 +113,7 @@ class Command:
         ]
 
     def own_inputs(self, folder: Path) -> list[str]:
-        """Return the name of the command that prints the version, or without a version that of the program."""
+        """Return the name of the command that prints the version, or else of a program without a version."""
         if isinstance(self.version, list):
             return [command_input(self.version, folder)]
         program = None if self.version else find_program(self.command[0], folder)
@@ -128,7 +128,7 @@ class Command:
 
         Raises:
             ModelError: The program is not there, fails, or writes no lists; with the last lines of its output.
-            DataError: What it has written breaks a rule.
+            DataError: Its lists break a rule.
         """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             tables = _tables(request)
@@ -155,12 +155,12 @@ class Command:
             parquet.write_table(table, file)
 
     def _written(self, out: str, request: ListRequest) -> TableFiles:
-        found = find_files(Path(), out, f"*.{self.format}")
+        files, partitions = find_files(Path(), out, f"*.{self.format}")
         if self.format == "parquet":
-            return TableFiles("{out}", found.files, ParquetFormat(), found.partitions)
+            return TableFiles("{out}", files, ParquetFormat(), partitions)
         ids = {"user": request.train.users, "item": request.train.items}
         text = [role for role, known in ids.items() if known.dtype.kind not in "iu"]
-        return TableFiles("{out}", found.files, CsvFormat(text=text), found.partitions)
+        return TableFiles("{out}", files, CsvFormat(text=text), partitions)
 
     @property
     def _shown(self) -> str:

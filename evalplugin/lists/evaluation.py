@@ -1,39 +1,64 @@
-"""Options and scores of the MLflow evaluator, as plain values."""
+"""Options and scores of the MLflow evaluator: of tables with a list in each cell, or a scored pair in each row."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
 from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
+from evalplugin.data.tables import Table, column_problem
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import interactions_alone
-from evalplugin.lists.cells import Cells, column_of, input_of_lists, input_of_pairs
-from evalplugin.lists.columns import ListInput
+from evalplugin.lists.columns import ListColumns, ListInput, ScoreRequest
 from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, score_top_n
-from evalplugin.models import TopN
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["DEFAULT_METRICS", "Evaluated", "Evaluation", "EvaluatorOptions"]
+__all__ = ["DEFAULT_METRICS", "Cells", "Evaluated", "Evaluation", "EvaluatorOptions", "column_of", "is_list"]
 
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
 
 _Text = Annotated[str, Field(min_length=1)]
 _Cutoff = Annotated[int, Field(ge=1)]
+
+_ITEM = "item"  # name of the item column in the train data, where lists are in cells
+_PAIRS = "; scored pairs need the item column named"
+
+
+class Cells(NamedTuple):
+    """The values of a column, one a row, and its name in messages."""
+
+    name: str
+    values: Sequence[Any] | npt.NDArray[Any]
+
+
+def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -> pd.Series[Any]:
+    """Return a column under a fresh index; messages call it by ``role``, and its table by ``source``.
+
+    Raises:
+        DataError: No column has that name, or several have.
+    """
+    names = [str(column) for column in frame.columns]
+    if problem := column_problem(name, names, role):
+        raise DataError(f"{source}: {problem}")
+    return frame.iloc[:, names.index(name)].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -113,7 +138,7 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A table to evaluate: checked as far as possible before a model predicts."""
+    """A table to evaluate; all but the predictions is checked before a model predicts."""
 
     options: EvaluatorOptions
     specs: Sequence[MetricSpec]
@@ -160,59 +185,45 @@ class Evaluation:
                 f"{predictions.name}: there must be one for each of the {len(self.users)} rows of the data, not "
                 f"{len(predictions.values)}"
             )
+        options, candidates, ratings = self.options, None, None
+        inputs = self._inputs(predictions)
+        top_n, truth, train = top_n_on(inputs)
         if self.items is None:
-            return self._score_lists(predictions)
-        return self._score_pairs(predictions, self.items)
+            top_n = replace(top_n, score=np.full(top_n.item.shape, np.nan))
+        else:
+            # Every row is a candidate, and its score a prediction of its rating.
+            candidates, ratings = Candidates("judged", included=truth.rows), inputs.lists.values
+        blocks = Blocks.of(
+            top_n,
+            truth,
+            train=train,
+            threshold=options.threshold,
+            predictions=ratings,
+            candidates=candidates,
+        )
+        scores = score_top_n(blocks, self.specs, curve_ks(top_n.n, self.specs))
+        return Evaluated(
+            _with_all_users(scores, self.users) if self.items is None else scores,
+            top_n.to_table(truth),
+            interactions_alone(inputs.truth),
+            None if inputs.train is None else interactions_alone(inputs.train),
+        )
 
-    def _score_lists(self, predictions: Cells) -> Evaluated:
+    def _inputs(self, predictions: Cells) -> ListInput:
+        threshold, history = self.options.threshold, self.options.history
+        if self.items is not None:
+            return _input_of_pairs(self.users, self.items, predictions, self.targets, history)
         lists, truth = (
             cells if cells.name == role else cells._replace(name=f"{role} {cells.name!r}")
             for role, cells in (("predictions", predictions), ("targets", self.targets))
         )
-        inputs = input_of_lists(self.users, lists, truth, self.options.history)
-        if inputs.truth.values is None and self.options.threshold is not None:
+        inputs = _input_of_lists(self.users, lists, truth, history)
+        if inputs.truth.values is None and threshold is not None:
             raise DataError(
-                f"threshold={self.options.threshold:g} is for ratings, and {truth.name} holds none: give a dict of "
+                f"threshold={threshold:g} is for ratings, and {truth.name} holds none: give a dict of "
                 f"ratings by item in each row"
             )
-        top_n, held_out, train = top_n_on(inputs)
-        top_n = replace(top_n, score=np.full(top_n.item.shape, np.nan))
-        scores = self._scores(top_n, held_out, train)
-        return _evaluated(_with_all_users(scores, self.users), top_n.to_table(held_out), inputs)
-
-    def _score_pairs(self, predictions: Cells, items: pd.Series[Any]) -> Evaluated:
-        inputs = input_of_pairs(self.users, items, predictions, self.targets, self.options.history)
-        top_n, held_out, train = top_n_on(inputs)
-        # Every row is a candidate, and its score a prediction of its rating.
-        candidates = Candidates("judged", included=held_out.rows)
-        scores = self._scores(top_n, held_out, train, candidates, inputs.lists.values)
-        return _evaluated(scores, top_n.to_table(held_out), inputs)
-
-    def _scores(
-        self,
-        top_n: TopN,
-        truth: Interactions,
-        train: Interactions | None,
-        candidates: Candidates | None = None,
-        predictions: npt.NDArray[Any] | None = None,
-    ) -> PerUserScores:
-        return score_top_n(
-            Blocks.of(
-                top_n,
-                truth,
-                train=train,
-                threshold=self.options.threshold,
-                predictions=predictions,
-                candidates=candidates,
-            ),
-            self.specs,
-            curve_ks(top_n.n, self.specs),
-        )
-
-
-def _evaluated(scores: PerUserScores, top_n: pa.Table, inputs: ListInput) -> Evaluated:
-    train = None if inputs.train is None else interactions_alone(inputs.train)
-    return Evaluated(scores, top_n, interactions_alone(inputs.truth), train)
+        return inputs
 
 
 def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:
@@ -227,3 +238,124 @@ def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScor
 
 def _is_open(spec: MetricSpec) -> bool:
     return spec.k is None and spec.metric.takes_k
+
+
+def _input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any = None) -> ListInput:
+    """Return the columns of a table with one row a user.
+
+    Args:
+        users: Unique ids of users; the column of users in the train data has the same name.
+        lists: For each user a list, a tuple or an array of items, best first.
+        truth: For each user the held-out items: a list, a tuple or an array, or a mapping to ratings.
+        train: The train data: users, ``item`` and, optionally, ``rating``.
+
+    Raises:
+        DataError: A user with two rows, a cell without a list, ids or ratings that break a rule.
+    """
+    user = str(users.name)
+    Table(users.to_frame(user), "data").ids(user, "user")
+    twice = np.flatnonzero(users.duplicated())
+    if len(twice):
+        first, again = np.flatnonzero(users == users[twice[0]])[:2]
+        raise DataError(
+            f"data: user {raw_text(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
+            f"lists take one row a user{_PAIRS}"
+        )
+    held_out, ratings = _truth(users, truth)
+    return _request(train, ListColumns(user=user, item=_ITEM, rank="rank")).read(
+        _one_row_an_item(users, lists, _checked_lists(users, lists)),
+        _one_row_an_item(users, truth, held_out, ratings),
+    )
+
+
+def _input_of_pairs(
+    users: pd.Series[Any], items: pd.Series[Any], scores: Cells, ratings: Cells, train: Any = None
+) -> ListInput:
+    """Return the columns of a table of scored pairs, one row each: every pair is a candidate with a rating.
+
+    Raises:
+        DataError: Ids, scores or ratings that break a rule.
+    """
+    import pandas as pd
+
+    user, item = str(users.name), str(items.name)
+    columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
+    pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
+    names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
+    return _request(train, names).read(pairs, pairs)
+
+
+def _request(train: Any, columns: ListColumns) -> ScoreRequest:
+    return ScoreRequest((), train=None if train is None else Table(train, "train"), columns=columns)
+
+
+def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
+    for user, cell in zip(users, lists.values, strict=True):
+        if not is_list(cell):
+            hint = _PAIRS if isinstance(cell, float | np.floating) else ""
+            raise DataError(
+                f"{lists.name}: for user {raw_text(user)} there must be a list of items, best first, not "
+                f"{_shown(cell)}{hint}"
+            )
+    return list(lists.values)
+
+
+def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | None]:
+    """Return each user's items, and their ratings where the cells are mappings."""
+    rated = any(isinstance(cell, Mapping) for cell in truth.values)
+    items: list[Any] = []
+    for user, cell in zip(users, truth.values, strict=True):
+        if not (isinstance(cell, Mapping) or is_list(cell)):
+            raise DataError(
+                f"{truth.name}: for user {raw_text(user)} there must be a list of relevant items, or a dict of "
+                f"ratings by item, not {_shown(cell)}"
+            )
+        if rated and len(cell) and not isinstance(cell, Mapping):
+            raise DataError(
+                f"{truth.name}: for user {raw_text(user)} there are no ratings, but for others there are: "
+                f"every cell must be a dict of ratings by item, or none"
+            )
+        items.append(cell if is_list(cell) else list(cell))
+    if not rated:
+        return items, None
+    return items, list(chain.from_iterable(cell.values() for cell in truth.values if len(cell)))
+
+
+def _one_row_an_item(
+    users: pd.Series[Any], cells: Cells, items: list[Any], ratings: list[Any] | None = None
+) -> Table:
+    """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
+    import pandas as pd
+
+    row_of = np.repeat(np.arange(len(users)), np.fromiter(map(len, items), np.int64, len(items)))
+    if not len(row_of):
+        raise DataError(f"{cells.name}: there is no item in any of the {len(users)} rows")
+    rank = 1 + position_in_row(row_of, len(users))
+    user = users.iloc[row_of].reset_index(drop=True)
+    columns = [user, pd.Series(_flat(items)), pd.Series(rank)]
+    names = [str(users.name), _ITEM, "rank"]
+    if ratings is not None:
+        columns.append(pd.Series(ratings))
+        names.append("rating")
+
+    def row_name(row: int) -> str:
+        return f"place {rank[row]} of user {raw_text(user[row])}"
+
+    return Table(pd.concat(columns, axis=1, keys=names), cells.name, row_name)
+
+
+def _flat(items: list[Any]) -> Any:
+    if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "i" for cell in items):
+        return np.concatenate(items)
+    # Arrays of several types would be converted to one that holds them all: text, for example.
+    return list(chain.from_iterable(c.tolist() if isinstance(c, np.ndarray) else c for c in items))
+
+
+def is_list(cell: Any) -> bool:
+    """Return whether a cell of a table is a list of items."""
+    return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
+
+
+def _shown(value: object) -> str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return "an empty cell" if plain is None else f"{reprlib.repr(plain)} ({type(plain).__name__})"

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, check_same_kinds
-from evalplugin.lists.files import Format
-from evalplugin.lists.inputs import open_sources, rows_named
-from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
+from evalplugin.lists.inputs import Format, open_sources, rows_named
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
@@ -76,7 +74,7 @@ class Evaluator:
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
             self._truth = TruthRows.bind(pairs)
-            self._catalogue = Catalogue.of(pairs, train=request.history) if need_catalogue(specs) else None
+            self._catalogue = Catalogue.of([pairs], request.history) if need_catalogue(specs) else None
         # The tables themselves are not kept.
         self._sample = pairs.sample(_SAMPLE)
         self._request = request.for_workers

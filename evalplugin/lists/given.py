@@ -14,7 +14,7 @@ from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
-from evalplugin.lists.catalogue import NO_USERS, Catalogue
+from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, refuse_rows
 from evalplugin.lists.scoring import TruthRows, blocks_of
 from evalplugin.metrics.blocks import BrokenRowsError, raw_text
@@ -99,7 +99,7 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     blocks = blocks_of(
         pairs,
         TruthRows(nothing.user, nothing.item, None),
-        catalogue=Catalogue(NO_USERS, items, None),
+        catalogue=Catalogue(NO_IDS, items, None),
         compiled=False,
     )
     positions, parts = np.arange(len(blocks)), []

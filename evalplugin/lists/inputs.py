@@ -6,23 +6,23 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
-from evalplugin.data.files import TableFiles
+from evalplugin.data.files import TableFiles, find_files
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import Role, refuse_rows
-from evalplugin.lists.files import Format, open_files
+from evalplugin.lists.columns import Role, ScoreRequest, refuse_rows
 from evalplugin.lists.parts import parts_for, score_in_memory, score_in_parts
-from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue, top_n_on
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
@@ -31,8 +31,18 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = ["engine_of", "lists_and_truth", "open_sources", "rows_named", "score_lists"]
+__all__ = [
+    "Format",
+    "engine_of",
+    "lists_and_truth",
+    "open_files",
+    "open_sources",
+    "rows_named",
+    "score_lists",
+]
 
+Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
+_FORMATS: tuple[str, ...] = get_args(Format)
 # Of files whose content is compared on all nodes; beyond, only the first of each table is.
 _MOST_BYTES = 10 * 2**30
 
@@ -61,6 +71,53 @@ def open_sources(
         return Table(table, role)
 
     return {role: source(table, role) for role, table in given.items()}
+
+
+def open_files(
+    path: str | Path,
+    role: str,
+    *,
+    folder: Path = Path(),
+    format: Format = "auto",
+    text_ids: bool = False,
+) -> TableFiles:
+    """Return the files of a path, with their format.
+
+    Args:
+        path: A file, a pattern, or a folder of Parquet files.
+        role: ``lists``, ``truth`` or ``train``.
+        folder: Base of a relative path.
+        format: ``auto``: by the name of the first file.
+        text_ids: Ids in CSV files that look like integers stay text.
+
+    Raises:
+        DataError: The file does not exist, or its format is unknown.
+    """
+    if format not in _FORMATS:
+        near = did_you_mean(format, _FORMATS)
+        raise DataError(f"the format must be one of {', '.join(_FORMATS)}, not {format!r}{near}")
+    text = str(path)
+    files, partitions = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
+    first = files[0]
+    name = first.name.casefold()
+    if format == "auto":
+        format = "parquet" if name.endswith(".parquet") else "csv"
+        plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
+        if not plain.endswith((".parquet", ".csv", ".tsv")):
+            raise DataError(
+                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
+                f"or say which it is: {', '.join(_FORMATS[1:])}"
+            )
+    reader: FileFormat
+    match format:
+        case "parquet":
+            reader = ParquetFormat()
+        case "trec":
+            reader = TrecFormat(run=role == "lists")
+        case _:
+            separator = "\t" if ".tsv" in name else ","
+            reader = CsvFormat(separator, text=("user", "item") if text_ids else ())
+    return TableFiles(text, files, reader, partitions)
 
 
 def score_lists(
@@ -126,9 +183,8 @@ def score_lists(
         if chosen is not None:
             lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
             open_engine = partial(_open_session, chosen, [lists, truth], report)
-        scores = score_in_parts(
-            lists, truth, request, n_parts, report=report, partitioned=partitioned, engine=open_engine
-        )
+        divided = None if partitioned else n_parts
+        scores = score_in_parts(lists, truth, request, divided, report=report, engine=open_engine)
         return ListScores(scores)
 
 
@@ -156,7 +212,7 @@ def engine_of(engine: object) -> Engine | None:
 def _open_session(
     engine: Engine, tables: Sequence[TableFiles], report: Callable[[str], None], others: Sequence[Path]
 ) -> Generator[Session]:
-    """Yield a session of which every node has the same files: those of the tables, and others.
+    """Yield a session whose nodes all have the same files of the tables, and other files.
 
     Raises:
         EngineError: The engine cannot run calls, or a node lacks a file.
@@ -183,7 +239,7 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest) -> Iterator[None]:
 def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
     inputs, catalogue = request.read(lists, truth), None
     if need_catalogue(request.specs):
-        catalogue = Catalogue.of(inputs.lists, inputs.truth, train=inputs.train)
+        catalogue = Catalogue.of(inputs[:2], inputs.train)
     return Scoring(request, catalogue).state(inputs.lists, TruthRows.of(inputs.truth)).scores()
 
 

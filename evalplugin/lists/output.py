@@ -6,10 +6,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,38 +61,40 @@ def rows_of(scores: ListScores) -> list[Row]:
     return rows
 
 
-def json_text(rows: list[Row]) -> str:
+def json_text(rows: Sequence[Row]) -> str:
     """Return the rows as a JSON object by metric; undefined values are null."""
     values = {
-        row.metric: {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in vars(row).items()
-            if key != "metric"
-        }
+        row.metric: {key: _defined(value) for key, value in vars(row).items() if key != "metric"}
         for row in rows
     }
     return json.dumps(values, indent=2, ensure_ascii=False)
 
 
-def csv_text(rows: list[Row]) -> str:
+def csv_text(rows: Sequence[Row]) -> str:
     """Return the rows as CSV with a header line; undefined values are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row.__dataclass_fields__)
-    for row in rows:
-        writer.writerow("" if isinstance(v, float) and math.isnan(v) else v for v in vars(row).values())
-    return text.getvalue().rstrip("\n")
+    return _csv(Row.__dataclass_fields__, (vars(row).values() for row in rows))
 
 
 def numbers_json(numbers: Mapping[str, float]) -> str:
     """Return numbers by name as a JSON object; undefined values are null."""
-    return json.dumps({k: v if math.isfinite(v) else None for k, v in numbers.items()}, indent=2)
+    return json.dumps({name: _defined(value) for name, value in numbers.items()}, indent=2)
 
 
 def numbers_csv(numbers: Mapping[str, float]) -> str:
     """Return numbers by name as CSV with a header line; undefined values are empty."""
-    lines = [f"{name},{'' if math.isnan(value) else value}" for name, value in numbers.items()]
-    return "\n".join(["metric,value", *lines])
+    return _csv(("metric", "value"), numbers.items())
+
+
+def _csv(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_defined(value) for value in row] for row in rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _defined(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_output(path: str | Path) -> None:
@@ -115,14 +117,6 @@ def write_per_user(scores: PerUserScores, path: str | Path) -> None:
     Raises:
         DataError: The file cannot be written.
     """
-    try:
-        with open_output(path) as file:
-            _write(scores, file, PurePath(path).suffix.casefold())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def _write(scores: PerUserScores, file: IO[bytes], ending: str) -> None:
     import pyarrow as pa
 
     users = scores.users
@@ -130,12 +124,16 @@ def _write(scores: PerUserScores, file: IO[bytes], ending: str) -> None:
         {"user": pa.array(users.tolist() if users.dtype == object else users)}
         | {name: pa.array(np.ascontiguousarray(scores.column(name))) for name in scores.metrics}
     )
-    if ending == ".parquet":
-        import pyarrow.parquet as pq
+    try:
+        with open_output(path) as file:
+            if PurePath(path).suffix.casefold() == ".parquet":
+                import pyarrow.parquet as pq
 
-        pq.write_table(table, file, compression="zstd")
-    else:
-        frame = table.to_pandas()
-        if users.dtype == object:
-            frame["user"] = [escape_formula(user) for user in users.tolist()]
-        frame.to_csv(file, index=False)
+                pq.write_table(table, file, compression="zstd")
+                return
+            frame = table.to_pandas()
+            if users.dtype == object:
+                frame["user"] = [escape_formula(user) for user in users.tolist()]
+            frame.to_csv(file, index=False)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None

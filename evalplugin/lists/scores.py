@@ -69,7 +69,7 @@ class ListScores:
     def summaries(self) -> dict[str, Summary]:
         """For each metric with a value a user: spread and quantiles."""
         if isinstance(self.source, ScoreTotals):
-            return {name: one.summary for name, one in self.source.distributions.items()}
+            return {name: values.summary for name, values in self.source.distributions.items()}
         return {name: summarise(self.source.column(name)) for name in self.source.metrics}
 
     def interval(self, metric: str, *, level: float = 0.95, seed: int = 0) -> Interval:
@@ -90,9 +90,16 @@ class ListScores:
         tests: Collection[Test] = (),
         seed: int = 0,
     ) -> Paired:
-        """Return the paired comparison with other lists: of the users for whom both are defined.
+        """Return the paired comparison with other lists, over the users for whom both are defined.
 
-        Its ``interval`` is that of the mean difference, its ``p["permutation"]`` the permutation test's.
+        Its ``interval`` is about the mean difference, its ``p["permutation"]`` the permutation test's.
+
+        Args:
+            other: The lists that these are compared with.
+            metric: Such as ``ndcg@10``.
+            level: Of the interval.
+            tests: Tests beside the permutation test.
+            seed: Seed of the permutations.
 
         Raises:
             DataError: The values of either are not in memory, an unknown metric or test, a level outside 0 to 1.

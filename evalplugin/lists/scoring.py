@@ -15,9 +15,8 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, encode
 from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
-from evalplugin.lists.columns import ListInput, PairColumns
+from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.matching import worth_compiling
@@ -31,7 +30,7 @@ __all__ = ["Scoring", "TruthRows", "blocks_of", "need_catalogue", "top_n_on"]
 
 @dataclass(frozen=True, eq=False)
 class TruthRows:
-    """The rows of a truth as lists are matched with them: ``of`` for some lists, ``bind`` for one after the other."""
+    """The rows of a truth: ``of`` to score lists once, ``bind`` to score many lists."""
 
     user: Ids
     item: Ids  # of each row, or with ``code`` the vocabulary of the items
@@ -72,7 +71,7 @@ class Scoring:
 
     request: ScoreRequest
     catalogue: Catalogue | None = None  # None: no metric reads it
-    n: int | None = None  # length of the longest list of all users; None: that of the lists that are scored
+    n: int | None = None  # length of the longest list of all users; None: of these lists
     compiled: bool | None = (
         None  # whether to use compiled loops; None: if the rows scored so far are worth it
     )
@@ -144,7 +143,7 @@ def blocks_of(
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
-    """Return whether any of the metrics reads the catalogue or the train data; those of plugins may.
+    """Return whether any of the metrics reads the catalogue or the train data; metrics of plugins may.
 
     All others compare listed items with the truth, which any codes of the items allow.
     """

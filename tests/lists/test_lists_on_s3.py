@@ -25,7 +25,7 @@ from evalplugin.data.reading import readable
 from evalplugin.files import repeated_reads, stores
 from evalplugin.files.outputs import open_output
 from evalplugin.files.remote import open_file
-from evalplugin.lists.files import open_files
+from evalplugin.lists.inputs import open_files
 
 pytestmark = pytest.mark.slow
 

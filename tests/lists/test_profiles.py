@@ -20,7 +20,7 @@ from surprise.prediction_algorithms.predictions import Prediction
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
 from evalplugin.lists.profiles import PROFILES, profile
-from evalplugin.metrics import evaluate
+from evalplugin.metrics import evaluate, parse
 from evalplugin.models import NO_ITEM, TopN
 
 FIXTURES = Path(__file__).with_name("profiles")
@@ -143,8 +143,9 @@ def test_trec_eval_agrees_with_ties_and_users_on_one_side_only(seed: int) -> Non
 
 
 def test_every_metric_of_trec_eval_was_compared() -> None:
-    compared = {profile("trec_eval")._ours(name) for name in TREC.values()}
-    assert {ours.format(k=5, x="0.50") for ours in profile("trec_eval").metrics.values()} == compared
+    compared = {profile("trec_eval").metric(name).name for name in TREC.values()}
+    ours = [name.format(k=5, x="0.50") for name in profile("trec_eval").metrics.values()]
+    assert {parse(name).name for name in ours} == compared
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -15,13 +15,12 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Session
-from evalplugin.lists.columns import ListInput, PairColumns, Role
+from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, read_run, row_groups, runs_of
 from evalplugin.lists.parts.run import Report, Run, score_all
-from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
+from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread
 from evalplugin.lists.parts.work import Part, PartWork, check_later_rows, without_places
-from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
@@ -46,7 +45,7 @@ _MOST_RANGES = 2**10
 _READ_ROWS = 2**20  # rows that are decoded at a time
 _RANGE_THREADS = 8
 
-# Opens a session whose calls read the given files, beside those of lists and truth.
+# Opens a session whose calls read the given files, beside lists and truth.
 OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session]]
 Groups: TypeAlias = Mapping[Role, Sequence[RowGroup]]
 
@@ -61,7 +60,7 @@ def parts_for(
     """Return the number of parts that limits memory to ``memory`` bytes; 1: everything fits at once.
 
     Args:
-        lists, truth: The tables, of which only files are divided.
+        lists, truth: The tables; only files are divided.
         request: The names of the columns.
         memory: Limit in bytes.
         threads: Threads that work in one process, each on a part of its own; None: as many as there are.
@@ -109,10 +108,9 @@ def score_in_parts(
     lists: TableFiles,
     truth: TableFiles,
     request: ScoreRequest,
-    n_parts: int,
+    n_parts: int | None,
     *,
     report: Report,
-    partitioned: bool = False,
     engine: OpenEngine | None = None,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all lists had been in memory.
@@ -124,9 +122,8 @@ def score_in_parts(
     Args:
         lists, truth: Parquet files.
         request: The metrics, the train data and the columns.
-        n_parts: Number of parts.
+        n_parts: Number of parts; None: each file of the lists is a part, and no user is in two of them.
         report: Callback for progress.
-        partitioned: Each file of the lists is a part: no user is in two of them.
         engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
             this process score them.
 
@@ -143,18 +140,16 @@ def score_in_parts(
     work = replace(work, scoring=replace(work.scoring, compiled=worth_compiling(rows)))
     serial = not all(spec.is_own for spec in request.specs)
     run = Run(1 if serial else min(_MAX_THREADS, thread_count()), report=report)
+    if n_parts is None:
+        parts, work = _parts_of_files(work, groups)
+        with nullcontext() if engine is None else engine([]) as session:
+            run = replace(run, session=session)
+            return score_all(run, work, parts, request.history, partitioned=True)
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
-    parts: list[Part] | None
-    if partitioned:
-        parts, work = _parts_of_files(work, groups)
-    else:
-        parts = _ranges(groups, n_parts)
-    if parts is not None:
+    if (ranges := _ranges(groups, n_parts)) is not None:
         with nullcontext() if engine is None else engine([]) as session:
-            return score_all(
-                replace(run, session=session), work, parts, request.history, partitioned=partitioned
-            )
+            return score_all(replace(run, session=session), work, ranges, request.history)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
@@ -177,7 +172,7 @@ def _is_wide(work: PartWork, role: Role) -> bool:
 
 
 def _check_kinds(work: PartWork, groups: Groups, request: ScoreRequest) -> None:
-    """Refuse tables of which one has integer ids and another text, by the first rows of each."""
+    """Refuse tables with integer ids beside tables with text ids, by the first rows of each."""
     samples = {}
     for role, (first, *_) in groups.items():
         batches = work.files[role].row_groups(
@@ -214,8 +209,8 @@ def _ranges(groups: Groups, n_parts: int) -> list[Part] | None:
 def _parts_of_files(work: PartWork, groups: Groups) -> tuple[list[Part], PartWork]:
     """Return a part for each file of the lists.
 
-    Where the truth has a file of the same name for each, that is the truth of the file's users. Otherwise the truth is
-    in memory, and each part takes that of its users.
+    Where the truth has a file of the same name for each, it has the truth of the file's users. Otherwise the truth is
+    in memory, and each part takes the rows of its users.
     """
     names = {role: [PurePath(str(file)).name for file in work.files[role].files] for role in groups}
     by_file = {
@@ -244,7 +239,11 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
     written: dict[Role, tuple[list[SpreadTask], list[Spread]]] = {}
     for role, of_role in groups.items():
         run.report(f"spreading {role} over {n_parts} partitions")
-        tasks = tasks_of(role, of_role, folder, n_parts, run.n_tasks, wide=_is_wide(work, role))
+        most, wide = sum(group.rows for group in of_role) / run.n_tasks, _is_wide(work, role)
+        tasks = [
+            SpreadTask(role, tuple(of_task), folder / f"{role}-{number}.arrow", n_parts, wide)
+            for number, of_task in enumerate(runs_of(of_role, most))
+        ]
         spreads = dict(run.each(work, spread, tasks))
         written[role] = tasks, [spreads[number] for number in range(len(tasks))]
         for rows in spreads.values():
@@ -256,7 +255,7 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
 
 
 def _moved(run: Run, work: PartWork, groups: Groups, bounds: Sequence[int]) -> list[Part]:
-    """Read all rows into memory, those of each range of users together, and return their parts."""
+    """Read all rows into memory, each range of users together, and return their parts."""
 
     def read(task: tuple[Role, list[RowGroup]]) -> list[PairColumns]:
         role, groups_of_task = task

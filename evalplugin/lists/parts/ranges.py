@@ -41,10 +41,10 @@ def bounds_of(groups: Sequence[RowGroup], n_parts: int) -> list[Any] | None:
     order = np.argsort(place, kind="stable")
     place, rate = place[order], np.cumsum(change[order])
     rows = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(place))])
-    found = np.interp(wanted, np.maximum.accumulate(rows), place)
+    at = np.interp(wanted, np.maximum.accumulate(rows), place)
     # Multiples of a power of two, so that a small table tells the range of a user.
     shift = max(0, (greatest - least).bit_length() - _TABLE_BITS)
-    bounds = sorted({(least + int(bound)) >> shift << shift for bound in found.tolist()})
+    bounds = sorted({(least + int(bound)) >> shift << shift for bound in at.tolist()})
     return [bound for bound in bounds if least < bound <= greatest]
 
 

@@ -41,7 +41,7 @@ def row_groups(source: TableFiles, column: str) -> list[RowGroup]:
     Raises:
         DataError: A file that is no Parquet file.
     """
-    found = []
+    groups = []
     for position, metadata in enumerate(_each(source, lambda opened: opened.metadata)):
         paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
         at, start = paths.index(column) if paths.count(column) == 1 else None, 0
@@ -49,9 +49,9 @@ def row_groups(source: TableFiles, column: str) -> list[RowGroup]:
             group = metadata.row_group(number)
             low, high = (None, None) if at is None else _range(group.column(at).statistics)
             if group.num_rows:
-                found.append(RowGroup(position, number, start, group.num_rows, low, high))
+                groups.append(RowGroup(position, number, start, group.num_rows, low, high))
             start += group.num_rows
-    return found
+    return groups
 
 
 def column_types(source: TableFiles, names: Iterable[str]) -> set[tuple[pa.DataType, ...]]:
@@ -103,7 +103,7 @@ def read_run(source: TableFiles, run: Sequence[RowGroup], roles: Mapping[str, st
 
 
 def _each(source: TableFiles, read: Any) -> list[Any]:
-    """Return what is read of each file, of several files of a store at the same time."""
+    """Return the result of ``read`` for each file; files of a store are opened several at a time."""
 
     def of(file: File) -> Any:
         with readable(file):

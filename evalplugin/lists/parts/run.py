@@ -93,7 +93,8 @@ def score_all(
         contents = [part for _, part in run.each(work, look_at_part, parts) if part is not None]
         n = max((part.n for part in contents), default=1)
         if needs_catalogue:
-            catalogue = Catalogue.of_parts(contents, work.truth, history)
+            shared = [] if work.truth is None else [work.truth]
+            catalogue = Catalogue.of([*contents, *shared], history)
     work = replace(work, scoring=replace(work.scoring, n=max(n, 1), catalogue=catalogue))
     states: list[tuple[int, ScorerState]] = []
     for done, (number, state) in enumerate(run.each(work, score_part, parts)):

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.parts.row_groups import RowGroup, runs_of
+from evalplugin.lists.parts.row_groups import RowGroup
 from evalplugin.lists.parts.work import PartWork, Slice, check_later_rows
 
-__all__ = ["Spread", "SpreadTask", "slices_of", "spread", "tasks_of"]
+__all__ = ["Spread", "SpreadTask", "slices_of", "spread"]
 
 _BATCH = 2**20  # rows that are read at a time, and written as a record batch for each partition
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -38,16 +38,6 @@ class Spread(NamedTuple):
 
     sample: PairColumns  # a few of its first rows
     part: npt.NDArray[np.uint16]  # the partition of each record batch of the file
-
-
-def tasks_of(
-    role: Role, groups: Sequence[RowGroup], folder: Path, n_parts: int, n_tasks: int, *, wide: bool
-) -> list[SpreadTask]:
-    """Return about ``n_tasks`` tasks for the row groups of files, in the order of their rows."""
-    return [
-        SpreadTask(role, tuple(run), folder / f"{role}-{number}.arrow", n_parts, wide)
-        for number, run in enumerate(runs_of(groups, sum(group.rows for group in groups) / n_tasks))
-    ]
 
 
 def spread(work: PartWork, task: SpreadTask) -> Spread:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Ids, Table
+from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
@@ -124,7 +124,7 @@ class PartWork:
 
 
 def check_later_rows(first: PairColumns, later: PairColumns) -> None:
-    """Refuse rows whose ids are of another kind than those of the first ones.
+    """Refuse rows whose ids are of another kind than in the first rows.
 
     Raises:
         DataError: They differ.
@@ -142,10 +142,11 @@ def look_at_part(work: PartWork, part: Part) -> PartContents | None:
         starts = lists.user.run_starts()
         users, (run_user,) = encode([lists.user.take(starts)])
         lengths = np.bincount(run_user, np.diff(starts, append=len(lists.user)))
-        return PartContents(users, users[:0], int(lengths.max(initial=0)))
+        nothing = ids_of(users[:0])
+        return PartContents(nothing, nothing, int(lengths.max(initial=0)))
     users, (user, _) = encode([lists.user, truth.user])
     items = encode([lists.item, truth.item])[0]
-    return PartContents(users, items, int(np.bincount(user).max(initial=0)))
+    return PartContents(ids_of(users), ids_of(items), int(np.bincount(user).max(initial=0)))
 
 
 def score_part(work: PartWork, part: Part) -> ScorerState | None:

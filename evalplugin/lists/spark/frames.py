@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin._version import __version__
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import NO_USERS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
+from evalplugin.lists.catalogue import NO_IDS, Catalogue
+from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest, check_same_kinds
 from evalplugin.lists.parts.work import Refused
-from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.buckets import (
@@ -28,7 +33,6 @@ from evalplugin.lists.spark.buckets import (
     rows_in,
     with_stable_error,
 )
-from evalplugin.lists.spark.probe import check_workers, is_connect
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.states import check_mergeable
 
@@ -40,9 +44,9 @@ __all__ = ["SparkScores", "check_frames", "is_spark", "score_frames"]
 
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
-# Buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition.
+# Buckets whose states are sent to the driver one by one; more are merged on Spark, partition by partition.
 _STATES = 64
-# Of what is sent to every worker: Spark Connect accepts messages of 128 MiB, and each worker holds a copy of it.
+# Size of the data sent to every worker: Spark Connect accepts messages of 128 MiB, and each worker holds a copy.
 _MOST_BYTES = {"connect": 100 * 2**20, "classic": 2**30}
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _NUMBERS = (*_WHOLE, "float", "double")
@@ -74,7 +78,7 @@ def is_spark(table: object) -> bool:
 
 
 def check_frames(kinds: Mapping[Role, type]) -> None:
-    """Refuse lists and truth of which only one is a Spark DataFrame, and tables of pandas on Spark.
+    """Refuse a Spark DataFrame beside another kind of table, and tables of pandas on Spark.
 
     Args:
         kinds: The classes of the tables, at least one of which is a Spark DataFrame.
@@ -101,7 +105,7 @@ def _is_frame(kind: type) -> bool:
 
 
 def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
-    """Return the scores of lists in Spark DataFrames, to the last bit those of the same rows in memory.
+    """Return the scores of lists in Spark DataFrames, to the last bit as for the same rows in memory.
 
     ``lists`` and ``truth`` are of one session. The train data is collected.
 
@@ -116,7 +120,7 @@ def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     history = _train(request)
     check_same_kinds(lists=sides[0], truth=sides[1], train=history)
     session = lists.sparkSession
-    check_workers(session, specs)
+    _check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)
     catalogue = _catalogue(sides, history, session) if need_catalogue(specs) else None
     scoring = BucketScoring(
@@ -236,8 +240,8 @@ def _catalogue(sides: Sequence[_Side], train: PairColumns | None, session: Spark
         ids = Table(lists.unionAll(truth).distinct().dropna().toArrow(), role).ids(role, role)
         return encode([ids] if train is None else [ids, getattr(train, role)])[0]
 
-    catalogue = Catalogue.on(NO_USERS if train is None else every("user"), every("item"), train)
-    most = _MOST_BYTES["connect" if is_connect(session) else "classic"]
+    catalogue = Catalogue.on(NO_IDS if train is None else every("user"), every("item"), train)
+    most = _MOST_BYTES["connect" if _is_connect(session) else "classic"]
     if catalogue.n_bytes > most:
         data = "the catalogue" if train is None else "the catalogue, the users and the train data"
         raise DataError(
@@ -284,3 +288,60 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     schema = ", ".join([f"`user` {id_type}", *(f"{value} double" for value in values)])
     rows = scored.select("users").mapInArrow(unpack, schema).toDF("user", *metrics)
     return SparkScores(outcome.totals(), rows, scored)
+
+
+def _is_connect(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def _check_workers(session: SparkSession, specs: Sequence[MetricSpec]) -> None:
+    """Check that a worker has this version of evalplugin, and the metrics of plugins.
+
+    Raises:
+        EngineError: It has not, or Spark cannot start its Python.
+    """
+    # Of the session's own kind, as a process may have both.
+    functions = import_module(f"pyspark.sql.{'connect.' if _is_connect(session) else ''}functions")
+    plugins = {spec.name: pickle.dumps(spec) for spec in specs if not spec.is_own}
+
+    # It is sent by value and uses nothing of evalplugin, which a worker may lack.
+    def look(_: int) -> str:
+        import json
+        import pickle
+        import sys
+
+        seen = {"python": f"{sys.executable}, {sys.version.split()[0]}", "version": None, "metric": None}
+        try:
+            from evalplugin._version import __version__
+
+            seen["version"] = __version__
+            import evalplugin.lists.spark.buckets  # noqa: F401 - with all that it needs
+
+            for name, plugin in plugins.items():
+                seen["metric"] = name
+                pickle.loads(plugin)
+        except Exception as error:  # noqa: BLE001 - all that may be wrong with another environment
+            seen["problem"] = f"{type(error).__name__}: {error}"
+        return json.dumps(seen)
+
+    try:
+        answer = session.range(1).select(functions.udf(look, "string", useArrow=False)("id")).collect()[0][0]
+    except Exception as error:  # of Spark, Java or gRPC, by where it occurs
+        causes = re.findall(r"^.*(?:Exception|Error): (\S.*)$", str(error), re.MULTILINE)
+        cause = causes[0] if causes else str(error).partition("\n")[0]
+        raise EngineError(f"Spark cannot run Python on its workers: {cause}") from error
+    seen = json.loads(answer)
+    where, version = f"the Python of Spark's workers ({seen['python']})", seen["version"]
+    problem, metric = seen.get("problem"), seen["metric"]
+    if version not in (None, __version__):
+        raise EngineError(
+            f"{where} has evalplugin {version}, but this process has {__version__}: install one version in both"
+        )
+    if problem and metric is None:
+        raise EngineError(
+            f"{where} cannot import evalplugin ({problem}), and this process has {__version__}: pip install "
+            f"'evalplugin=={__version__}' there, or let PYSPARK_PYTHON name one that has it, such as {sys.executable}"
+        )
+    if problem:
+        raise EngineError(f"metric {metric}: {where} cannot load it ({problem}): install its package there")

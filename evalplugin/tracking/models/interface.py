@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, position_in_row
 from evalplugin.base.errors import ModelError, did_you_mean
-from evalplugin.lists.cells import is_list
+from evalplugin.lists.evaluation import is_list
 from evalplugin.metrics.blocks import raw_text
 
 if TYPE_CHECKING:

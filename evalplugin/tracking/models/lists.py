@@ -1,15 +1,27 @@
-"""The model ``lists``, which reads files and runs in MLflow."""
+"""The model ``lists``: lists from files or from a run in MLflow."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from evalplugin.base.errors import DataError
+import numpy as np
+from pydantic import Field
+
+from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.units import count_text
+from evalplugin.data import Interactions, LoadContext
+from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
-from evalplugin.lists.model import GivenLists, LoggedLists
+from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
+from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.given import lists_on
+from evalplugin.lists.inputs import Format, open_files
 from evalplugin.models.base import ListRequest, model
+from evalplugin.models.selection import TopN
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.logged import LoggedRun
 
@@ -19,9 +31,20 @@ if TYPE_CHECKING:
 __all__ = ["Lists"]
 
 
+_OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
+
+
+class _LoggedLists(NamedTuple):
+    """The lists of a run."""
+
+    run: str  # its name, for messages
+    table: Table  # user, item, rank
+    train_digests: list[str] | None  # of the train data of each fold that they were made from; None: unknown
+
+
 @model("lists")
 @dataclass
-class Lists(GivenLists):
+class Lists:
     """Lists that were made elsewhere, from files or from a run in MLflow: of another system, team or language.
 
     Items that are no candidates are left out, such as those of the user's train data, and the list is cut at its length
@@ -30,7 +53,99 @@ class Lists(GivenLists):
     were made from other train data than the fold's.
     """
 
-    def read_run(self, run_id: str, request: ListRequest) -> LoggedLists:
+    path: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config, "
+            "or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1; one of path and run "
+            "is needed",
+        ),
+    ] = None
+    run: Annotated[
+        str | None,
+        Field(
+            pattern="^[0-9a-f]{32}$",
+            description="id of a model's run in the bake-off's tracking store, whose lists are taken",
+        ),
+    ] = None
+    format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"
+    user: Annotated[str, Field(description="column of user ids")] = "user"
+    item: Annotated[str, Field(description="column of item ids")] = "item"
+    rank: Annotated[str | None, Field(description="column of ranks, from 1; null: rank, if there is one")] = (
+        None
+    )
+    score: Annotated[
+        str | None, Field(description="column of scores, higher is better; null: score, if there is no rank")
+    ] = None
+    text_ids: Annotated[bool, Field(description="ids in CSV files that look like integers stay text")] = False
+    notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    learns = False
+    stochastic = False
+    cold_users: ClassVar[str] = "their list, if there is one"
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.run is None):
+            raise ValueError("give a path or a run" + ("" if self.path is None else ", not both"))
+        if self.run is not None:
+            defaults = type(self).__dataclass_fields__
+            for name in _OF_FILES:
+                if getattr(self, name) != defaults[name].default:
+                    raise ValueError(
+                        f"{name} is for files (path); the lists of a run have columns of their own"
+                    )
+
+    @property
+    def uris(self) -> dict[str, str]:
+        """The lists of the run, to be looked up before anything is fitted."""
+        return {} if self.run is None else {"run": f"runs:/{self.run}/data/top_n.parquet"}
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn nothing."""
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return a problem if there is no such file; of several folds, the file of the first."""
+        if self.path is None:
+            return []
+        if scheme_of(self.path) in MLFLOW_SCHEMES:
+            text = "is a URI of MLflow: lists that a bake-off has logged are named by run: ID"
+            return [Problem(("path",), f"{self.path} {text}")]
+        try:
+            self._files(context.base, 0)
+        except DataError as error:
+            return [Problem(("path",), str(error))]
+        return []
+
+    def own_inputs(self, folder: Path) -> list[str]:
+        """Return the URI of the files: reading them is not recorded as it is of files of this machine."""
+        if self.path is None or not is_remote(self.path):
+            return []
+        return [self.path.replace("{fold}", "*")]
+
+    def recommend_task(self, request: ListRequest) -> TopN:
+        """Return the lists, without items that are no candidates.
+
+        Raises:
+            DataError: Files that are missing or break a rule; a run without lists, or with lists from other train data.
+            TrackingError: The store cannot be reached, or its files are damaged.
+        """
+        if self.run is None:
+            columns = ListColumns(self.user, self.item, self.rank, self.score)
+            lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
+            return lists
+        logged = self._read_run(self.run, request)
+        notes = list(_check_train(logged, request))
+        lists, left_out = lists_on(request, logged.table, ListColumns())
+        self.notes = notes + left_out
+        return lists
+
+    def _files(self, folder: Path, fold: int) -> TableFiles:
+        assert self.path is not None
+        path = self.path.replace("{fold}", str(fold + 1))
+        return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)
+
+    def _read_run(self, run_id: str, request: ListRequest) -> _LoggedLists:
         """Return the lists that a run has logged for the fold of a request.
 
         Raises:
@@ -50,7 +165,32 @@ class Lists(GivenLists):
             import pyarrow.compute as pc
 
             table = table.filter(pc.equal(table["fold"], request.fold + 1))
-        return LoggedLists(str(run), Table(table, str(run)), digests)
+        return _LoggedLists(str(run), Table(table, str(run)), digests)
+
+
+def _check_train(logged: _LoggedLists, request: ListRequest) -> Iterator[str]:
+    """Check that lists were made from the train data of the fold; yield a sentence where that is not known.
+
+    Raises:
+        DataError: They were not.
+    """
+    digests, number = logged.train_digests, request.fold + 1
+    if digests is None:
+        yield (
+            f"{logged.run} does not say from which train data its lists were made; if it was more than that of this "
+            f"split, their scores are too high"
+        )
+    elif number > len(digests):
+        raise DataError(
+            f"{logged.run} has lists of {count_text(len(digests), 'fold')}, and none of fold {number} of this split"
+        )
+    elif digests[request.fold] != request.train.digest:
+        fold = f"fold {number} of " if len(digests) > 1 or number > 1 else ""
+        raise DataError(
+            f"{logged.run}: its lists were made from other train data than that of {fold}this split (digest "
+            f"{digests[request.fold][:12]}, not {request.train.digest[:12]}), perhaps from what is held out here; name "
+            f"the run of a bake-off with the same data, split and seed"
+        )
 
 
 def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:

@@ -199,7 +199,7 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(
     spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lists, truth = frames(spark, *list_tables()[:2])
-    monkeypatch.setattr("evalplugin.lists.spark.probe.__version__", "9.9")
+    monkeypatch.setattr("evalplugin.lists.spark.frames.__version__", "9.9")
     python, version = re.escape(sys.executable), evalplugin.__version__
     expected = rf"\({python}, 3.*\) has evalplugin {version}, but this process has 9.9: install"
     with pytest.raises(EngineError, match=expected):
