@@ -50,7 +50,12 @@ class Cells(NamedTuple):
 
 
 def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -> pd.Series[Any]:
-    """Return a column under a fresh index; messages call it by ``role``, and its table by ``source``.
+    """Return a column under a fresh index.
+
+    Args:
+        frame: The table.
+        name: Name of the column.
+        role, source: Names of the column's purpose and of the table in messages.
 
     Raises:
         DataError: No column has that name, or several have.

@@ -72,9 +72,7 @@ class Scoring:
     request: ScoreRequest
     catalogue: Catalogue | None = None  # None: no metric reads it
     n: int | None = None  # length of the longest list of all users; None: of these lists
-    compiled: bool | None = (
-        None  # whether to use compiled loops; None: if the rows scored so far are worth it
-    )
+    compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
 
     def state(self, lists: PairColumns, truth: TruthRows) -> ScorerState:
         """Return the contribution of the users of some lists and truth to the scores.
@@ -102,8 +100,7 @@ def blocks_of(
         lists: The lists.
         truth: The truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
-        catalogue: Codes of users and items, and the train data; None: any codes that preserve
-            equality and order.
+        catalogue: Codes of users and items, and the train data; None: any codes that preserve equality and order.
         compiled: Whether to use compiled loops; None: if these rows and those before them are worth it.
 
     Raises:
