@@ -28,19 +28,13 @@ def folds_files(folds: Sequence[Split]) -> Files:
     files: dict[str, Callable[[BinaryIO], object]] = {}
     facts = []
     for number, fold in enumerate(folds):
-        for name, part in (("train", fold.train), ("test", fold.test)):
+        parts = {"train": fold.train, "test": fold.test}
+        for name, part in parts.items():
             for column in _COLUMNS:
                 if (array := getattr(part, column)) is not None:
                     files[f"{number}-{name}-{column}.npy"] = _array(array)
-        facts.append(
-            {
-                "fold": fold.fold,
-                "overlap_allowed": fold.overlap_allowed,
-                "notes": fold.notes,
-                "train": fold.train.notes,
-                "test": fold.test.notes,
-            }
-        )
+        own = {name: getattr(fold, name) for name in ("fold", "overlap_allowed", "notes")}
+        facts.append(own | {name: part.notes for name, part in parts.items()})
     return {**files, "facts.json": _json(facts)}
 
 
