@@ -115,7 +115,7 @@ def test_tables_are_read_back_as_if_they_were_in_the_run(logged: SimpleNamespace
 
 def test_the_model_lists_takes_those_of_the_run(logged: SimpleNamespace) -> None:
     request: Any = SimpleNamespace(tracking_uri=logged.uri, fold=0)
-    found = Lists(run=logged.run_id).read_run(logged.run_id, request)
+    found = Lists(run=logged.run_id)._read_run(logged.run_id, request)
     assert len(found.table) == len(logged.outcome.result.models[1].top_n)
 
 
