@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from evalplugin.comparison.statistics.best import may_be_best
-from evalplugin.comparison.statistics.corrections import benjamini_hochberg, holm
 from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
     Interval,
@@ -13,7 +12,14 @@ from evalplugin.comparison.statistics.intervals import (
     mean_intervals,
 )
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
-from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs
+from evalplugin.comparison.statistics.paired import (
+    TESTS,
+    Paired,
+    Test,
+    benjamini_hochberg,
+    compare_pairs,
+    holm,
+)
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed

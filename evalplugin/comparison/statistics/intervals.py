@@ -19,7 +19,6 @@ from evalplugin.metrics.moments import Moments
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
-    "RESAMPLES",
     "ROUNDING",
     "Column",
     "Interval",
@@ -36,7 +35,7 @@ __all__ = [
 # sqrt(n): at a skewness of 3 and this many users it is below 0.006, and the bootstrap's work would only grow.
 # experiments/statistics has the rates of both.
 AUTO_BOOTSTRAP_BELOW = VALUES_BELOW
-RESAMPLES = 2000  # of the bootstrap, by default
+RESAMPLES = 2000  # of the bootstrap
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
 # Fewer values that differ from all others tell too little of their size: where one is expected, the bootstrap covers in
 # 57 % of cases and where five are, in 91 %; Student's t with five in 85 %, with 20 in 92 % (experiments/statistics).
@@ -69,14 +68,16 @@ def mean_interval(
     *,
     level: float = 0.95,
     method: Method = "auto",
-    n_resamples: int = RESAMPLES,
     bounds: Bounds | None = None,
     rng: np.random.Generator,
 ) -> Interval:
-    """Return the mean of the defined values (U,) and its interval over users; see ``mean_intervals``."""
-    return mean_intervals(
-        values[:, None], level=level, method=method, n_resamples=n_resamples, bounds=[bounds], rng=rng
-    )[0]
+    """Return the mean of the defined values (U,) and its interval over users.
+
+    Args:
+        values: float64 (U,).
+        level, method, bounds, rng: As for ``mean_intervals``.
+    """
+    return mean_intervals(values[:, None], level=level, method=method, bounds=[bounds], rng=rng)[0]
 
 
 def mean_intervals(
@@ -84,7 +85,6 @@ def mean_intervals(
     *,
     level: float = 0.95,
     method: Method = "auto",
-    n_resamples: int = RESAMPLES,
     bounds: Sequence[Bounds | None] = (),
     rng: np.random.Generator,
 ) -> list[Interval]:
@@ -106,16 +106,15 @@ def mean_intervals(
         values: float64 (U, C).
         level: Share of intervals that cover the true mean.
         method: See above.
-        n_resamples: Of the bootstrap.
         bounds: Of the values of each column; None: 0 to 1 where all values are within, otherwise none.
         rng: Draws the resamples.
 
     Raises:
-        DataError: A level outside 0 to 1, an unknown method, fewer than 100 resamples.
+        DataError: A level outside 0 to 1, or an unknown method.
     """
-    check_interval(level, method, n_resamples)
+    check_interval(level, method)
     columns = [c[~np.isnan(c)] for c in values.T]
-    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, n_resamples, rng, bounds)
+    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, rng, bounds)
 
 
 def distribution_interval(
@@ -126,6 +125,10 @@ def distribution_interval(
     rng: np.random.Generator,
 ) -> Interval:
     """Return the interval that ``mean_interval`` gives for the values of a distribution, to the last bit.
+
+    Args:
+        distribution: Of the values of all users.
+        level, bounds, rng: As for ``mean_interval``.
 
     Raises:
         DataError: A level outside 0 to 1.
@@ -143,14 +146,12 @@ def distribution_interval(
     )
 
 
-def check_interval(level: float, method: str, n_resamples: int = RESAMPLES) -> None:
+def check_interval(level: float, method: str) -> None:
     """Check the parameters of an interval; see ``mean_intervals``."""
     if not 0 < level < 1:
         raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
     if method not in ("auto", "bootstrap", "t"):
         raise DataError(f"the method of an interval must be auto, bootstrap or t, not {method!r}")
-    if n_resamples < 100:
-        raise DataError(f"a bootstrap needs at least 100 resamples, not {n_resamples}")
 
 
 def intervals_of(
@@ -158,17 +159,23 @@ def intervals_of(
     moments: Sequence[Moments],
     level: float,
     method: Method,
-    n_resamples: int,
     rng: np.random.Generator,
     bounds: Sequence[Bounds | None] = (),
 ) -> list[Interval]:
-    """Return the interval of the mean of each column, of any length and without NaN; see ``mean_intervals``."""
+    """Return the interval of the mean of each column.
+
+    Args:
+        columns: float64, each of any length, without NaN.
+        moments: Of each column.
+        level, method, rng, bounds: As for ``mean_intervals``.
+    """
     seed = int(rng.integers(2**63))
     intervals = [interval_of(sums, level, method) for sums in moments]
     if method == "auto":
         known = [*bounds, *[None] * (len(columns) - len(bounds))]
         for i, (column, sums, limits) in enumerate(zip(columns, moments, known, strict=True)):
-            intervals[i] = _rare_interval(sums, _other(column, sums), level, limits) or intervals[i]
+            at_ends = (int(np.count_nonzero(column == end)) for end in (sums.lowest, sums.highest))
+            intervals[i] = _rare_interval(sums, len(column) - max(at_ends), level, limits) or intervals[i]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
@@ -177,16 +184,10 @@ def intervals_of(
     for positions in to_resample.values():
         values = np.stack([columns[position] for position in positions], axis=1)
         # Every length starts the same stream anew, so that its draws do not depend on the other columns.
-        bounds = _bootstrap_bounds(values, level, n_resamples, seed)
-        for position, (low, high) in zip(positions, bounds, strict=True):
+        resampled = _bootstrap_bounds(values, level, seed)
+        for position, (low, high) in zip(positions, resampled, strict=True):
             intervals[position] = replace(intervals[position], low=low, high=high)
     return intervals
-
-
-def _other(column: Column, moments: Moments) -> int:
-    """Return the number of values other than the lowest or the highest one, whichever is more frequent."""
-    ends = (int(np.count_nonzero(column == end)) for end in (moments.lowest, moments.highest))
-    return len(column) - max(ends)
 
 
 def _rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
@@ -243,20 +244,18 @@ def interval_of(moments: Moments, level: float, method: Method) -> Interval:
     return Interval(mean, low, high, level, method, n)
 
 
-def _bootstrap_bounds(
-    values: npt.NDArray[np.float64], level: float, n_resamples: int, seed: int
-) -> list[tuple[float, float]]:
+def _bootstrap_bounds(values: npt.NDArray[np.float64], level: float, seed: int) -> list[tuple[float, float]]:
     means = values.mean(axis=0)
     deviations = values - means
     scales = np.abs(deviations).max(axis=0)
     deviations /= scales  # powers then neither overflow nor vanish
-    resampled = _resampled_means(deviations, n_resamples, seed)
+    resampled = _resampled_means(deviations, RESAMPLES, seed)
     resampled[np.abs(resampled) < ROUNDING] = 0  # means of discrete scores are often equal to that observed
     below = np.count_nonzero(resampled < 0, axis=0) + 0.5 * np.count_nonzero(resampled == 0, axis=0)
     accelerations = (deviations**3).sum(axis=0) / (6 * (deviations**2).sum(axis=0) ** 1.5)
     normal = NormalDist()
     bounds = []
-    for c, (mean, share) in enumerate(zip(means, (below + 0.5) / (n_resamples + 1), strict=True)):
+    for c, (mean, share) in enumerate(zip(means, (below + 0.5) / (RESAMPLES + 1), strict=True)):
         bias = normal.inv_cdf(share)
         tails = []
         for tail in ((1 - level) / 2, (1 + level) / 2):

@@ -8,7 +8,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import Column
-from evalplugin.comparison.statistics.paired import LEAST_P, is_testable
+from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
 from evalplugin.metrics.moments import mean_of_defined
 
@@ -33,7 +33,7 @@ def lower_bound(values: Column, *, level: float = 0.95) -> float:
     """
     if not 0.5 <= level < 1:
         raise DataError(f"the level of a one-sided bound must be at least 0.5 and below 1, not {level}")
-    if not is_testable(values):
+    if not _is_testable(values):
         return float("nan")
     mean, sd, skewness = _moments(values)
     if not sd:
@@ -51,7 +51,7 @@ def p_above(values: Column, limit: float = 0.0) -> float:
 
     It is below ``1 - level`` exactly where ``lower_bound`` at that level is above the limit. NaN as there.
     """
-    if not is_testable(values):
+    if not _is_testable(values):
         return float("nan")
     mean, sd, skewness = _moments(values)
     if not sd:
@@ -72,6 +72,11 @@ def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
     """
     statistic: Statistic = np.sqrt(n) * np.minimum(standardised, _hall(standardised, skewness, n))
     return statistic
+
+
+def _is_testable(values: Column) -> bool:
+    """Return whether there are at least two values, all of them finite."""
+    return len(values) > 1 and bool(np.isfinite(values).all())
 
 
 def _moments(values: Column) -> tuple[float, float, float]:

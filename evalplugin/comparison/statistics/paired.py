@@ -1,4 +1,4 @@
-"""Paired comparison of two models: difference, interval, tests, effect size, detectable difference."""
+"""Paired comparisons of two models: difference, interval, tests, effect size; corrections for several of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison.statistics.intervals import (
-    RESAMPLES,
-    Column,
-    Interval,
-    Method,
-    check_interval,
-    intervals_of,
-)
+from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
-__all__ = ["LEAST_P", "TESTS", "Paired", "Test", "compare_pairs", "is_testable"]
+__all__ = ["LEAST_P", "TESTS", "Paired", "Test", "benjamini_hochberg", "compare_pairs", "holm"]
 
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
 
 _WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs of these as well, but takes 0.2 s a column
+_PERMUTATIONS = 10_000
 LEAST_P = float(np.finfo(np.float64).tiny)  # instead of 0 where a p-value underflows
 
 
@@ -73,10 +67,9 @@ def compare_pairs(
     level: float = 0.95,
     method: Method = "auto",
     tests: Collection[Test] = (),
-    n_permutations: int = 10_000,
     rng: np.random.Generator,
 ) -> list[Paired]:
-    """Return the comparison of each column of ``a`` with that of ``b``: float64 (U, C), with the same users as rows.
+    """Return the comparison of each column of ``a`` with the same column of ``b``.
 
     A user counts where both are defined (not NaN); differences within rounding count as equal. Columns do not depend
     on each other.
@@ -92,8 +85,15 @@ def compare_pairs(
 
     ``detectable`` is for the two-sided t test at 1 - ``level`` and a power of 80 %; see ``detectable_gain``.
 
+    Args:
+        a, b: float64 (U, C), with the same users as rows.
+        level: Of the intervals.
+        method: Of the intervals; see above.
+        tests: Tests in addition to the permutation test.
+        rng: Draws the signs and the resamples.
+
     Raises:
-        DataError: Shapes that differ, an unknown test, fewer than 100 permutations; otherwise as ``mean_intervals``.
+        DataError: Shapes that differ, or an unknown test; otherwise as ``mean_intervals``.
     """
     if a.shape != b.shape:
         raise DataError(f"paired values must be of the same users and columns: {a.shape} against {b.shape}")
@@ -101,16 +101,14 @@ def compare_pairs(
     for test in tests:
         if test not in TESTS:
             raise DataError(f"there is no paired test {test!r}{did_you_mean(test, TESTS, noun='tests')}")
-    if n_permutations < 100:
-        raise DataError(f"a permutation test needs at least 100 permutations, not {n_permutations}")
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
     moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
     method = "t" if method == "auto" else method
-    intervals = intervals_of(differences, [m.difference for m in moments], level, method, RESAMPLES, rng)
+    intervals = intervals_of(differences, [m.difference for m in moments], level, method, rng)
     testable = [d if m.is_testable else d[:0] for d, m in zip(differences, moments, strict=True)]
-    permuted = sign_flip_tests(testable, n_permutations, rng, moments)
+    permuted = sign_flip_tests(testable, _PERMUTATIONS, rng, moments)
     return [
         _paired(m, interval, result, {"permutation", *tests}, d)
         for m, d, interval, result in zip(moments, differences, intervals, permuted, strict=True)
@@ -143,11 +141,6 @@ def _paired(
     )
 
 
-def is_testable(values: Column) -> bool:
-    """Return whether there are at least two values, all of them finite."""
-    return len(values) > 1 and bool(np.isfinite(values).all())
-
-
 def _p_values(
     pairs: PairMoments, difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
 ) -> dict[Test, float]:
@@ -176,3 +169,33 @@ def _wilcoxon(nonzero: Column) -> float:
 
 def _share(count: int, n: int) -> float:
     return count / n if n else math.nan
+
+
+def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return Holm's adjusted p-values (C,): at most a share alpha of families have a false finding below alpha.
+
+    NaN stays NaN and does not count in the family. Source: Holm 1979.
+    """
+    order = _ascending(p)
+    m = len(order)
+    adjusted = np.full(p.shape, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(m, 0, -1)), 1)
+    return adjusted
+
+
+def benjamini_hochberg(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return Benjamini and Hochberg's adjusted p-values (C,): of the findings below alpha, at most alpha are false.
+
+    That is on average over families, for tests that are independent or depend on each other positively, as those of
+    many models against one baseline do. NaN stays NaN and does not count in the family. Source: Benjamini and
+    Hochberg 1995.
+    """
+    descending = _ascending(p)[::-1]
+    m = len(descending)
+    adjusted = np.full(p.shape, np.nan)
+    adjusted[descending] = np.minimum.accumulate(p[descending] * (m / np.arange(m, 0, -1)))
+    return adjusted
+
+
+def _ascending(p: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    return np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted last

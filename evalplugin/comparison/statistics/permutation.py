@@ -48,7 +48,13 @@ def sign_flip_tests(
     p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on average (Phipson and Smyth
     2010). If none is as extreme, that is only the resolution of the flips: the p-value is then the ``normal_bound``,
     where that is smaller. With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0
-    change nothing. ``pairs`` are the moments of the columns.
+    change nothing.
+
+    Args:
+        columns: float64, each of any length.
+        n_permutations: Of the signs.
+        rng: Draws the signs.
+        pairs: Moments of each column.
     """
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}

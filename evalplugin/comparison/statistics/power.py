@@ -47,6 +47,10 @@ def users_needed(
 ) -> int:
     """Return the smallest number of users with whom ``gain`` is detectable; the inverse of ``detectable_gain``.
 
+    Args:
+        sd, level, power, one_sided: As for ``detectable_gain``.
+        gain: True mean difference, above 0.
+
     Raises:
         DataError: A gain that is not above 0, or is negligible beside the spread; otherwise as ``detectable_gain``.
     """

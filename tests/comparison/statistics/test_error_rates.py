@@ -40,7 +40,7 @@ def alike() -> tuple[np.ndarray, list[Paired]]:
     easy = source.random((USERS, BAKEOFFS)) < 0.3  # users whom both models serve alike
     a, b, both = (scores(source, (USERS, BAKEOFFS)) for _ in range(3))
     a, b = np.where(easy, both, a), np.where(easy, both, b)
-    return a, compare_pairs(a, b, tests=TESTS, n_permutations=999, rng=source)
+    return a, compare_pairs(a, b, tests=TESTS, rng=source)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -56,7 +56,7 @@ def test_intervals_of_a_difference_hold_the_true_one() -> None:
 
 def test_intervals_of_a_mean_hold_the_true_one() -> None:
     a, _ = alike()
-    intervals = mean_intervals(a, n_resamples=999, rng=np.random.default_rng(2))
+    intervals = mean_intervals(a, rng=np.random.default_rng(2))
     assert np.mean([not excludes(interval, MEAN) for interval in intervals]) == about(0.95)
 
 
@@ -64,10 +64,8 @@ def test_a_detectable_difference_is_found_in_four_of_five_bakeoffs() -> None:
     source = np.random.default_rng(3)
     b = source.random((60, BAKEOFFS))
     noise = source.normal(0, 0.2, (60, BAKEOFFS))
-    detectable = np.mean(
-        [pair.detectable for pair in compare_pairs(b + noise, b, n_permutations=100, rng=source)]
-    )
-    pairs = compare_pairs(b + noise + detectable, b, tests=("t",), n_permutations=999, rng=source)
+    detectable = np.mean([pair.detectable for pair in compare_pairs(b + noise, b, rng=source)])
+    pairs = compare_pairs(b + noise + detectable, b, tests=("t",), rng=source)
     for test in ("permutation", "t"):
         assert np.mean([pair.p[test] <= ALPHA for pair in pairs]) == about(0.8)
 
@@ -81,7 +79,7 @@ def test_families_hold_false_findings_no_more_often_than_stated() -> None:
     for gain in (0 * shifts, shifts):
         a = base[:, :, None] + noise + gain
         b = np.broadcast_to(base[:, :, None], a.shape)
-        pairs = compare_pairs(a.reshape(60, -1), b.reshape(60, -1), n_permutations=999, rng=source)
+        pairs = compare_pairs(a.reshape(60, -1), b.reshape(60, -1), rng=source)
         p = np.array([pair.p["permutation"] for pair in pairs]).reshape(n, size)
         false = gain == 0
         wrong = np.mean([(holm(row)[false] <= ALPHA).any() for row in p])

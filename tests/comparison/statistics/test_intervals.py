@@ -45,9 +45,10 @@ def test_the_t_interval_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n", [20, 150, 1000])
-def test_the_bootstrap_interval_agrees_with_that_of_scipy(n: int) -> None:
+def test_the_bootstrap_interval_agrees_with_that_of_scipy(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = zero_inflated(n, n)
-    ours = mean_interval(values, method="bootstrap", n_resamples=20_000, rng=rng())
+    monkeypatch.setattr("evalplugin.comparison.statistics.intervals.RESAMPLES", 20_000)
+    ours = mean_interval(values, method="bootstrap", rng=rng())
     theirs = stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, method="BCa", rng=rng(1)
     ).confidence_interval
@@ -62,7 +63,7 @@ def test_the_bootstrap_covers_a_skewed_mean_better_than_t() -> None:
     for seed in range(300):
         values = zero_inflated(seed, 60)
         for method in missed:
-            interval = mean_interval(values, method=method, n_resamples=500, rng=source)  # type: ignore[arg-type]
+            interval = mean_interval(values, method=method, rng=source)  # type: ignore[arg-type]
             missed[method] += excludes(interval, true)
     assert missed["bootstrap"] < missed["t"]
     assert missed["bootstrap"] / 300 < 0.1
@@ -158,7 +159,7 @@ def test_intervals_of_rare_values_cover_the_mean(rate: float, levels: list[float
     source, covered = rng(5), 0
     for _ in range(400):
         values = np.where(source.random(50) < rate, source.choice(levels, 50), 0)
-        covered += not excludes(mean_interval(values, n_resamples=300, rng=source), rate * np.mean(levels))
+        covered += not excludes(mean_interval(values, rng=source), rate * np.mean(levels))
     assert covered / 400 > 0.92  # by the bootstrap it was 0.63 for a rate of 2 %
 
 
@@ -169,9 +170,9 @@ def test_two_values_have_a_bootstrap_interval_within_them() -> None:
 
 def test_memory_of_the_bootstrap_is_bounded_by_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     values = zero_inflated(4, 1000)
-    whole = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
+    whole = mean_interval(values, method="bootstrap", rng=rng())
     monkeypatch.setattr("evalplugin.comparison.statistics.intervals._DRAWS_AT_ONCE", 10_000)
-    parts = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
+    parts = mean_interval(values, method="bootstrap", rng=rng())
     assert (parts.low, parts.high) == (pytest.approx(whole.low), pytest.approx(whole.high))
 
 
@@ -181,9 +182,9 @@ def test_a_column_alone_has_the_interval_it_has_among_others(method: str) -> Non
     values[:30, 1] = nan  # other users than in the other columns
     values[:, 2] = 0.5
     values[1:, 3] = nan
-    together = mean_intervals(values, method=method, n_resamples=200, rng=rng())  # type: ignore[arg-type]
+    together = mean_intervals(values, method=method, rng=rng())  # type: ignore[arg-type]
     for column, among in zip(values.T, together, strict=True):
-        alone = mean_interval(column, method=method, n_resamples=200, rng=rng())  # type: ignore[arg-type]
+        alone = mean_interval(column, method=method, rng=rng())  # type: ignore[arg-type]
         assert (among.mean, among.n, among.method) == (alone.mean, alone.n, alone.method)
         assert (among.low, among.high) == (
             pytest.approx(alone.low, nan_ok=True),
@@ -209,8 +210,8 @@ def test_an_infinite_value_leaves_no_bounds(method: str) -> None:
 )
 def test_the_bootstrap_follows_scale_and_shift(scale: float, shift: float, seed: int) -> None:
     values = zero_inflated(seed, 40) + rng(seed).random(40)
-    plain = mean_interval(values, n_resamples=200, rng=rng())
-    moved = mean_interval((values + shift) * scale, n_resamples=200, rng=rng())
+    plain = mean_interval(values, rng=rng())
+    moved = mean_interval((values + shift) * scale, rng=rng())
     assert moved.low == pytest.approx((plain.low + shift) * scale, rel=1e-9)
     assert moved.high == pytest.approx((plain.high + shift) * scale, rel=1e-9)
 
@@ -233,8 +234,6 @@ def test_invalid_arguments_are_errors() -> None:
         mean_interval(values, level=95, rng=rng())
     with pytest.raises(DataError, match=r"^the method of an interval must be auto, bootstrap or t, not 'z'$"):
         mean_interval(values, method="z", rng=rng())  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"^a bootstrap needs at least 100 resamples, not 10$"):
-        mean_interval(values, n_resamples=10, rng=rng())
 
 
 def test_a_bound_does_not_leave_the_range_of_the_values() -> None:
@@ -253,6 +252,7 @@ def test_resamples_are_drawn_once_for_all_columns_of_one_length_and_seed(
 ) -> None:
     from evalplugin.comparison.statistics import intervals
 
+    monkeypatch.setattr(intervals, "RESAMPLES", n_resamples)
     drawn: list[int] = []
     draw = intervals._resample_counts
     monkeypatch.setattr(intervals, "_resample_counts", lambda n, *rest: (drawn.append(n), draw(n, *rest))[1])
@@ -262,9 +262,8 @@ def test_resamples_are_drawn_once_for_all_columns_of_one_length_and_seed(
     def both(kept: int) -> list[Interval]:
         monkeypatch.setattr(intervals, "_DRAWS_KEPT", kept)
         rng = np.random.default_rng(8)
-        return [
-            mean_interval(scores[:, i], n_resamples=n_resamples, rng=np.random.default_rng(5)) for i in (0, 1)
-        ] + mean_intervals(scores, n_resamples=n_resamples, rng=rng)
+        alone = [mean_interval(scores[:, i], rng=np.random.default_rng(5)) for i in (0, 1)]
+        return alone + mean_intervals(scores, rng=rng)
 
     kept = both(2**22)
     assert drawn == [500, 500]  # one for each of the two seeds

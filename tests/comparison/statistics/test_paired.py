@@ -279,7 +279,7 @@ TWO_MODELS = st.integers(0, 30).flatmap(lambda n: arrays(np.float64, (2, n, 2), 
 
 
 def everything(models: np.ndarray, **options: object) -> list[Paired]:
-    return compare_pairs(*models, **({"tests": ("t",), "n_permutations": 200, "rng": rng()} | options))
+    return compare_pairs(*models, **({"tests": ("t",), "rng": rng()} | options))
 
 
 @settings(max_examples=30)
@@ -323,9 +323,7 @@ def test_adding_to_both_models_changes_no_difference(models: np.ndarray) -> None
 )
 def test_the_order_of_users_changes_nothing(models: np.ndarray, seed: int) -> None:
     shuffled = rng(seed).permutation(models, axis=1)
-    for paired, other in zip(
-        everything(models, n_permutations=2**12), everything(shuffled, n_permutations=2**12), strict=True
-    ):
+    for paired, other in zip(everything(models), everything(shuffled), strict=True):
         assert other.p == pytest.approx(paired.p, nan_ok=True)
         assert other.interval.low == pytest.approx(paired.interval.low, nan_ok=True)
 
@@ -346,7 +344,5 @@ def test_invalid_arguments_are_errors() -> None:
         compare_pairs(values, values, tests=("wilcoxen",), rng=rng())  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"^there is no paired test 'z'; tests: permutation, wilcoxon, t$"):
         compare_pairs(values, values, tests=("z",), rng=rng())  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"^a permutation test needs at least 100 permutations, not 99$"):
-        compare_pairs(values, values, n_permutations=99, rng=rng())
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         compare_pairs(values, values, level=95, rng=rng())
