@@ -34,14 +34,14 @@ class BestModels:
     models: tuple[str, ...]  # the leader first, then by their means
     compared: tuple[str, ...]  # all models with a value, in the same order
     users: int  # below two, nothing is shown and all models may be the best
-    rival: str | None  # the one that is hardest to tell from the leader; None: there is no other model
-    # How many more would tell the leader from the rival, 4 times out of 5; None: there is nothing to tell, or no
-    # number is known, as their means are equal or there are fewer than two users.
+    rival: str | None  # hardest to tell from the leader; None: there is no other model
+    # How many more would tell the leader from the rival, 4 times out of 5. None: a single model may be the best, or no
+    # number is known, as the means are equal or there are fewer than two users.
     users_to_tell: int | None
-    # Whether more users alone would not tell them, as other seeds move the means as much.
+    # Whether more users alone would not tell them apart, as other seeds move the means as much.
     needs_seeds: bool = False
-    # Of the models that are left out, the one with the fewest users whose score is not the leader's, and how many these
-    # are; None: all models may be the best.
+    # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
+    # models may be the best.
     fewest: tuple[str, int] | None = None
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
@@ -117,9 +117,9 @@ def _rival(
     level: float,
     seeds: Sequence[SeedSpread | None],
 ) -> tuple[int, int | None, bool]:
-    """Return the model with the smallest effect of the leader's lead, and how many more users would tell them.
+    """Return the model with the smallest effect of the leader's lead, and how many more users would tell them apart.
 
-    And whether it takes more seeds, as no number of users would.
+    Third, whether only more seeds would, and no number of users.
     """
     if len(values) < 2:
         return others[0], None, False

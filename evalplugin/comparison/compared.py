@@ -69,7 +69,7 @@ class Pair:
 
     @property
     def is_within_seeds(self) -> bool:
-        """Whether the difference is smaller than what another seed gives."""
+        """Whether the difference is within the range that other seeds give."""
         return abs(self.paired.interval.mean) < self.seed_range
 
     @property
@@ -105,7 +105,7 @@ class Cell:
     summary: Summary | None = None  # of the users' values; None for a metric with one number for each model
     difference: Pair | None = None  # against the baseline
     seeds: SeedSpread | None = None  # of the mean; None: the model was fitted once
-    seed_share: float = math.nan  # of the variance of the mean over users and seeds, what the seeds give
+    seed_share: float = math.nan  # the seeds' share of the variance of the mean over users and seeds
 
     @property
     def mark(self) -> Mark:
@@ -222,9 +222,14 @@ def metric_cells(
     seed_means: Sequence[Mapping[str, float]] = (),
     level: float = LEVEL,
 ) -> dict[str, Cell]:
-    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed.
+    """Return a model's value of each metric; empty for a model that failed.
 
-    The intervals take in what other seeds give, if there are ``seed_means``.
+    Args:
+        scores: None: the model failed.
+        metrics: Canonical names, in the order of the result.
+        seed: Of the random numbers.
+        seed_means: Means of each seed, whose spread the intervals take in; empty: the model was fitted once.
+        level: Of the intervals.
     """
     if scores is None:
         return {}

@@ -79,7 +79,7 @@ class Comparison:
     def best_in_groups(self, segment: str, metric: str) -> tuple[BestModels, ...]:
         """Return the models that may be the best in each group of users of a segmentation.
 
-        None for groups that are made from held-out items: nobody knows them before, so that no model is chosen by them.
+        Empty for groups that are made from held-out items: they are unknown before, so that no model is chosen by them.
 
         The level is corrected over the groups (Bonferroni): it holds for all of them together.
         """
@@ -90,7 +90,7 @@ class Comparison:
     def best_with_history(self, metric: str) -> BestModels | None:
         """Return the models that may be the best among users with train data, where another one leads there.
 
-        None where the leader is the same, and where no segmentation tells who has train data or nobody has.
+        None where the leader is the same, where no segmentation tells who has train data, and where no user has any.
         """
         best, among = self.best.get(metric), self._among_known(metric)
         return among if best is not None and among is not None and among.leader != best.leader else None
@@ -103,7 +103,7 @@ class Comparison:
         return self._among_known(metric) is None
 
     def _among_known(self, metric: str) -> BestModels | None:
-        """Return the models that may be the best among users with train data; None without any, or if none is told."""
+        """Return the models that may be the best among users with train data; None without such users."""
         if self._by_history is None:
             return None
         cold = self._by_history.labels.index(NO_HISTORY)
@@ -114,7 +114,7 @@ class Comparison:
     def _best_among(
         self, scores: Mapping[str, PerUserScores], metric: str, *stream: str, groups: int = 1
     ) -> BestModels | None:
-        """Return the models that may be the best among some users, one of so many groups.
+        """Return the models that may be the best among the users of ``scores``, who are one of ``groups``.
 
         ``stream`` names the random numbers.
         """
@@ -134,7 +134,7 @@ class Comparison:
     def every_pair(self) -> tuple[Pair, ...]:
         """Every two models by the primary metric, and by the others where that takes little.
 
-        Those with the baseline are the same as in ``pairs``; the others are a family of comparisons of their own.
+        Pairs with the baseline are the same as in ``pairs``; the others are a family of comparisons of their own.
         """
         contest = self.contest
         if self.pairing == "all":
@@ -262,7 +262,7 @@ def _families(
     tests: Sequence[Test],
     rng: np.random.Generator,
 ) -> dict[str, list[Pair]]:
-    """Return the pairs by each metric, not corrected for their number; those without a common user are left out.
+    """Return the pairs by each metric, not corrected for their number; pairs without a common user are left out.
 
     Args:
         comparison: Of the models, with the level and the method of intervals.
@@ -298,14 +298,13 @@ def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.
 def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
     """Return the pairs with adjusted p-values and marks, as one family of comparisons."""
     p = np.array([pair.p for pair in pairs])
-    adjusted = zip(pairs, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True)
-    return [replace(pair, p_holm=h, p_bh=bh, mark=_mark(pair, h <= 1 - level)) for pair, h, bh in adjusted]
-
-
-def _mark(pair: Pair, is_shown: bool) -> Mark:
-    if not pair.direction or not is_shown:
-        return ""
-    return "+" if (pair.paired.interval.mean > 0) == (pair.direction > 0) else "-"
+    corrected = []
+    for pair, p_holm, p_bh in zip(pairs, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True):
+        mark: Mark = ""
+        if pair.direction and p_holm <= 1 - level:
+            mark = "+" if (pair.paired.interval.mean > 0) == (pair.direction > 0) else "-"
+        corrected.append(replace(pair, p_holm=p_holm, p_bh=p_bh, mark=mark))
+    return corrected
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
@@ -323,7 +322,7 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
 def _group_cells(
     comparison: Comparison, segment: str, label: str, scores: Mapping[str, PerUserScores]
 ) -> Iterator[SegmentCell]:
-    """Yield the cells of one group of users, whose ``scores`` are by model: by metric; differences not corrected."""
+    """Yield the cells of one group of users by metric, with uncorrected differences; ``scores``: theirs, by model."""
     contest, names = comparison.contest, _pairing(comparison.models, "baseline")
     for metrics in _batches(contest.metrics, scores, len(names)):
         columns = {metric: _columns(metric, scores) for metric in metrics}
@@ -364,7 +363,7 @@ def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
 
 
 def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
-    """Return the rows best first, those without a value after them, those that failed last."""
+    """Return the rows best first, then the models without a value, then the failed ones."""
     direction = parse(primary).direction or 1
 
     def loss(row: ComparedModel) -> float:

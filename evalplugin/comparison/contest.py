@@ -93,7 +93,7 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
 
 
 def findings_of(contests: Iterable[Contest]) -> tuple[Finding, ...]:
-    """Return what checks have found on any of the contests, each finding once."""
+    """Return the findings of checks on any of the contests, each once."""
     return tuple(dict.fromkeys(finding for contest in contests for finding in contest.findings))
 
 
