@@ -123,7 +123,7 @@ def no_drawing() -> Iterator[None]:
     """Runs have an empty file for each picture: drawing them takes a quarter of the time of a small bake-off."""
     import numpy as np
 
-    from evalplugin.report.drawing import FigureRequest
+    from evalplugin.report.figures import FigureRequest
 
     def draw(request: FigureRequest) -> dict[str, bytes]:
         return {curve.model: b"" for curve in request.curves if np.isfinite(curve.values).any()}

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
-from evalplugin.report.figures import Curve, per_user_figures
 
-__all__ = ["Drawing", "FigureRequest", "PictureRequest", "answer", "draw", "drawing_processes"]
+__all__ = ["Drawing", "PictureRequest", "answer", "draw", "drawing_processes"]
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
@@ -21,32 +20,14 @@ _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process
 
 
 class PictureRequest(Protocol):
-    """A picture of each model, with all that it takes to draw them; can be pickled."""
+    """A picture of each model, with the data to draw them; can be pickled."""
 
     @property
     def size(self) -> int:
-        """How many values are copied to the process that draws."""
+        """The number of values to copy to the process that draws."""
 
     def draw(self) -> dict[str, bytes]:
         """Return the PNG of each model."""
-
-
-class FigureRequest(NamedTuple):
-    """Arguments of ``per_user_figures``."""
-
-    metric: str
-    curves: Sequence[Curve]
-    limits: tuple[float, float]
-    subtitles: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return sum(len(curve.values) for curve in self.curves)
-
-    def draw(self) -> dict[str, bytes]:
-        """Return the PNG of each model."""
-        return per_user_figures(self.metric, self.curves, self.limits, subtitles=self.subtitles)
 
 
 class Drawing(NamedTuple):
@@ -72,7 +53,7 @@ class Drawing(NamedTuple):
 
 @contextmanager
 def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
-    """Yield processes that import Matplotlib and then draw once; none where they would save no time.
+    """Yield processes that import Matplotlib and then draw once; no process where that would save no time.
 
     They end with the context, even if nothing was drawn.
     """
@@ -107,6 +88,8 @@ def answer() -> None:
     """Draw the figures that are requested on the standard input; write them to the standard output."""
     import matplotlib.backends.backend_agg
     import matplotlib.figure  # noqa: F401 - imported before there is anything to draw
+
+    import evalplugin.report.figures  # noqa: F401 - likewise
 
     requests: Sequence[PictureRequest] = pickle.load(sys.stdin.buffer)
     pickle.dump([request.draw() for request in requests], sys.stdout.buffer)

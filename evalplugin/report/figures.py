@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DPI", "SIZE", "Curve", "axis_limits", "figure_text", "per_user_figures"]
+__all__ = ["DPI", "SIZE", "Curve", "FigureRequest", "axis_limits", "figure_note", "figure_title"]
 
 SIZE = (6.4, 4.4)  # inches, of 100 dots each: sharp at full size and legible as a thumbnail
 DPI = 100
 _POINTS = np.linspace(0.0, 100.0, 401)
 _OTHER = "#C4C4C4"
+_LEFT = 0.105  # of axes and texts, as a share of the figure
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One model's values of one metric for each user, and its style."""
+    """A model's values of a metric for each user, and its style."""
 
     model: str
     values: npt.NDArray[np.float64]  # (U,), NaN where undefined
@@ -52,51 +53,54 @@ def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def per_user_figures(
-    metric: str, curves: Sequence[Curve], limits: tuple[float, float], *, subtitles: Mapping[str, str]
-) -> dict[str, bytes]:
-    """Return one PNG for each model: its users' values, lowest first, in colour, those of the others in grey.
+class FigureRequest(NamedTuple):
+    """A picture of each model: its users' values, lowest first, in colour, with the other models' values in grey."""
 
-    Args:
-        metric: Canonical name.
-        curves: Every model's values; models without a defined value are left out.
-        limits: Limits of the value axis; see ``axis_limits``.
-        subtitles: A second line for each model, by name.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    metric: str  # canonical name
+    curves: Sequence[Curve]  # of every model; models without a defined value are left out
+    limits: tuple[float, float]  # of the value axis; see ``axis_limits``
+    subtitles: Mapping[str, str]  # a second line for each model, by name
 
-    defined = [(c, c.values[np.isfinite(c.values)]) for c in curves]
-    drawn = [(c, np.percentile(values, _POINTS)) for c, values in defined if len(values)]
-    figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
-    canvas: Any = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.105, 0.155, 0.85, 0.695))
-    _frame(axes, metric, limits)
-    # All that the pictures share is drawn once. A model's own line covers its thinner grey one.
-    for curve, quantiles in drawn:
-        axes.plot(
-            _POINTS,
-            quantiles,
-            color=QUIET if curve.is_baseline else _OTHER,
-            linewidth=1.3,
-            linestyle=(0, (4, 2)) if curve.is_baseline else "solid",
-            zorder=2,
-        )
-    canvas.draw()
-    shared = canvas.copy_from_bbox(figure.bbox)
-    pictures: dict[str, bytes] = {}
-    for curve, quantiles in drawn:
-        canvas.restore_region(shared)
-        own = [
-            *_draw(axes, curve, quantiles, limits),
-            figure_text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour),
-            figure_text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK),
-            _key(figure, drawn, curve),
-        ]
-        pictures[curve.model] = png_with(canvas, own)
-        for artist in own:
-            artist.remove()
-    return pictures
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return sum(len(curve.values) for curve in self.curves)
+
+    def draw(self) -> dict[str, bytes]:
+        """Return the PNG of each model."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        defined = [(c, c.values[np.isfinite(c.values)]) for c in self.curves]
+        drawn = [(c, np.percentile(values, _POINTS)) for c, values in defined if len(values)]
+        figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
+        canvas: Any = FigureCanvasAgg(figure)
+        axes = figure.add_axes((_LEFT, 0.155, 0.85, 0.695))
+        _frame(axes, self.metric, self.limits)
+        # All that the pictures share is drawn once. A model's own line covers its thinner grey one.
+        for curve, quantiles in drawn:
+            axes.plot(
+                _POINTS,
+                quantiles,
+                color=QUIET if curve.is_baseline else _OTHER,
+                linewidth=1.3,
+                linestyle=(0, (4, 2)) if curve.is_baseline else "solid",
+                zorder=2,
+            )
+        canvas.draw()
+        shared = canvas.copy_from_bbox(figure.bbox)
+        pictures: dict[str, bytes] = {}
+        for curve, quantiles in drawn:
+            canvas.restore_region(shared)
+            own = [
+                *_draw(axes, curve, quantiles, self.limits),
+                *figure_title(figure, curve.model, curve.colour, self.subtitles.get(curve.model, "")),
+                _key(figure, drawn, curve),
+            ]
+            pictures[curve.model] = png_with(canvas, own)
+            for artist in own:
+                artist.remove()
+        return pictures
 
 
 def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
@@ -112,7 +116,7 @@ def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
 def _draw(
     axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: tuple[float, float]
 ) -> list[Artist]:
-    """Return what a picture has of its own model, from the lowest layer to the highest."""
+    """Draw the model of a picture; return the artists, from the lowest layer to the highest."""
     area = axes.fill_between(_POINTS, quantiles, limits[0], color=curve.colour, alpha=0.13, linewidth=0)
     values = curve.values[np.isfinite(curve.values)]
     mean = mean_of_defined(values)
@@ -146,18 +150,26 @@ def _key(figure: Figure, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]],
         parts.append(f"dashed: {baseline[0][:30]} (baseline)")
     if count := sum(not c.is_baseline for c in others):
         parts.append(f"grey: the {'other model' if count == 1 else f'{count} other models'}")
-    return figure_text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
+    return figure_note(figure, "   ".join(parts))
 
 
-def figure_text(
-    figure: Figure, x: float, y: float, text: str, *, size: int, color: str, most: int = 64, **style: Any
-) -> Artist:
-    """Add a line of text to a figure, cut to ``most`` characters; return it."""
+def figure_title(figure: Figure, title: str, colour: str, subtitle: str) -> list[Artist]:
+    """Add a title in a colour, and a line below it, at the top of a figure; return both."""
+    return [
+        _text(figure, 0.965, title, fontsize=16, weight="bold", color=colour, va="top"),
+        _text(figure, 0.895, subtitle, fontsize=11, color=INK, va="top"),
+    ]
+
+
+def figure_note(figure: Figure, text: str, most: int = 64) -> Artist:
+    """Add a line at the bottom of a figure, cut to ``most`` characters; return it."""
+    return _text(figure, 0.012, text, most, fontsize=10, color=QUIET, va="bottom")
+
+
+def _text(figure: Figure, y: float, text: str, most: int = 64, **style: Any) -> Artist:
     shown = text if len(text) <= most else f"{text[: most - 3]}..."
     # Names may hold "$", which would start a formula.
-    return figure.text(
-        x, y, shown, fontsize=size, color=color, va="top" if y > 0.85 else "bottom", parse_math=False, **style
-    )
+    return figure.text(_LEFT, y, shown, parse_math=False, **style)
 
 
 def _round_up(high: float, low: float) -> float:

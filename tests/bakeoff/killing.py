@@ -29,7 +29,7 @@ from evalplugin.base.costs import cheap_collections
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
-from evalplugin.report.drawing import FigureRequest
+from evalplugin.report.figures import FigureRequest
 from evalplugin.workspace import Workspace
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")

@@ -11,8 +11,8 @@ import pytest
 
 from evalplugin.models import limit_threads
 from evalplugin.report import drawing as module
-from evalplugin.report.drawing import FigureRequest, draw, drawing_processes
-from evalplugin.report.figures import Curve
+from evalplugin.report.drawing import draw, drawing_processes
+from evalplugin.report.figures import Curve, FigureRequest
 
 
 def requests(n_models: int = 10) -> list[FigureRequest]:

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from evalplugin.report.figures import Curve, axis_limits, per_user_figures
+from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 
 LEVELS = {"random": 0.1, "knn": 0.3, "svd $x_1$": 0.5}
 
@@ -28,13 +28,13 @@ def pixels(png: bytes) -> np.ndarray:
 
 def test_every_model_gets_a_picture_of_the_same_size() -> None:
     drawn = curves()
-    pictures = per_user_figures("ndcg@10", drawn, (0.0, 1.0), subtitles={})
+    pictures = FigureRequest("ndcg@10", drawn, (0.0, 1.0), {}).draw()
     assert list(pictures) == list(LEVELS)
     assert {pixels(png).shape for png in pictures.values()} == {(440, 640, 3)}
 
 
 def test_pictures_are_the_same_each_time() -> None:
-    first, second = (per_user_figures("ndcg@10", curves(), (0.0, 1.0), subtitles={}) for _ in range(2))
+    first, second = (FigureRequest("ndcg@10", curves(), (0.0, 1.0), {}).draw() for _ in range(2))
     assert first == second
 
 
@@ -44,33 +44,31 @@ def test_what_the_pictures_of_a_metric_share_is_drawn_once(monkeypatch: pytest.M
     drawn: list[FigureCanvasAgg] = []
     draw = FigureCanvasAgg.draw
     monkeypatch.setattr(FigureCanvasAgg, "draw", lambda canvas: (drawn.append(canvas), draw(canvas))[1])
-    assert len(per_user_figures("rr", curves(), (0.0, 1.0), subtitles={})) == len(LEVELS)
+    assert len(FigureRequest("rr", curves(), (0.0, 1.0), {}).draw()) == len(LEVELS)
     assert len(drawn) == 1
 
 
 def test_a_picture_has_nothing_of_the_picture_drawn_before_it() -> None:
     *_, last = curves()
     grey = [Curve(c.model, c.values, "#ABCDEF", c.is_baseline) for c in curves()[:-1]]
-    alike = [per_user_figures("rr", [*c, last], (0.0, 1.0), subtitles={}) for c in (grey, curves()[:-1])]
+    alike = [FigureRequest("rr", [*c, last], (0.0, 1.0), {}).draw() for c in (grey, curves()[:-1])]
     assert len({pictures[last.model] for pictures in alike}) == 1
 
 
 def test_a_model_without_a_defined_user_gets_no_picture() -> None:
     empty = Curve("empty", np.full(3, np.nan), "#000000")
-    assert list(per_user_figures("rr", [empty, *curves()], (0.0, 1.0), subtitles={})) == list(LEVELS)
+    assert list(FigureRequest("rr", [empty, *curves()], (0.0, 1.0), {}).draw()) == list(LEVELS)
 
 
 def test_one_user_is_enough() -> None:
-    assert (
-        len(per_user_figures("rr", [Curve("a", np.array([0.5]), "#0072B2")], (0.0, 1.0), subtitles={})) == 1
-    )
+    assert len(FigureRequest("rr", [Curve("a", np.array([0.5]), "#0072B2")], (0.0, 1.0), {}).draw()) == 1
 
 
 @pytest.mark.parametrize("name", ["協調フィルタリング", "a" * 500, "<b>|$", "עברית"])
 def test_any_name_can_be_drawn(name: str) -> None:
-    assert per_user_figures(
-        "rr", [Curve(name, np.array([0.5, 1.0]), "#0072B2")], (0.0, 1.0), subtitles={name: name}
-    )
+    assert FigureRequest(
+        "rr", [Curve(name, np.array([0.5, 1.0]), "#0072B2")], (0.0, 1.0), {name: name}
+    ).draw()
 
 
 def test_the_axis_of_a_bounded_metric_that_uses_its_range_ends_at_its_bounds() -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from evalplugin.base.numbers import number, share
 from evalplugin.base.units import count_text
 from evalplugin.metrics import parse
-from evalplugin.report.figures import DPI, SIZE, figure_text
+from evalplugin.report.figures import DPI, SIZE, figure_note, figure_title
 from evalplugin.report.palette import INK, QUIET, model_colours, png_of, style_axes
 
 if TYPE_CHECKING:
@@ -208,8 +208,7 @@ def _png(draw: Any, curve: StudyCurve) -> bytes:
 
     figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
-    figure_text(figure, _LEFT, 0.965, curve.model, size=16, weight="bold", color=curve.colour)
-    figure_text(figure, _LEFT, 0.895, curve.subtitle, size=11, color=INK)
+    figure_title(figure, curve.model, curve.colour, curve.subtitle)
     draw(figure)
     return png_of(figure)
 
@@ -231,7 +230,7 @@ def _history(request: HistoryRequest, curve: StudyCurve, figure: Figure) -> None
         _points(axes, curve, fold, request.limits)
     _steps(axes, curve, color=curve.colour, linewidth=2.4, zorder=4)
     _level(axes, curve, request.limits)
-    figure_text(figure, _LEFT, 0.012, "   ".join(_key(curve, len(others))), size=10, color=QUIET, most=80)
+    figure_note(figure, "   ".join(_key(curve, len(others))), most=80)
 
 
 def _steps(axes: Axes, curve: StudyCurve, **style: Any) -> None:
@@ -316,7 +315,7 @@ def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -
     reason = (
         curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
     )
-    figure_text(figure, _LEFT, 0.012, reason, size=10, color=QUIET, most=80)
+    figure_note(figure, reason, most=80)
 
 
 def _cut(text: str) -> str:

@@ -17,8 +17,8 @@ from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import Drawing, FigureRequest, PictureRequest, draw
-from evalplugin.report.figures import Curve, axis_limits
+from evalplugin.report.drawing import Drawing, PictureRequest, draw
+from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
