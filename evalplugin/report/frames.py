@@ -189,7 +189,7 @@ def _best(best: BestModels) -> dict[str, Any]:
 
 
 def _in(best: BestModels | None, model: str) -> bool | None:
-    """Return whether a model may be the best; None where no model can be, or this one has no value."""
+    """Return whether a model may be the best; None where no model can be, or it has no value."""
     return None if best is None or model not in best.compared else model in best.models
 
 

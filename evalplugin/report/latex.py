@@ -27,8 +27,7 @@ def compare_latex(
     tables = [
         _table(table)
         for comparison in comparisons
-        for metric in metrics or [comparison.contest.primary]
-        for table in comparison_tables(comparison, metric, segment)
+        for table in comparison_tables(comparison, metrics, segment)
     ]
     return "% \\usepackage{booktabs}\n" + "\n".join(tables)
 

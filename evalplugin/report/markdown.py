@@ -48,9 +48,8 @@ def compare_markdown(
     """
     lines = []
     for comparison in comparisons:
-        for metric in metrics or [comparison.contest.primary]:
-            for table in comparison_tables(comparison, metric, segment):
-                lines += _titled(table)
+        for table in comparison_tables(comparison, metrics, segment):
+            lines += _titled(table)
         lines += [f"- {escape(note)}" for note in comparison.contest.notes]
         lines += _warnings(comparison)
     for table in tables:
@@ -62,8 +61,9 @@ def leaderboard_markdown(
     bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
 ) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
-    lines = [f"# Bake-off {escape(bakeoff.id)}", ""]
-    lines += [
+    lines = [
+        f"# Bake-off {escape(bakeoff.id)}",
+        "",
         f"{escape(bakeoff.config_name)}: ranked by {escape(bakeoff.primary)}, "
         f"means over users with {percent(LEVEL)} intervals.",
         "",
@@ -128,7 +128,7 @@ def _cell(cell: TextCell) -> str:
 
 def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
     cells = [row.cells.get(metric) for metric in metrics]
-    shown = [_cell(cell) for cell in (name_cell(row), *map(mean_cell, cells))]
+    shown = map(_cell, (name_cell(row), *map(mean_cell, cells)))
     first, costs, undefined = cells[0], row.costs, [UNDEFINED, UNDEFINED]
     counts = undefined if first is None else [f"{first.users:,}", f"{first.undefined:,}"]
     times = undefined if costs is None else [seconds(costs.fit_seconds), seconds(costs.recommend_seconds)]

@@ -139,7 +139,7 @@ class Comparisons:
     def _repr_html_(self) -> str:
         parts: list[str] = []
         for comparison in self.comparisons:
-            parts += map(table_html, comparison_tables(comparison, comparison.contest.primary))
+            parts += map(table_html, comparison_tables(comparison))
             parts += [_small_html(note) for note in comparison.contest.notes]
             parts += [
                 f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings

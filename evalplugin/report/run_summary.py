@@ -1,4 +1,4 @@
-"""Markdown about one model's run: a short note and a summary."""
+"""Markdown on a model's run: a short note and a summary."""
 
 from __future__ import annotations
 
@@ -56,7 +56,12 @@ def summary_markdown(
 ) -> str:
     """Return a run's summary: model, data, means of all headline metrics, costs, and decisions taken.
 
-    ``notes`` are further decisions, such as the choice of users for a sample; ``verdict`` is on all models.
+    Args:
+        bakeoff: The bake-off.
+        result: The model's result.
+        cells: The model's values by metric.
+        notes: Further decisions, such as the choice of users for a sample.
+        verdict: A sentence on all models; empty before they are compared.
     """
     info = result.data
     lines = [f"# {escape(result.model)}", ""]
@@ -104,14 +109,13 @@ def summary_markdown(
 def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
     """Return the section on groups of users: the primary metric's mean in each; empty without groups."""
     rows = []
+    bounds = parse(bakeoff.primary).metric.bounds
     for segment, groups in result.by_group(bakeoff.primary).items():
         for label, values in groups.items():
             rng = generator(bakeoff.seed, "segment", segment, label)
-            interval = mean_interval(
-                values, level=LEVEL, bounds=parse(bakeoff.primary).metric.bounds, rng=rng
-            )
-            bounds = span(interval.low, interval.high) or UNDEFINED
-            rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), bounds])
+            interval = mean_interval(values, level=LEVEL, bounds=bounds, rng=rng)
+            shown = span(interval.low, interval.high) or UNDEFINED
+            rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), shown])
     if not rows:
         return []
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]

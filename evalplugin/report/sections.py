@@ -1,4 +1,4 @@
-"""Sections: what the features of a bake-off add to the reports on its comparisons."""
+"""Sections: parts that the features of a bake-off add to the reports on its comparisons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Statement:
     """A conclusion from one comparison, with its reasons; the page shows it above the verdict."""
 
     place: DataSplit
-    status: Literal["better", "keep", "worse"]  # which colour it has
+    status: Literal["better", "keep", "worse"]  # decides on the colour
     subject: str  # who concludes, such as Gate
     outcome: str  # in a word or two
     headline: str
@@ -36,7 +36,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Section:
-    """What a feature adds to the reports on comparisons."""
+    """A feature's part of the reports on comparisons."""
 
     statement: Statement | None = None
     table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page

@@ -59,21 +59,24 @@ class TextTable(NamedTuple):
     legend: tuple[str, ...] = ()  # lines, shown below
 
 
-def comparison_tables(comparison: Comparison, metric: str, segment: str | None = None) -> Iterator[TextTable]:
-    """Yield the tables of one metric with verdicts and legends.
+def comparison_tables(
+    comparison: Comparison, metrics: Sequence[str] = (), segment: str | None = None
+) -> Iterator[TextTable]:
+    """Yield the tables of each metric with verdicts and legends; without ``metrics`` of the primary one.
 
     First the models; if all were compared with each other, every two models; if a segmentation is named, its groups.
     """
-    lines = (*legend(comparison, metric), *seed_lines(comparison))
-    with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
-    models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
-    yield models if with_pairs else models._replace(legend=lines)
-    if with_pairs:
-        yield pairs_table(comparison, metric)._replace(legend=lines)
-    if segment is not None:
-        groups = segment_table(comparison, metric, segment)
-        if groups.rows:
-            yield groups
+    for metric in metrics or [comparison.contest.primary]:
+        lines = (*legend(comparison, metric), *seed_lines(comparison))
+        with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
+        models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
+        yield models if with_pairs else models._replace(legend=lines)
+        if with_pairs:
+            yield pairs_table(comparison, metric)._replace(legend=lines)
+        if segment is not None:
+            groups = segment_table(comparison, metric, segment)
+            if groups.rows:
+                yield groups
 
 
 def models_table(comparison: Comparison, metric: str) -> TextTable:
@@ -95,10 +98,9 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
         cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
         shown.append(tuple(cells))
-    better = better_words(metric)
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
-    title = ", ".join(filter(None, (heading(metric), better, order)))
+    title = ", ".join(filter(None, (heading(metric), better_words(metric), order)))
     return TextTable(f"{comparison.contest.place}: {title}", tuple(heads), tuple(shown))
 
 

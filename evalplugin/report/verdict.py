@@ -1,4 +1,4 @@
-"""Verdicts: the models that may be the best, for whom that differs, and the leader against the baseline."""
+"""Verdicts: the models that may be the best, groups in which they differ, and the leader against the baseline."""
 
 from __future__ import annotations
 
@@ -17,27 +17,23 @@ from evalplugin.report.words import MAY_ERR, seed_range
 
 __all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
 
-Status = Literal["one", "several", "none"]
-
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
 _MOST_GROUPS = 2
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence, and lines below it, each with a label.
+    """One sentence, and lines below it, each with a label."""
 
-    ``status``: ``one`` model is shown to be the best, ``several`` may be, ``none``: nothing was compared.
-    """
-
-    status: Status
+    # ``one`` model is shown to be the best, ``several`` may be, or ``none``: nothing was compared.
+    status: Literal["one", "several", "none"]
     label: str
     headline: str
     lines: tuple[tuple[str, str], ...]
 
 
 def verdict_sentence(comparison: Comparison, metric: str) -> str:
-    """Return a few sentences: which models may be the best by a metric, and the leader against the baseline."""
+    """Return a few sentences: the models that may be the best by a metric, and the leader against the baseline."""
     best = comparison.best.get(metric)
     if best is None:
         return f"{_without_best(comparison, metric)}."
@@ -57,7 +53,7 @@ def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
 
 
 def best_sentence(best: BestModels) -> str:
-    """Return which models may be the best, without a full stop: the first line of every report."""
+    """Return the models that may be the best as a sentence without a full stop: the first line of every report."""
     by = f"by {best.metric}"
     if len(best.compared) == 1:
         return f"{best.leader} is the only model with a value of {best.metric}"
@@ -98,12 +94,8 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
 
 
 def segment_verdict(comparison: Comparison, segment: str, metric: str) -> str:
-    """Return which models may be the best in each group of users of a segmentation, or why none is named."""
-    if any(
-        segmentation.from_truth
-        for segmentation in comparison.contest.segments
-        if segmentation.name == segment
-    ):
+    """Return the models that may be the best in each group of users of a segmentation, or why it names no winner."""
+    if any(s.from_truth for s in comparison.contest.segments if s.name == segment):
         return (
             "These groups are made from the held-out items, which nobody knows when a list is made: they show where "
             "scores come from, and no winner is named."
@@ -115,24 +107,27 @@ def segment_verdict(comparison: Comparison, segment: str, metric: str) -> str:
 def verdict(comparison: Comparison) -> Verdict:
     """Return the verdict by the primary metric, in detail."""
     metric = comparison.contest.primary
+    failed = [("Failed", ", ".join(row.model for row in comparison.failed))] if comparison.failed else []
     best = comparison.best.get(metric)
     if best is None:
-        return Verdict(
-            "none", "Nothing to decide", _without_best(comparison, metric), tuple(_failed(comparison))
-        )
-    status, label = _status(best)
+        return Verdict("none", "Nothing to decide", _without_best(comparison, metric), tuple(failed))
     leader = next(row for row in comparison.models if row.model == best.leader)
-    lines = [
+    lines = (
         *_groups(comparison, best),
         *_baseline(comparison, leader, best),
-        *_mean(comparison, leader),
-        *_failed(comparison),
-    ]
-    return Verdict(status, label, _headline(comparison, best), tuple(lines))
+        ("Mean", _mean(comparison, leader)),
+        *failed,
+    )
+    headline = _headline(comparison, best)
+    if len(best.compared) == 1:
+        return Verdict("none", "One model", headline, lines)
+    if len(best.models) == 1:
+        return Verdict("one", "Decided", headline, lines)
+    return Verdict("several", "Not decided", headline, lines)
 
 
 def _headline(comparison: Comparison, best: BestModels) -> str:
-    """Return which models may be the best, and whether users without history decide who leads."""
+    """Return the models that may be the best, and whether users without history decide who leads."""
     sentence = best_sentence(best) + _few_with_leader(comparison, best)
     first = " in the first fold that tests them" if comparison.n_folds > 1 else ""
     if comparison.is_of_newcomers(best.metric):
@@ -149,12 +144,6 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
         f"{sentence}. But {without:,} of these {best.users:,} users ({share(without / best.users)}) have no history"
         f"{first}; among the {known.users:,} with history {among}"
     )
-
-
-def _status(best: BestModels) -> tuple[Status, str]:
-    if len(best.compared) == 1:
-        return "none", "One model"
-    return ("one", "Decided") if len(best.models) == 1 else ("several", "Not decided")
 
 
 def _without_best(comparison: Comparison, metric: str) -> str:
@@ -225,13 +214,13 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
 
 
 def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
-    """Return the warning that few users tell the leader from a model that is left out; empty where that is said."""
+    """Return the warning that few users tell the leader from a model that is left out; empty without such a model."""
     if best.fewest is None:
         return ""
     model, differing = best.fewest
     pair = _against_baseline(comparison, best)
     if pair is not None and pair.mark and pair.against == model:
-        return ""  # where the difference is
+        return ""  # it stands beside the difference
     return _few(differing, f" with {best.leader} and {model}")
 
 
@@ -254,13 +243,8 @@ def _other_metrics(pairs: Sequence[Pair]) -> str:
     return "; ".join(f"{word} by {', '.join(metrics)}" for word, metrics in named if metrics)
 
 
-def _mean(comparison: Comparison, leader: ComparedModel) -> Iterator[tuple[str, str]]:
+def _mean(comparison: Comparison, leader: ComparedModel) -> str:
     cell = leader.cells[comparison.contest.primary]
     over = f"over {cell.users:,} {'user' if cell.users == 1 else 'users'}"
     more = f"; {cell.undefined:,} more without a value" if cell.undefined else ""
-    yield "Mean", f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{more}"
-
-
-def _failed(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    if comparison.failed:
-        yield "Failed", ", ".join(row.model for row in comparison.failed)
+    return f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{more}"

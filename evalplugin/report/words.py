@@ -52,7 +52,7 @@ NO_INTERVAL = "–: no interval, as hardly any user differs from all others and 
 
 
 def heading(metric: str) -> str:
-    """Return a metric's name as a heading: with its unit, where the name alone does not tell it."""
+    """Return a metric's name as a heading, with its unit if it has one."""
     return " ".join(filter(None, (metric, parse(metric).metric.unit)))
 
 
@@ -88,7 +88,7 @@ def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
 
 
 def tuning_lines(comparison: Comparison) -> list[str]:
-    """Return lines on the models that were tuned, on what, with what budget and optimism; none if none was."""
+    """Return lines on tuned models, with metric, split, budget and optimism; empty if no model was tuned."""
     done = [row for row in comparison.models if row.error is None]
     tuned: dict[tuple[str, str, str], list[str]] = {}
     for row in done:
@@ -108,7 +108,7 @@ def tuning_lines(comparison: Comparison) -> list[str]:
 
 
 def seed_lines(comparison: Comparison) -> list[str]:
-    """Return lines on seeds: the models of several, those fitted once, and small differences; none for one seed."""
+    """Return lines on models with several seeds, models fitted once and small differences; empty for one seed."""
     if comparison.n_seeds == 1:
         return []
     done = [row for row in comparison.models if row.error is None]
@@ -135,10 +135,10 @@ def seed_lines(comparison: Comparison) -> list[str]:
 
 
 def seed_range(pair: Pair) -> str:
-    """Return the end of a sentence on a difference that is smaller than what another seed gives; else nothing."""
-    return (
-        f"; smaller than what another seed gives (±{number(pair.seed_range)})" if pair.is_within_seeds else ""
-    )
+    """Return the end of a sentence on a difference that other seeds may give too; empty for others."""
+    if not pair.is_within_seeds:
+        return ""
+    return f"; smaller than what another seed gives (±{number(pair.seed_range)})"
 
 
 def seed_texts(row: ComparedModel, metric: str) -> tuple[str, str]:
@@ -181,7 +181,7 @@ def marks_legend(baseline: str | None, level: float) -> str:
 
 
 def few_users_legend(pairs: Iterable[Pair]) -> list[str]:
-    """Return a line on the marks that rest on few users with different scores; none if none does."""
+    """Return a line on the marks that rest on few users with different scores; empty without such marks."""
     metrics: dict[str, list[str]] = {}
     for pair in pairs:
         if pair.mark and pair.paired.differing < RELIABLE_FROM:
@@ -229,8 +229,7 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
 
 def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
     # A model that predicts no ratings has no value for any user, and is no reason to count them as undefined.
-    every = [row.cells[metric] for row in comparison.models if metric in row.cells]
-    cells = [cell for cell in every if cell.users]
+    cells = [c for row in comparison.models if (c := row.cells.get(metric)) is not None and c.users]
     if not cells:
         return
     if all(cell.summary is None for cell in cells):

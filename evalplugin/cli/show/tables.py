@@ -132,9 +132,8 @@ def show_comparisons(
     """Print the tables of each comparison by each metric; none named: the primary one."""
     console = stdout()
     for comparison in comparisons:
-        for metric in metrics or [comparison.contest.primary]:
-            for table in comparison_tables(comparison, metric, segment):
-                show_text_table(table)
+        for table in comparison_tables(comparison, metrics, segment):
+            show_text_table(table)
         if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 

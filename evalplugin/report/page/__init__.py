@@ -31,7 +31,7 @@ _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Section] = ()) -> str:
-    """Return a deterministic HTML document that shows comparisons, a tab for each, and what features add to them.
+    """Return a deterministic HTML document that shows comparisons, a tab for each, and the sections of features.
 
     It needs no network, no storage and no other file, and shows ids, names and titles unchanged. There is usually one
     comparison for each dataset and split of a bake-off.
@@ -39,36 +39,43 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
     Raises:
         DataError: ``comparisons`` is empty.
     """
+    from evalplugin._version import __version__
+
     if not comparisons:
         raise DataError("a page needs at least one comparison")
+    first = comparisons[0]
     library = chart_library()
-    variables = model_variables(colours_of(comparisons[0]))
+    variables = model_variables(colours_of(first))
     colours = {model: f"var(--{variable})" for model, variable in variables.items()}
+    across = [
+        {"table": s.table, "svg": "" if s.picture is None else _trusted([s.picture(colours)])}
+        for s in sections
+        if s.table is not None
+    ]
     page: str = _template().render(
-        title=f"Comparison {comparisons[0].contest.name}",
+        title=f"Comparison {first.contest.name}",
         contests=[_contest(comparison, sections) for comparison in comparisons],
-        across=[_across(section, colours) for section in sections if section.table is not None],
+        across=across,
         css=_trusted([*_theme(comparisons), _source("page.css")]),
         charts=_json(library.charts),
         library=_trusted([library.script]),
         script=_trusted(_source(name) for name in _SCRIPTS),
-        footer=_footer(comparisons[0]),
+        footer=f"{first.contest.name} · seed {first.contest.seed} · evalplugin {__version__}",
     )
     return page
 
 
 def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, Any]:
     contest = comparison.contest
-    place = contest.place
     data = contest_data(comparison) | {"trend": None, "card": None}
     added: dict[str, Any] = {"card": None}
     for section in sections:
         values = {} if section.tab is None else dict(section.tab(comparison, data["models"]))
         data |= values.pop("data", {})
         added |= values
-    statements = (s.statement for s in sections if s.statement is not None and s.statement.place == place)
+    statements = (s.statement for s in sections if s.statement and s.statement.place == contest.place)
     return {
-        "name": " · ".join(filter(None, place)),
+        "name": " · ".join(filter(None, contest.place)),
         "subtitle": _subtitle(comparison),
         "primary": contest.primary,
         "findings": [asdict(finding) | {"url": finding.url} for finding in contest.findings],
@@ -76,17 +83,12 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "verdict": verdict(comparison),
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
-        "reading": _reading(comparison, data["examples"]),
+        "reading": list(_reading(comparison, data["examples"])),
         "sample": _sample_text(data["examples"]),
         "data": data,
         "json": _json(data),
         **added,
     }
-
-
-def _across(section: Section, colours: Mapping[str, str]) -> dict[str, Any]:
-    picture = "" if section.picture is None else _trusted([section.picture(colours)])
-    return {"table": section.table, "svg": picture}
 
 
 def _subtitle(comparison: Comparison) -> str:
@@ -103,19 +105,22 @@ def _subtitle(comparison: Comparison) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return labelled lines: rules, intervals, tests, and the sample of users."""
-    tuning = [("Tuning", line) for line in [" ".join(tuning_lines(comparison))] if line]
-    tuning += [("Seeds", line) for line in [" ".join(seed_lines(comparison))] if line]
-    return [*_rules(comparison), *tuning, *_statistics(comparison), *_sample(comparison, examples)]
-
-
-def _footer(comparison: Comparison) -> str:
-    """Return the bake-off, its seed and the version of evalplugin, in one line."""
-    from evalplugin._version import __version__
-
-    contest = comparison.contest
-    return f"{contest.name} · seed {contest.seed} · evalplugin {__version__}"
+def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield labelled lines: rules, tuning, seeds, intervals, tests, and the sample of users."""
+    yield from _rules(comparison)
+    if tuning := tuning_lines(comparison):
+        yield "Tuning", " ".join(tuning)
+    if seeds := seed_lines(comparison):
+        yield "Seeds", " ".join(seeds)
+    yield from _statistics(comparison)
+    if examples is not None:
+        several = comparison.n_folds > 1
+        first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
+        yield (
+            "User by user",
+            f"{_sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated "
+            f"items, the history at the {HISTORY} latest.{first}",
+        )
 
 
 def _sample_text(examples: Mapping[str, Any] | None) -> str:
@@ -160,18 +165,6 @@ def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
         "Relative: the difference as a share of the other model's mean. d_z: the mean difference over its standard "
         "deviation between users. Detectable: the smallest true difference that this many users would have shown "
         "4 times out of 5, at one test.",
-    )
-
-
-def _sample(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    if examples is None:
-        return
-    several = comparison.n_folds > 1
-    first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
-    yield (
-        "User by user",
-        f"{_sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated items, "
-        f"the history at the {HISTORY} latest.{first}",
     )
 
 

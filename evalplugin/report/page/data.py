@@ -29,7 +29,7 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 
 
 def contest_data(comparison: Comparison) -> dict[str, Any]:
-    """Return everything that the page shows of one comparison, as JSON values; models are numbered best first.
+    """Return the data of a comparison's tab on the page, as JSON values; models are numbered best first.
 
     Keys: ``opening`` (the leader and its strongest rival), ``models``, ``metrics`` (with means, spread, quantiles and
     pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None without two
@@ -142,7 +142,7 @@ def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
 
 
 def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
-    """Return costs against quality, one entry for each kind of cost that was measured."""
+    """Return costs against quality, an entry for each kind of cost that was measured."""
     primary = comparison.contest.primary
     quality = [row.mean(primary) for row in rows]
     direction = parse(primary).direction

@@ -1,4 +1,4 @@
-"""The chart library and the charts of the page: made once for each version of what makes them, then read from disk.
+"""The chart library and the charts of the page: made once for each version of their sources, then read from disk.
 
 Making them takes seconds, the more so as Altair must be imported, and they are the same for every page.
 """
@@ -21,7 +21,7 @@ _SOURCES = ("page/library.py", "page/charts.py", "page/theme.py")  # the modules
 
 
 class ChartLibrary(NamedTuple):
-    """What every page has."""
+    """The parts that are the same in every page."""
 
     script: str  # Vega, Vega-Lite and Vega-Embed, which add ``vegaEmbed`` to the window
     charts: dict[str, dict[str, Any]]  # Vega-Lite specifications by name
@@ -51,7 +51,7 @@ def _make() -> ChartLibrary:
 
 
 def _name() -> str:
-    """Return the name of the file in the user's cache folder, which depends on all that decides the content."""
+    """Return the name of the file in the user's cache folder, with a digest of the content's sources."""
     folder = Path(__file__).parents[1]
     sources = [(folder / name).read_text(encoding="utf-8") for name in _SOURCES]
     return f"charts-{digest([version('altair'), version('vl-convert-python'), *sources])[:16]}.json"
