@@ -13,7 +13,7 @@ from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.comparison import Comparison
-    from evalplugin.comparison.statistics import Test
+    from evalplugin.comparison.statistics.paired import Test
     from evalplugin.features.history.trends import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.report.notebook import Comparisons

@@ -10,14 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.comparison.compared import aligned
-from evalplugin.comparison.statistics import (
-    SeedSpread,
-    detectable_gain,
-    may_be_best,
-    paired_difference,
-    standard_deviation,
-    users_needed,
-)
+from evalplugin.comparison.statistics.best import may_be_best
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores

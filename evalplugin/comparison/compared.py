@@ -11,14 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import (
-    Interval,
-    Paired,
-    SeedSpread,
-    interval_with_seeds,
-    mean_intervals,
-    seed_spread,
-)
+from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
+from evalplugin.comparison.statistics.paired import Paired
+from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.distribution import Summary, summarise

@@ -23,15 +23,11 @@ from evalplugin.comparison.compared import (
     metric_cells,
 )
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.statistics import (
-    Method,
+from evalplugin.comparison.statistics.intervals import Method, mean_intervals
+from evalplugin.comparison.statistics.paired import Test, benjamini_hochberg, compare_pairs, holm
+from evalplugin.comparison.statistics.seeds import (
     SeedSpread,
-    Test,
-    benjamini_hochberg,
-    compare_pairs,
-    holm,
     interval_with_seeds,
-    mean_intervals,
     paired_with_seeds,
     range_of_seeds,
 )

@@ -13,13 +13,8 @@ from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.numbers import number, percent
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.statistics import (
-    POWER,
-    detectable_gain,
-    paired_difference,
-    standard_deviation,
-    users_needed,
-)
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse

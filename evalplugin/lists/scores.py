@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import aligned
-from evalplugin.comparison.statistics import (
-    Interval,
-    Paired,
-    Test,
-    compare_pairs,
-    distribution_interval,
-    mean_interval,
-)
+from evalplugin.comparison.statistics.intervals import Interval, distribution_interval, mean_interval
+from evalplugin.comparison.statistics.paired import Paired, Test, compare_pairs
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals

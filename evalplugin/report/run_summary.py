@@ -13,7 +13,7 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
-from evalplugin.comparison.statistics import mean_interval
+from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import parse

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import Interval, Test
+from evalplugin.comparison.statistics.intervals import Interval
+from evalplugin.comparison.statistics.paired import Test
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.verdict import segment_verdict, verdict_sentence

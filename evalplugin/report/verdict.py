@@ -11,7 +11,7 @@ from evalplugin.base.numbers import about, number, p_equals, percent, relative, 
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import RELIABLE_FROM
+from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics import parse
 from evalplugin.report.words import MAY_ERR, seed_range
 

@@ -9,7 +9,8 @@ from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, sha
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import RELIABLE_FROM, Test
+from evalplugin.comparison.statistics.paired import Test
+from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics import parse
 
 __all__ = [

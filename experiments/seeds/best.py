@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evalplugin.comparison.statistics import may_be_best, seed_spread
+from evalplugin.comparison.statistics.best import may_be_best
+from evalplugin.comparison.statistics.seeds import seed_spread
 
 REPEATS = 1000
 USERS = 100

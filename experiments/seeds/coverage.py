@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import stdtrit
 
-from evalplugin.comparison.statistics import Interval, SeedSpread, interval_with_seeds, paired_with_seeds
+from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Paired
+from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, paired_with_seeds
 
 REPEATS = 20_000
 USERS = 500

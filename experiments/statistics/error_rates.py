@@ -17,14 +17,8 @@ from scipy.stats import skew
 from scores import QUANTILES, Table, alike, better, draw, draw_family, lopsided
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import (
-    TESTS,
-    Interval,
-    benjamini_hochberg,
-    compare_pairs,
-    holm,
-    mean_intervals,
-)
+from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
+from evalplugin.comparison.statistics.paired import TESTS, benjamini_hochberg, compare_pairs, holm
 
 HERE = Path(__file__).parent
 ALPHA = 0.05

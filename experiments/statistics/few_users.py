@@ -16,7 +16,8 @@ from scipy import stats
 from scores import SHARES, Table, draw
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import compare_pairs, mean_intervals
+from evalplugin.comparison.statistics.intervals import mean_intervals
+from evalplugin.comparison.statistics.paired import compare_pairs
 
 HERE = Path(__file__).parent
 AT_ONCE = 500  # bake-offs

@@ -18,7 +18,8 @@ from scipy.special import stdtr
 from scores import QUANTILES, SHARES, Table, draw_models, lopsided
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import holm, may_be_best
+from evalplugin.comparison.statistics.best import may_be_best
+from evalplugin.comparison.statistics.paired import holm
 
 HERE = Path(__file__).parent
 LEVEL = 0.95

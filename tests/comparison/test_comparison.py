@@ -14,7 +14,7 @@ from evalplugin.comparison import comparison
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest, contests_of
-from evalplugin.comparison.statistics import Paired, compare_pairs
+from evalplugin.comparison.statistics.paired import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult

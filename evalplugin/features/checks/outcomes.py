@@ -11,12 +11,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, aligned
-from evalplugin.comparison.statistics import (
-    detectable_gain,
-    paired_difference,
-    standard_deviation,
-    users_needed,
-)
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.config.grid import points_of
 from evalplugin.config.names import CHAMPION
 from evalplugin.config.tuning import Space, values_text

@@ -12,17 +12,11 @@ import numpy.typing as npt
 
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.statistics import (
-    SeedSpread,
-    bound_with_seeds,
-    detectable_gain,
-    holm,
-    p_above_with_seeds,
-    paired_difference,
-    standard_deviation,
-    users_needed,
-)
 from evalplugin.comparison.statistics.intervals import Column
+from evalplugin.comparison.statistics.paired import holm
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse

@@ -14,7 +14,7 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import holm
+from evalplugin.comparison.statistics.paired import holm
 from evalplugin.metrics import parse
 
 __all__ = ["Friedman", "RankedModel", "RankedPair", "Ranks", "rank_models", "ranks_of", "signed_rank_p"]

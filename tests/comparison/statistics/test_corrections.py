@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from evalplugin.comparison.statistics import benjamini_hochberg, holm
+from evalplugin.comparison.statistics.paired import benjamini_hochberg, holm
 
 P_VALUES = st.lists(st.one_of(st.floats(1e-12, 1), st.sampled_from([0.01, 0.02, 0.05])), max_size=30).map(
     np.array

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from samples import excludes
 
-from evalplugin.comparison.statistics import (
+from evalplugin.comparison.statistics.intervals import mean_intervals
+from evalplugin.comparison.statistics.paired import (
     TESTS,
     Paired,
     Test,
     benjamini_hochberg,
     compare_pairs,
     holm,
-    mean_intervals,
 )
 
 BAKEOFFS, USERS, ALPHA = 2500, 150, 0.05

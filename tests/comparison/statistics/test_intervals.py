@@ -11,7 +11,7 @@ from samples import excludes
 from scipy import stats
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import (
+from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
     Interval,
     distribution_interval,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import lower_bound, p_above
+from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 
 scores = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=40).map(np.array)
 

@@ -13,7 +13,8 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import TESTS, Paired, compare_pairs, holm, mean_interval
+from evalplugin.comparison.statistics.intervals import mean_interval
+from evalplugin.comparison.statistics.paired import TESTS, Paired, compare_pairs, holm
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.comparison.statistics.permutation import NORMAL_FROM, Permuted, all_signs, sign_flip_tests
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.comparison.statistics import standard_deviation
+from evalplugin.comparison.statistics.pairs import standard_deviation
 
 
 def test_values_that_differ_by_rounding_alone_have_no_spread() -> None:

@@ -10,7 +10,9 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import compare_pairs, detectable_gain, lower_bound, users_needed
+from evalplugin.comparison.statistics.one_sided import lower_bound
+from evalplugin.comparison.statistics.paired import compare_pairs
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
 
 @pytest.mark.parametrize("one_sided", [False, True])

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evalplugin.comparison.statistics import (
-    Interval,
+from evalplugin.comparison.statistics.best import may_be_best
+from evalplugin.comparison.statistics.intervals import Interval
+from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
+from evalplugin.comparison.statistics.paired import compare_pairs
+from evalplugin.comparison.statistics.seeds import (
     SeedSpread,
     bound_with_seeds,
-    compare_pairs,
     interval_with_seeds,
-    lower_bound,
-    may_be_best,
-    p_above,
     p_above_with_seeds,
     paired_with_seeds,
     range_of_seeds,
