@@ -4,12 +4,12 @@
 function openCard(contest) {
   const { card } = contest.data;
   if (!card) return;
-  const details = contest.one("details.data");
+  const details = contest.find("details.data");
   details.addEventListener("toggle", async () => {
     if (!details.open || details.dataset.drawn) return;
     details.dataset.drawn = "true";
     for (const figure of cardFigures(card)) {
-      const node = contest.one(`figure[data-chart="${figure.kind}"]`);
+      const node = contest.find(`figure[data-chart="${figure.kind}"]`);
       if (node) await show(node, figure);
     }
   });

@@ -28,26 +28,26 @@ class Contest {
     this.control("metric", metrics.map((metric, i) => [i, metric.name]), this.metric);
     this.control("focus", names, this.focus);
     this.control("against", this.rivals().map((i) => names[i]), this.against);
-    this.one(".against-control").hidden = this.rivals().length < 2;
-    this.one(".legend").append(...models.map((model, i) =>
+    this.find(".against-control").hidden = this.rivals().length < 2;
+    this.find(".legend").append(...models.map((model, i) =>
       el("li", {}, el("button", { type: "button", onclick: () => this.choose("focus", i) },
         swatch(model), model.name, i === baseline ? el("span", { class: "tag" }, "baseline, dashed") : null))));
     if (this.data.examples) this.people = new People(this);
   }
 
-  one(selector) {
+  find(selector) {
     return this.section.querySelector(selector);
   }
 
   control(name, choices, chosen) {
-    const select = this.one(`select.${name}`);
+    const select = this.find(`select.${name}`);
     options(select, choices, chosen);
     select.addEventListener("change", () => this.choose(name, Number(select.value)));
   }
 
   choose(name, value) {
     this[name] = value;
-    this.one(`select.${name}`).value = value;
+    this.find(`select.${name}`).value = value;
     return this.draw();
   }
 
@@ -62,8 +62,8 @@ class Contest {
 
   /** Return how a model compares with another, whichever way it was computed. */
   pair(metric, model, against) {
-    const found = metric.pairs.find((pair) => pair.model === model && pair.against === against);
-    if (found) return found;
+    const same = metric.pairs.find((pair) => pair.model === model && pair.against === against);
+    if (same) return same;
     const other = metric.pairs.find((pair) => pair.model === against && pair.against === model);
     if (!other) return null;
     const minus = (value) => (value == null ? null : -value);
@@ -88,7 +88,7 @@ class Contest {
     ];
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
-      const node = this.one(`figure[data-chart="${figure.kind}"]`);
+      const node = this.find(`figure[data-chart="${figure.kind}"]`);
       if (node) await show(node, figure);
     }
     if (turn === this.drawing) this.section.dataset.drawn = String(turn);
@@ -163,7 +163,7 @@ function differenceFigures(contest, metric) {
     : contest.data.baseline === null ? "There is no baseline to compare with."
       : against !== contest.data.baseline && metric !== contest.data.metrics[0] ? `Only by ${contest.data.metrics[0].name} were all models compared with ${other.name}.`
         : "Nothing was compared: no users in common.";
-  contest.one(".differences > .note").textContent = pairs.length
+  contest.find(".differences > .note").textContent = pairs.length
     ? `Every model against ${other.name}, user by user, over the ${Math.min(...pairs.map((pair) => pair.users)).toLocaleString("en")} users both are defined for.` : "";
   const tests = [...new Set(pairs.flatMap((pair) => Object.keys(pair.tests)))];
   const [up, down] = { 1: ["better", "worse"], "-1": ["worse", "better"], 0: ["higher", "lower"] }[metric.better];
@@ -197,7 +197,7 @@ function differenceFigures(contest, metric) {
     {
       kind: "shares", why,
       rows: pairs.flatMap((pair) => {
-        const room = barWidth(contest.one('figure[data-chart="shares"] .plot'), pairs.map((one) => models[one.model].name));
+        const room = barWidth(contest.find('figure[data-chart="shares"] .plot'), pairs.map(({ model }) => models[model].name));
         const parts = [[kinds[0], pair[ends[0]], colours[0]], ["same", pair.equal, "var(--equal)"], [kinds[1], pair[ends[1]], colours[1]]];
         let start = 0;
         return parts.map(([kind, share, colour]) => {
@@ -292,7 +292,7 @@ function costFigures(contest) {
     const shown = models.map((model, i) => ({ i, model, x: cost.values[i], y: metric.means[i]?.[0] }))
       .filter(({ x, y }) => x != null && y != null);
     const title = `${cost.name}, ${cost.unit}${cost.log ? " (log)" : ""}`;
-    const plot = contest.one(`figure[data-chart="cost-${number_}"] .plot`);
+    const plot = contest.find(`figure[data-chart="cost-${number_}"] .plot`);
     const domain = costDomain(shown, cost.log);
     const labelled = (i) => models.length <= MANY || cost.frontier.includes(i) || i === contest.focus || i === baseline;
     return {
@@ -367,7 +367,7 @@ function groupFigures(contest, metric) {
     key: `g${s}.${i}|${label} (${segment.users[i].toLocaleString("en")})`, name: `${segment.name}: ${label}`,
     users: segment.users[i], cells: segment.metrics[metric.name][i] })));
   const axis = held.flatMap((segment, s) => [`h${s}|${segment.name}`, ...groups.filter(({ key }) => key.startsWith(`g${s}.`)).map(({ key }) => key)]);
-  if (segments.length) contest.one(".matrix").replaceChildren(...matrix(contest, metric, groups));
+  if (segments.length) contest.find(".matrix").replaceChildren(...matrix(contest, metric, groups));
   const shown = [...new Set([contest.focus, ...(baseline === null ? [] : [baseline])])];
   const all = groups.flatMap((group) => models.map((model, i) => ({ group, model, cell: group.cells[i] })).filter(({ cell }) => cell));
   const compared = all.filter(({ cell }) => cell.difference != null);

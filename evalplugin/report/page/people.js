@@ -9,8 +9,8 @@ class People {
     // The leader and its strongest rival.
     [this.first, this.second] = contest.data.opening ?? [0, 1];
     for (const name of ["first", "second"])
-      contest.one(`.people .${name}`).addEventListener("change", (event) => this.choose(name, Number(event.target.value)));
-    contest.one(".people .swap").addEventListener("click", () => {
+      contest.find(`.people .${name}`).addEventListener("change", (event) => this.choose(name, Number(event.target.value)));
+    contest.find(".people .swap").addEventListener("click", () => {
       [this.first, this.second] = [this.second, this.first];
       this.draw();
     });
@@ -38,14 +38,14 @@ class People {
     const { contest, held } = this;
     const { models } = contest.data;
     const names = models.map((model, i) => [i, model.name]);
-    options(contest.one(".people .first"), names, this.first);
-    options(contest.one(".people .second"), names, this.second);
+    options(contest.find(".people .first"), names, this.first);
+    options(contest.find(".people .second"), names, this.second);
     const losers = this.losers();
-    const place = contest.one(".losers");
-    contest.one(".user").replaceChildren();
+    const place = contest.find(".losers");
+    contest.find(".user").replaceChildren();
     const [first, second] = [models[this.first].name, models[this.second].name];
     const every = held.losers[this.first][this.second].toLocaleString("en");
-    contest.one(".people .found").textContent = every === "0" ? `${first} is behind ${second} for no user.`
+    contest.find(".people .count").textContent = every === "0" ? `${first} is behind ${second} for no user.`
       : losers.length ? `The ${losers.length} largest losses of the ${every} users for whom ${first} is behind ${second}.`
         : `${first} is behind ${second} for ${every} users, none of whom found room on this page.`;
     if (!losers.length) {
@@ -69,7 +69,7 @@ class People {
     contest.section.querySelectorAll(".losers button.choose").forEach((button) =>
       button.setAttribute("aria-pressed", String(Number(button.closest("tr").dataset.user) === user)));
     const groups = held.groups[user].join(" · ");
-    contest.one(".user").replaceChildren(
+    contest.find(".user").replaceChildren(
       el("h4", {}, `User ${held.users[user]}`, groups ? el("span", { class: "note" }, ` ${groups}`) : ""),
       el("div", { class: "lists" }, this.list(user, this.first), this.list(user, this.second)),
       el("div", { class: "lists" }, this.truth(user), this.history(user)),
