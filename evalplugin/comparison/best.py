@@ -134,7 +134,7 @@ def _rival(
     gain, sd, users = gains[hardest], spreads[hardest], len(values)
     detectable = detectable_gain(sd, users, level=corrected, one_sided=True)
     errors = sum(spread.error**2 for spread in (seeds[leader], seeds[others[hardest]]) if spread is not None)
-    # What the seeds add to the variance of the difference does not fall with the number of users.
+    # The seeds' share of the variance of the difference does not fall with the number of users.
     left = 1 - detectable**2 * users * errors / (sd * gain) ** 2
     if left <= 0:
         return others[hardest], None, True

@@ -225,7 +225,7 @@ def _pairs(
 def _batches(
     metrics: Sequence[str], scores: Mapping[str, PerUserScores], n_pairs: int
 ) -> Iterator[Sequence[str]]:
-    """Yield metrics to compare at once: they share random draws, which take longest, but memory is limited."""
+    """Yield the metrics in batches: a batch shares random draws, which take longest, but memory is limited."""
     users = max((len(s.users) for s in scores.values()), default=0)
     size = max(1, _VALUES_AT_ONCE // max(1, users * max(len(scores), n_pairs)))
     return (metrics[start : start + size] for start in range(0, len(metrics), size))
@@ -327,7 +327,7 @@ def _group_cells(
         values = _side_by_side([columns[metric][model] for metric, model in keys])
         bounds = [parse(metric).metric.bounds for metric, _ in keys]
         intervals = mean_intervals(values, level=comparison.level, bounds=bounds, rng=rng)
-        # What a seed gives a group's mean is taken to be what it gives the mean over all users.
+        # The seeds' spread of a group's mean is taken to be the same as over all users.
         seeds = {metric: comparison._seeds(metric) for metric in metrics}
         families = _families(comparison, names, columns, (), rng)
         pairs = {(pair.metric, pair.model): pair for family in families.values() for pair in family}

@@ -73,21 +73,22 @@ class Comparisons:
         Raises:
             DataError: No such metric or segmentation.
         """
-        metrics = [] if metric is None else [self._metric(metric)]
+        metrics = self.canonical([] if metric is None else [metric])
         if segment is None:
             return compare_frame(self.comparisons, metrics)
         self.check_segment(segment)
         return segment_frame(self.comparisons, segment, metrics)
 
     def plot(self, metric: str | None = None) -> Figure:
-        """Return a matplotlib figure: differences with their intervals, or means where nothing was compared.
+        """Return a matplotlib figure of differences with their intervals, or of means where nothing was compared.
 
         ``metric``: None: the primary one.
 
         Raises:
             DataError: No such metric.
         """
-        return _forest(self.comparisons, None if metric is None else self._metric(metric))
+        metrics = self.canonical([] if metric is None else [metric])
+        return _forest(self.comparisons, *metrics)
 
     def to_html(self, path: str | Path) -> str | Path:
         """Write the comparison page, one file that needs no network; return its path, or its URI if that was given.
@@ -123,7 +124,12 @@ class Comparisons:
         Raises:
             DataError: A metric that was not computed.
         """
-        return [self._metric(metric) for metric in metrics]
+        names = [parse(metric).name for metric in metrics]
+        known = list(dict.fromkeys(m for c in self.comparisons for m in c.contest.metrics))
+        for name in names:
+            if name not in known:
+                raise DataError(f"metric {name!r} is not there{did_you_mean(name, known, noun='there are')}")
+        return names
 
     def check_segment(self, segment: str) -> None:
         """Check that users were grouped by a segmentation.
@@ -145,13 +151,6 @@ class Comparisons:
                 f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings
             ]
         return "".join([*parts, *map(table_html, self.tables)])
-
-    def _metric(self, text: str) -> str:
-        name = parse(text).name
-        known = list(dict.fromkeys(m for c in self.comparisons for m in c.contest.metrics))
-        if name not in known:
-            raise DataError(f"metric {name!r} is not there{did_you_mean(name, known, noun='there are')}")
-        return name
 
     def _complete(self) -> list[Comparison]:
         """Return the comparisons with the lists of the complete contests."""
@@ -209,7 +208,7 @@ class _Line(NamedTuple):
     mark: Mark
 
 
-def _forest(comparisons: Sequence[Comparison], metric: str | None) -> Figure:
+def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figure:
     """Return a figure with one panel for each comparison: every difference by a metric, with its interval.
 
     Blue is better, orange worse, grey not shown to be either. Without pairs it shows the models' means.

@@ -47,7 +47,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
 
 
 def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
-    """Return whether the leader's mean is above that of any other model."""
+    """Return whether the leader's mean differs from the second model's."""
     means = {row.model: row.mean(best.metric) for row in comparison.models}
     return any(means[model] != means[best.leader] for model in best.compared[1:2])
 

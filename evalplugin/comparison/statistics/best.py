@@ -37,12 +37,12 @@ def may_be_best(
 
     A model is left out if another one beats it: by a one-sided test of its paired differences from all others
     together, at 1 - ``level``. The statistic is the largest of their t statistics, corrected for skewness as in
-    ``lower_bound``; its critical value is that of the largest of as many t statistics with the covariance of the
+    ``lower_bound``; its critical value is a quantile of the largest of as many t statistics with the covariance of the
     users' scores, from random draws. So the true best is among the models returned in ``level`` of all bake-offs,
     however many models there are: only the test of the best itself can lose it.
 
-    Where models were fitted with several ``seeds``, what another seed gives counts as a further source of chance, which
-    is independent between models: variances are added, with the fewest of Welch's degrees of freedom of any pair.
+    Where models were fitted with several ``seeds``, these are a further source of chance, which is independent between
+    models: variances are added, with the fewest of Welch's degrees of freedom of any pair.
 
     Models with equal scores stay or are left out together. With a single user all stay, as nothing is known of the
     spread; so does a single model. A difference that is the same for every user needs no test.
@@ -68,7 +68,7 @@ def may_be_best(
         return np.ones(n_models, dtype=np.bool_)
     from scipy.special import stdtrit
 
-    # In an order of their own, so that the draws do not depend on that of the columns.
+    # Sorted, so that the draws do not depend on the order of the columns.
     order = np.lexsort((np.arange(n_users) @ scores, -scores.mean(axis=0)))
     spreads = [seeds[model] for model in order] if any(seeds) else []
     gains = _gains(scores[:, order], spreads)
@@ -85,7 +85,7 @@ def may_be_best(
             left_out[model] = statistic[model] > np.quantile(largest.max(axis=1), level, method="higher")
     twin = (gains.difference == 0) & (gains.spread == 0)
     stays = np.empty(n_models, dtype=np.bool_)
-    stays[order] = ~left_out[np.argmax(twin, axis=1)]  # the first of those with equal scores decides
+    stays[order] = ~left_out[np.argmax(twin, axis=1)]  # of models with equal scores, the first decides
     return stays
 
 
@@ -118,7 +118,7 @@ def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     np.fill_diagonal(square, 0)
     degrees: float = n - 1
     if seeds:
-        # As if every user had this much more variance, of which the mean keeps what the seeds give it.
+        # As if every user had so much more variance that the mean has the variance of the seeds.
         added = (n - 1) * np.array([0.0 if spread is None else spread.error**2 for spread in seeds]) / unit**2
         degrees = _fewest_degrees(square / (n - 1), added / (n - 1), seeds, n)
         products = products + np.diag(added)

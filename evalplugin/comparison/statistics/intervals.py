@@ -37,8 +37,8 @@ __all__ = [
 AUTO_BOOTSTRAP_BELOW = VALUES_BELOW
 RESAMPLES = 2000  # of the bootstrap
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
-# Fewer values that differ from all others tell too little of their size: where one is expected, the bootstrap covers in
-# 57 % of cases and where five are, in 91 %; Student's t with five in 85 %, with 20 in 92 % (experiments/statistics).
+# Fewer values that differ from all others tell too little of their size: where 1 is expected, the bootstrap covers in
+# 57 % of cases and where 5 are, in 91 %; Student's t with five in 85 %, with 20 in 92 % (experiments/statistics).
 FEW = {"bootstrap": 5, "t": 20}
 _DRAWS_AT_ONCE = 2**20
 _DRAWS_KEPT = 2**22  # a byte each
@@ -191,11 +191,11 @@ def intervals_of(
 
 
 def _rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
-    """Return the interval of values of 0 and 1, or of which all but a few are equal; None for other values.
+    """Return the interval of values of 0 and 1, or of values that are equal but for a few; None for other values.
 
     Args:
         moments: Of the values.
-        other: Number of values that are not the lowest (or the highest) one, whichever is more frequent.
+        other: Number of values that are not the lowest (or not the highest, where that is more frequent).
         level: Share of intervals that cover the true mean.
         bounds: See ``mean_intervals``.
     """

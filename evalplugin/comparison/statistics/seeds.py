@@ -1,4 +1,4 @@
-"""Seeds: what another seed gives, and intervals and tests that take it in."""
+"""Seeds: how means vary from seed to seed, and intervals and tests that take it in."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class SeedSpread:
 
 
 def seed_spread(means: Sequence[float]) -> SeedSpread | None:
-    """Return the spread of a model's means, one for each seed; None below two, or where one is not finite."""
+    """Return the spread of a model's means of each seed; None for fewer than two, or if any is not finite."""
     if len(means) < 2 or not all(map(math.isfinite, means)):
         return None
     return SeedSpread(float(np.std(means, ddof=1)), len(means))
 
 
 def interval_with_seeds(interval: Interval, spreads: Sequence[SeedSpread]) -> Interval:
-    """Return an interval over users that also covers what other seeds give.
+    """Return an interval over users, widened to cover the means of other seeds too.
 
     The half-widths of independent sources, each side on its own, are added as squares (Zou and Donner 2008,
     "Construction of confidence limits about effect measures", the method of variance estimates recovery). What a
@@ -74,9 +74,9 @@ def interval_with_seeds(interval: Interval, spreads: Sequence[SeedSpread]) -> In
 
 
 def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None) -> Paired:
-    """Return the comparison of two models, of which at least one has several seeds.
+    """Return the comparison of two models with the chance that their seeds add; without several seeds, unchanged.
 
-    The interval is that of ``interval_with_seeds``. The p-values of all tests are at least the one at which Student's
+    The interval is widened by ``interval_with_seeds``. The p-values of all tests are at least the one at which Student's
     interval, widened in the same way, touches 0. The detectable difference grows as the standard error does. Models
     without a difference for any user stay as they are: they have the same lists with each seed.
     """
@@ -98,7 +98,7 @@ def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None
 
 
 def range_of_seeds(a: SeedSpread | None, b: SeedSpread | None, level: float) -> float:
-    """Return how far the difference of two models may be from 0 if only their seeds differ: one fit of each.
+    """Return the range around 0 of the difference of two models that differ by their seeds alone, with one fit each.
 
     In ``level`` of all cases it is within this range, by Student's distribution with Welch's degrees of freedom; NaN
     where neither has several seeds, or their means are all equal.
@@ -114,7 +114,7 @@ def range_of_seeds(a: SeedSpread | None, b: SeedSpread | None, level: float) -> 
 
 
 def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: float) -> float:
-    """Return ``lower_bound`` of users' values (U,), lowered by what other seeds give."""
+    """Return ``lower_bound`` of users' values (U,), lowered by the spread of other seeds."""
     bound = lower_bound(values, level=level)
     if not spreads or not math.isfinite(bound):
         return bound
@@ -150,7 +150,7 @@ def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
 
 
 def _smallest_p(least: float, most: float, is_reached: Callable[[float], bool]) -> float:
-    """Return the smallest p-value at which a condition holds, which holds at all above it too."""
+    """Return the smallest p-value at which a condition holds; it must hold at all larger ones."""
     low, high = math.log(least), math.log(most)
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -159,7 +159,7 @@ def _smallest_p(least: float, most: float, is_reached: Callable[[float], bool]) 
 
 
 def _half_width(source: SeedSpread, p: float) -> float:
-    """Return half of Student's interval at a level of 1 - p, for a p that this level would round to 1 too."""
+    """Return half of Student's interval at a level of 1 - p, also for a p so small that the level rounds to 1."""
     from scipy.special import stdtrit
 
     return -float(stdtrit(source.seeds - 1, p / 2)) * source.error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,19 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of a comparison's tab on the page, as JSON values; models are numbered best first.
 
-    Keys: ``opening`` (the leader and its strongest rival), ``models``, ``metrics`` (with means, spread, quantiles and
-    pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None without two
-    models to compare).
+    Keys: ``opening`` (the leader and its strongest rival, or None), ``models``, ``metrics`` (with means, spread,
+    quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None
+    without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
+    best = comparison.best.get(contest.primary)
+    opening = [position[best.leader], position[best.rival]] if best and best.rival is not None else None
     return {
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
-        "opening": _opening(comparison, position),
+        "opening": opening,
         "models": _models(comparison, rows),
         "metrics": [_metric(comparison, rows, position, metric) for metric in contest.metrics],
         "curves": _curves(rows),
@@ -50,12 +52,6 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
         "examples": examples(comparison),
     }
-
-
-def _opening(comparison: Comparison, position: Mapping[str, int]) -> list[int] | None:
-    """Return the leader and its strongest rival by the primary metric; None where there is no such pair."""
-    best = comparison.best.get(comparison.contest.primary)
-    return None if best is None or best.rival is None else [position[best.leader], position[best.rival]]
 
 
 def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
@@ -149,24 +145,20 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
     kinds = []
     for name, unit, of in _COSTS:
         values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
-        if any(map(math.isfinite, values)):
-            frontier = _frontier(values, [direction * mean for mean in quality]) if direction else []
+        if defined := [v for v in values if math.isfinite(v)]:
             kinds.append(
                 {
                     "name": name,
                     "unit": unit,
                     "values": [rounded(v) for v in values],
-                    "log": _spans_orders(values),
-                    "frontier": frontier,
+                    # A linear axis would show most values as nearly 0.
+                    "log": min(defined) > 0 and max(defined) / min(defined) > 20,
+                    "frontier": _frontier(values, [direction * mean for mean in quality])
+                    if direction
+                    else [],
                 }
             )
     return kinds
-
-
-def _spans_orders(values: Iterable[float]) -> bool:
-    """Return whether a linear axis would show most values as nearly 0."""
-    defined = [v for v in values if math.isfinite(v)]
-    return min(defined) > 0 and max(defined) / min(defined) > 20
 
 
 def _per_user_ms(costs: Costs, row: ComparedModel) -> float:
@@ -198,27 +190,20 @@ def _frontier(costs: Sequence[float], quality: Sequence[float]) -> list[int]:
 def _segmentation(
     comparison: Comparison, position: Mapping[str, int], segmentation: Segmentation
 ) -> dict[str, Any]:
-    counts = np.bincount(segmentation.group[segmentation.group >= 0], minlength=len(segmentation.labels))
-    cells = [c for c in comparison.segments if c.segment == segmentation.name]
+    labels = segmentation.labels
+    counts = np.bincount(segmentation.group[segmentation.group >= 0], minlength=len(labels))
+    # By metric: a list for each group, with a cell for each model.
+    metrics: dict[str, list[list[dict[str, Any] | None]]] = {}
+    for cell in comparison.segments:
+        if cell.segment == segmentation.name:
+            table = metrics.setdefault(cell.metric, [[None] * len(position) for _ in labels])
+            table[labels.index(cell.label)][position[cell.model]] = _segment_cell(cell)
     return {
         "name": segmentation.name,
-        "labels": list(segmentation.labels),
+        "labels": list(labels),
         "users": counts.tolist(),
-        "metrics": {
-            metric: _by_label(segmentation.labels, position, (c for c in cells if c.metric == metric))
-            for metric in dict.fromkeys(c.metric for c in cells)
-        },
+        "metrics": metrics,
     }
-
-
-def _by_label(
-    labels: Sequence[str], position: Mapping[str, int], cells: Iterable[SegmentCell]
-) -> list[list[dict[str, Any] | None]]:
-    """Return the cells of each model (inner list) in each group (outer list)."""
-    table: list[list[dict[str, Any] | None]] = [[None] * len(position) for _ in labels]
-    for cell in cells:
-        table[labels.index(cell.label)][position[cell.model]] = _segment_cell(cell)
-    return table
 
 
 def _segment_cell(cell: SegmentCell) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     """Return some users with their lists, truth and history, as JSON values; None without two models to compare.
 
     For every ordered pair of models the users are chosen on whom the first model loses most to the second, by the
-    primary metric: ``losers`` [first][second] counts all with a loss, ``depth`` those of the sample, without a gap from
-    the largest loss on. All is of the first fold, except the values, which are averaged over folds.
+    primary metric: ``losers`` [first][second] counts all users with a loss, ``depth`` how many of the largest losses
+    are in the sample without a gap. All is of the first fold, except the values, which are averaged over folds.
     """
     contest, rows = comparison.contest, comparison.scored
     scores = [row.scores for row in rows if row.scores is not None]
@@ -47,21 +47,22 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     if metric is None or len(rows) < 2:
         return None
     all_users, values = aligned(scores, metric)
-    if contest.background is not None:
-        # The truth that is known is that of the first fold.
-        known = contest.background.truth["user"].to_numpy(zero_copy_only=False)
+    background = contest.background
+    if background is not None:
+        # The known truth is of the first fold.
+        known = background.truth["user"].to_numpy(zero_copy_only=False)
         in_fold = np.isin(all_users, np.unique(known))
         all_users, values = all_users[in_fold], values[in_fold]
     spec = parse(metric)
     k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
-    extra = 0 if contest.background is None else MAX_TRUTH + HISTORY
+    extra = 0 if background is None else MAX_TRUTH + HISTORY
     most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
     losses = _losses(values * (spec.direction or 1))
     chosen = _choose(losses, most)
     depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
     users = all_users[chosen]
-    items = _Items({} if contest.background is None else contest.background.titles)
-    lists = [None if c.top_n is None else _rows_of(c.top_n, users) for c in rows]
+    items = _Items({} if background is None else background.titles)
+    lists = [None if row.top_n is None else _rows_of(row.top_n, users) for row in rows]
     sample: dict[str, Any] = {
         "metric": metric,
         "k": k,
@@ -71,18 +72,18 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         "losers": _matrix(len(rows), {pair: users.total for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
         "groups": _groups(comparison, users),
-        "lists": [_lists(frame, len(users), k, items) for frame in lists],
+        "lists": [None if frame is None else _listed(frame, len(users), k, items) for frame in lists],
         "hits": None,
         "truth": None,
         "history": None,
     }
-    if contest.background is not None:
-        truth = _rows_of(contest.background.truth, users)
+    if background is not None:
+        truth = _rows_of(background.truth, users)
         threshold = contest.rules.threshold
         relevant = truth[truth["rating"] > 0 if threshold is None else truth["rating"] >= threshold]
-        sample["hits"] = [_hits(relevant, len(users), frame, k) for frame in lists]
+        sample["hits"] = [None if frame is None else _hits(relevant, len(users), frame, k) for frame in lists]
         sample["truth"] = _truth(truth, len(users), lists, items)
-        sample["history"] = _by_user(_rows_of(contest.background.history, users), len(users), items)
+        sample["history"] = _by_user(_rows_of(background.history, users), len(users), items)
     sample["items"] = items.shown
     return sample
 
@@ -90,8 +91,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
 def _losses(values: npt.NDArray[np.float64]) -> dict[tuple[int, int], _Losers]:
     """Return for each ordered pair of models the users on whom the first one loses most to the second.
 
-    Args:
-        values: (U, M), higher is better.
+    ``values``: (U, M), higher is better.
     """
     losses = {}
     for a, b in permutations(range(values.shape[1]), 2):
@@ -152,18 +152,14 @@ def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
     return frame.assign(position=pd.Index(users).get_indexer(frame["user"]))
 
 
-def _lists(frame: pd.DataFrame | None, n_users: int, k: int, items: _Items) -> dict[str, list[Any]] | None:
-    """Return each user's list cut at k, as items and scores; None without lists."""
-    if frame is None:
-        return None
+def _listed(frame: pd.DataFrame, n_users: int, k: int, items: _Items) -> dict[str, list[Any]]:
+    """Return each user's list cut at k, as items and scores."""
     top = frame[frame["rank"] <= k].sort_values(["position", "rank"], kind="stable")
     return _by_user(top, n_users, items, value="score")
 
 
-def _hits(relevant: pd.DataFrame, n_users: int, frame: pd.DataFrame | None, k: int) -> list[list[int]] | None:
+def _hits(relevant: pd.DataFrame, n_users: int, frame: pd.DataFrame, k: int) -> list[list[int]]:
     """Return the ranks up to k at which each user's list has an item of the relevant truth."""
-    if frame is None:
-        return None
     return [sorted(rank for rank in ranks if 0 < rank <= k) for ranks in _ranks(relevant, n_users, frame)]
 
 
@@ -181,7 +177,7 @@ def _truth(
 
 
 def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list[int]]:
-    """Return for each user the ranks of the truth's items in the user's whole list; 0 for one that is not listed."""
+    """Return for each user the ranks of the truth's items in the user's whole list; 0 for items that it lacks."""
     keys = ["position", "item"]
     listed_truth = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
     ranks: list[list[int]] = [[] for _ in range(n_users)]
