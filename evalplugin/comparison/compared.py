@@ -250,8 +250,12 @@ def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSprea
 
 def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
     summary = summarise(values)
+    seed_share = math.nan
     if seeds is not None:
         interval = interval_with_seeds(interval, [seeds])
+        of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
+        if of_seeds + of_users > 0:
+            seed_share = of_seeds / (of_seeds + of_users)
     return Cell(
         metric,
         mean=summary.mean,
@@ -262,11 +266,5 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seed
         undefined=summary.undefined,
         summary=summary,
         seeds=seeds,
-        seed_share=math.nan if seeds is None else _seed_share(seeds, summary),
+        seed_share=seed_share,
     )
-
-
-def _seed_share(seeds: SeedSpread, summary: Summary) -> float:
-    """Return the seeds' share of the variance of a mean over users and seeds; NaN without any."""
-    of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
-    return of_seeds / (of_seeds + of_users) if of_seeds + of_users > 0 else math.nan

@@ -173,17 +173,10 @@ def _data_name(info: DataInfo) -> str:
 
 
 def _data_lines(info: DataInfo) -> list[str]:
-    lines = markdown_table(
-        ["", "users", "items", "interactions", "density", "digest"],
-        [
-            _data_row("all", info.full),
-            *(
-                _data_row(part if info.n_folds == 1 else f"{part}, fold 1 of {info.n_folds}", data)
-                for part, data in (("train", info.train), ("test", info.test))
-                if data is not None
-            ),
-        ],
-    )
+    fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
+    parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
+    heads = ["", "users", "items", "interactions", "density", "digest"]
+    lines = markdown_table(heads, [_data_row(name, data) for name, data in parts.items() if data is not None])
     given = {
         "dataset": info.type,
         **redact_values(info.params),

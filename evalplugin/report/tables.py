@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.intervals import Interval
@@ -22,7 +23,6 @@ from evalplugin.report.words import (
     legend,
     seed_lines,
     seed_texts,
-    segment_legend,
 )
 
 __all__ = [
@@ -127,12 +127,16 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         mean = TextCell(number(cell.interval.mean), _interval(cell.interval))
         rows.append((label, name, mean, *differences))
         group = cell.label
+    corrected = (
+        f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
+        f"of all models and groups of {segment}."
+    )
     return TextTable(
         f"{comparison.contest.place}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(comparison, segment, metric),
-        legend=tuple(segment_legend(pairs, segment)),
+        legend=(corrected,) if pairs else (),
     )
 
 

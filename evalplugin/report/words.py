@@ -30,7 +30,6 @@ __all__ = [
     "seed_lines",
     "seed_range",
     "seed_texts",
-    "segment_legend",
     "small_legend",
     "tuning_lines",
 ]
@@ -65,27 +64,25 @@ def better_words(metric: str) -> str:
 def legend(comparison: Comparison, metric: str) -> list[str]:
     """Return the legend of a metric's tables: intervals, test, correction, users, detectable difference."""
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    methods = interval_methods(comparison, metric)
-    return [
-        *([f"Intervals ({percent(comparison.level)}): {methods}."] if methods else []),
-        *_test_legend(comparison, metric, pairs),
-        *few_users_legend(pairs),
-        *_user_legend(comparison, metric, pairs),
-        *_power_legend(pairs),
-        *_fold_legend(comparison),
-        *tuning_lines(comparison),
-        *(f"{row.model} failed: {row.error}" for row in comparison.failed),
-    ]
-
-
-def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
-    """Return the lines that a table by groups of users adds to ``legend``."""
-    if not pairs:
-        return []
-    return [
-        f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
-        f"of all models and groups of {segment}."
-    ]
+    lines = []
+    if methods := interval_methods(comparison, metric):
+        lines.append(f"Intervals ({percent(comparison.level)}): {methods}.")
+    lines += _test_legend(comparison, metric, pairs)
+    lines += few_users_legend(pairs)
+    lines += _user_legend(comparison, metric, pairs)
+    if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
+        low, high = number(min(detectable)), number(max(detectable))
+        least = low if low == high else f"{low} to {high}, by model"
+        lines.append(
+            f"Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {least}."
+        )
+    if comparison.n_folds > 1:
+        lines.append(
+            f"{comparison.n_folds} folds: each user's scores are averaged before anything is compared. The column: "
+            f"lowest to highest mean of a fold."
+        )
+    lines += tuning_lines(comparison)
+    return [*lines, *(f"{row.model} failed: {row.error}" for row in comparison.failed)]
 
 
 def tuning_lines(comparison: Comparison) -> list[str]:
@@ -240,22 +237,6 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     counted = count_range([pair.paired.users for pair in pairs] or [cell.users for cell in cells])
     more = f"; {undefined:,} have no value of {metric}" if undefined else ""
     yield f"Users: {counted} {'compared' if pairs else 'counted'}{more}."
-
-
-def _power_legend(pairs: Sequence[Pair]) -> Iterator[str]:
-    detectable = [pair.paired.detectable for pair in pairs if math.isfinite(pair.paired.detectable)]
-    if detectable:
-        low, high = number(min(detectable)), number(max(detectable))
-        interval = low if low == high else f"{low} to {high}, by model"
-        yield f"Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {interval}."
-
-
-def _fold_legend(comparison: Comparison) -> Iterator[str]:
-    if comparison.n_folds > 1:
-        yield (
-            f"{comparison.n_folds} folds: each user's scores are averaged before anything is compared. The column: "
-            f"lowest to highest mean of a fold."
-        )
 
 
 def _seeds_of_model(row: ComparedModel, metric: str) -> str:

@@ -25,7 +25,6 @@ __all__ = [
     "Method",
     "check_interval",
     "distribution_interval",
-    "interval_of",
     "intervals_of",
     "mean_interval",
     "mean_intervals",
@@ -141,7 +140,7 @@ def distribution_interval(
         raise ValueError("the interval of few values needs the values and their users")
     counts = distribution.counts.counts
     other = distribution.moments.n - max(int(counts[0]), int(counts[-1]))
-    return _rare_interval(distribution.moments, other, level, bounds) or interval_of(
+    return _rare_interval(distribution.moments, other, level, bounds) or _interval_of(
         distribution.moments, level, "auto"
     )
 
@@ -170,7 +169,7 @@ def intervals_of(
         level, method, rng, bounds: As for ``mean_intervals``.
     """
     seed = int(rng.integers(2**63))
-    intervals = [interval_of(sums, level, method) for sums in moments]
+    intervals = [_interval_of(sums, level, method) for sums in moments]
     if method == "auto":
         known = [*bounds, *[None] * (len(columns) - len(bounds))]
         for i, (column, sums, limits) in enumerate(zip(columns, moments, known, strict=True)):
@@ -227,7 +226,7 @@ def _share_bounds(count: int, n: int, level: float) -> tuple[float, float]:
     return low, float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
 
 
-def interval_of(moments: Moments, level: float, method: Method) -> Interval:
+def _interval_of(moments: Moments, level: float, method: Method) -> Interval:
     """Return an interval whose bounds are NaN if they are undefined or need the bootstrap."""
     n, mean = moments.n, moments.mean
     if method == "auto":

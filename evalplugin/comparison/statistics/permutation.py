@@ -12,7 +12,7 @@ from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.metrics.moments import Moments
 
-__all__ = ["NORMAL_FROM", "RELIABLE_FROM", "Permuted", "all_signs", "normal_bound", "sign_flip_tests"]
+__all__ = ["NORMAL_FROM", "RELIABLE_FROM", "Permuted", "all_signs", "sign_flip_tests"]
 
 # Users with different scores from whom on a test at 5 % calls models of equal means different in 5.5 % on average and
 # at most 6.3 %, also where one serves twice as many half as well; below it is up to 8 % (experiments/statistics).
@@ -46,7 +46,7 @@ def sign_flip_tests(
     If the two models were interchangeable, every difference could as well have the other sign. All signs are tried
     where that takes no more than ``n_permutations``, otherwise that many random ones, the same for all columns; the
     p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on average (Phipson and Smyth
-    2010). If none is as extreme, that is only the resolution of the flips: the p-value is then the ``normal_bound``,
+    2010). If none is as extreme, that is only the resolution of the flips: the p-value is then the ``_normal_bound``,
     where that is smaller. With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0
     change nothing.
 
@@ -72,7 +72,7 @@ def sign_flip_tests(
         for i, share in zip(batch, p, strict=True):
             tests[i] = Permuted(share, f"{n_permutations:,} sign flips")
             if share == 1 / (n_permutations + 1):
-                bound = Permuted(normal_bound(pairs[i].difference), "bound of all sign flips")
+                bound = Permuted(_normal_bound(pairs[i].difference), "bound of all sign flips")
                 tests[i] = min(tests[i], bound)
     return [tests[i] for i in range(len(columns))]
 
@@ -105,7 +105,7 @@ def _normal_limit(pairs: PairMoments) -> Permuted | None:
     return Permuted(float(2 * ndtr(-abs(moments.sum_over_norm))), "normal limit")
 
 
-def normal_bound(differences: Moments) -> float:
+def _normal_bound(differences: Moments) -> float:
     """Return a bound of the share of all ways to choose signs whose sum is at least as extreme as the observed one.
 
     It holds for any differences, few or many, skewed or sparse: no sum of random signs is beyond z standard deviations

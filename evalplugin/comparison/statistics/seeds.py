@@ -76,9 +76,9 @@ def interval_with_seeds(interval: Interval, spreads: Sequence[SeedSpread]) -> In
 def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None) -> Paired:
     """Return the comparison of two models with the chance that their seeds add; without several seeds, unchanged.
 
-    The interval is widened by ``interval_with_seeds``. The p-values of all tests are at least the one at which Student's
-    interval, widened in the same way, touches 0. The detectable difference grows as the standard error does. Models
-    without a difference for any user stay as they are: they have the same lists with each seed.
+    The interval is widened by ``interval_with_seeds``. The p-values of all tests are at least the one at which
+    Student's interval, widened in the same way, touches 0. The detectable difference grows as the standard error does.
+    Models without a difference for any user stay as they are: they have the same lists with each seed.
     """
     spreads = [spread for spread in (a, b) if spread is not None]
     difference = paired.interval
