@@ -1,3 +1,3 @@
-"""Comparison of models: means, paired differences, statistics, trends over bake-offs, and the gate."""
+"""Comparison of models: means, paired differences, intervals, tests."""
 
 __all__: list[str] = []

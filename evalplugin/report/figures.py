@@ -154,7 +154,14 @@ def _key(figure: Figure, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]],
 
 
 def figure_title(figure: Figure, title: str, colour: str, subtitle: str) -> list[Artist]:
-    """Add a title in a colour, and a line below it, at the top of a figure; return both."""
+    """Add a title, and a line below it, at the top of a figure; return both.
+
+    Args:
+        figure: The figure.
+        title: Cut to 64 characters.
+        colour: Of the title.
+        subtitle: The line below it, cut in the same way.
+    """
     return [
         _text(figure, 0.965, title, fontsize=16, weight="bold", color=colour, va="top"),
         _text(figure, 0.895, subtitle, fontsize=11, color=INK, va="top"),

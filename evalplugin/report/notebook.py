@@ -47,7 +47,7 @@ class Comparisons:
     """
 
     comparisons: tuple[Comparison, ...]
-    # Returns what features add to reports on the comparisons.
+    # Returns the sections that features add to reports on comparisons.
     sections: Callable[[Sequence[Comparison]], Iterable[Section]] = field(
         default=lambda comparisons: (), repr=False
     )

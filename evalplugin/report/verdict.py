@@ -41,15 +41,11 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
     pair = _against_baseline(comparison, best)
     if pair is not None:
         sentences.append(f"{best.leader} against {pair.against}: {_difference(comparison, pair)}")
-    elif best.leader == comparison.contest.baseline and _is_ahead(comparison, best):
-        sentences.append(f"The baseline {best.leader} leads")
+    elif best.leader == comparison.contest.baseline:
+        means = {row.model: row.mean(metric) for row in comparison.models}
+        if any(means[model] != means[best.leader] for model in best.compared[1:2]):
+            sentences.append(f"The baseline {best.leader} leads")
     return f"{'. '.join(sentences)}."
-
-
-def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
-    """Return whether the leader's mean differs from the second model's."""
-    means = {row.model: row.mean(best.metric) for row in comparison.models}
-    return any(means[model] != means[best.leader] for model in best.compared[1:2])
 
 
 def best_sentence(best: BestModels) -> str:

@@ -55,7 +55,7 @@ def test_the_processes_start_before_there_is_anything_to_draw(started: list[subp
 def test_few_figures_are_drawn_here() -> None:
     with drawing_processes(19) as processes:
         assert processes == []
-        assert [len(one) for one in draw(requests(3), processes).figures()] == [3, 3]
+        assert [len(pictures) for pictures in draw(requests(3), processes).figures()] == [3, 3]
 
 
 def test_very_many_values_are_not_copied_to_processes(
@@ -75,7 +75,7 @@ def test_figures_are_drawn_here_if_a_process_fails(started: list[subprocess.Pope
             started[1].wait()
         figures = draw(requests(), processes)
         started[1].kill()
-        assert [len(one) for one in figures.figures()] == [10, 10]
+        assert [len(pictures) for pictures in figures.figures()] == [10, 10]
 
 
 def test_an_interruption_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:

@@ -106,29 +106,33 @@ def test_runs_in_the_store_give_the_same_as_the_outcome(outcome: Outcome, uri: s
 
 
 def test_the_decision_is_on_the_page(outcome: Outcome, uri: str) -> None:
-    found = evalplugin.compare("popularity", EVIL, tracking_uri=uri, experiment="shop")
-    assert "no model is the baseline (random is not among the runs)" in found._repr_html_()
-    assert EVIL not in found._repr_html_()
+    compared = evalplugin.compare("popularity", EVIL, tracking_uri=uri, experiment="shop")
+    assert "no model is the baseline (random is not among the runs)" in compared._repr_html_()
+    assert EVIL not in compared._repr_html_()
 
 
 def test_comparisons_are_a_sequence(outcome: Outcome, uri: str) -> None:
     two = config(datasets=[*config()["datasets"], {**config()["datasets"][0], "name": "more", "n_items": 90}])
     both = evalplugin.run(two, tracking_uri=uri, experiment="two")
     for asked, names in ((outcome, ["tiny"]), (both, ["tiny", "more"])):
-        found = evalplugin.compare(asked)
-        assert isinstance(found, Comparisons)
-        assert len(found) == len(names)
-        assert [one.contest.dataset for one in found] == names
-        assert found[0].contest.dataset == "tiny"
+        compared = evalplugin.compare(asked)
+        assert isinstance(compared, Comparisons)
+        assert len(compared) == len(names)
+        assert [comparison.contest.dataset for comparison in compared] == names
+        assert compared[0].contest.dataset == "tiny"
     assert len(both.plot().axes) == 2
     assert set(both.to_frame().dataset) == {"tiny", "more"}
 
 
 def test_an_outcome_is_compared_anew_on_request(outcome: Outcome) -> None:
-    found = evalplugin.compare(outcome, baseline="popularity", primary="rr", level=0.5, tests=["t"])
-    assert (found[0].contest.baseline, found[0].contest.primary, found[0].level) == ("popularity", "rr", 0.5)
-    assert set(found.to_frame().against.dropna()) == {"popularity"}
-    assert "p_t" in found.to_frame()
+    compared = evalplugin.compare(outcome, baseline="popularity", primary="rr", level=0.5, tests=["t"])
+    assert (compared[0].contest.baseline, compared[0].contest.primary, compared[0].level) == (
+        "popularity",
+        "rr",
+        0.5,
+    )
+    assert set(compared.to_frame().against.dropna()) == {"popularity"}
+    assert "p_t" in compared.to_frame()
     with pytest.raises(
         DataError, match=r"an outcome of evalplugin\.run is compared by itself; runs in a store are"
     ):

@@ -25,8 +25,8 @@ def result(make: SimpleNamespace) -> BakeoffResult:
 
 @pytest.fixture
 def comparison(make: SimpleNamespace, result: BakeoffResult) -> Comparison:
-    (one,) = make.comparisons(result)
-    return one
+    (comparison,) = make.comparisons(result)
+    return comparison
 
 
 def test_all_renderers_say_what_was_tuned(result: BakeoffResult, comparison: Comparison) -> None:

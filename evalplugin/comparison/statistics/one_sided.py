@@ -70,7 +70,9 @@ def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
         skewness: Of the values of each, the same shape.
         n: Number of values.
     """
-    statistic: Statistic = np.sqrt(n) * np.minimum(standardised, _hall(standardised, skewness, n))
+    s, g = standardised, skewness
+    hall = s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)  # rises with s
+    statistic: Statistic = np.sqrt(n) * np.minimum(s, hall)
     return statistic
 
 
@@ -88,12 +90,6 @@ def _moments(values: Column) -> tuple[float, float, float]:
     variance = float((deviations**2).mean())
     skewness = float((deviations**3).mean()) / variance**1.5
     return mean, sd, skewness
-
-
-def _hall(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
-    """Return standardised means corrected for skewness; they rise with their argument."""
-    s, g = standardised, skewness
-    return s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)
 
 
 def _hall_inverse(value: float, skewness: float, n: int) -> float:

@@ -139,14 +139,20 @@ def p_above_with_seeds(values: Column, spreads: Sequence[SeedSpread]) -> float:
 
 def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
     """Return the two-sided p-value at which the half-widths of all sources together reach the mean."""
+    from scipy.special import stdtrit
+
     sources = [source for source in sources if source.error > 0]
     if not mean:
         return 1.0
     if not sources:
         return LEAST_P
-    return _smallest_p(
-        LEAST_P, 1.0, lambda p: sum(_half_width(source, p) ** 2 for source in sources) < mean**2
-    )
+
+    def is_below_mean(p: float) -> bool:
+        # Of p itself, as a level of 1 - p may be rounded to 1.
+        widths = (float(stdtrit(source.seeds - 1, p / 2)) * source.error for source in sources)
+        return sum(width**2 for width in widths) < mean**2
+
+    return _smallest_p(LEAST_P, 1.0, is_below_mean)
 
 
 def _smallest_p(least: float, most: float, is_reached: Callable[[float], bool]) -> float:
@@ -156,10 +162,3 @@ def _smallest_p(least: float, most: float, is_reached: Callable[[float], bool]) 
         middle = (low + high) / 2
         low, high = (low, middle) if is_reached(math.exp(middle)) else (middle, high)
     return math.exp(high)
-
-
-def _half_width(source: SeedSpread, p: float) -> float:
-    """Return half of Student's interval at a level of 1 - p, also for a p so small that the level rounds to 1."""
-    from scipy.special import stdtrit
-
-    return -float(stdtrit(source.seeds - 1, p / 2)) * source.error

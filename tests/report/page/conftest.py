@@ -245,7 +245,7 @@ def with_folds(table: pa.Table) -> pa.Table:
 
 def past(*nights: Mapping[str, float | None], **changes: Any) -> list[PastBakeoff]:
     """A bake-off a night: each model's mean of ndcg@10, None: it failed; the last one is the contest's own."""
-    found = []
+    bakeoffs = []
     for number, means in enumerate(nights, start=1):
         models = [
             PastModel(
@@ -257,8 +257,8 @@ def past(*nights: Mapping[str, float | None], **changes: Any) -> list[PastBakeof
         ]  # fmt: skip
         at = datetime(2026, 11, number, 3, tzinfo=UTC)
         made = PastBakeoff(f"bake-off-{number}", at, "ndcg@10", "base", tuple(models))
-        found.append(replace(made, **changes))
-    return found
+        bakeoffs.append(replace(made, **changes))
+    return bakeoffs
 
 
 @pytest.fixture(scope="session")

@@ -33,14 +33,14 @@ def test_trend_colours_current_models_and_greys_past_ones(
 ) -> None:
     past = contests.past({"base": 0.3, "old": 0.2}, {"base": 0.31, "knn": 0.5})
     past[1] = replace(past[1], outcome="promote", champion="base", promoted="knn")
-    found = shown(comparison, past)
-    assert found is not None
-    assert [(b["id"], b["outcome"]) for b in found["bakeoffs"]] == [
+    drawn = shown(comparison, past)
+    assert drawn is not None
+    assert [(b["id"], b["outcome"]) for b in drawn["bakeoffs"]] == [
         ("bake-off-1", None),
         ("bake-off-2", "promote"),
     ]
     looks = {m["name"]: (m["colour"], m["shape"]) for m in contest_data(comparison)["models"]}
-    models = {m["name"]: m for m in found["models"]}
+    models = {m["name"]: m for m in drawn["models"]}
     assert list(models) == ["knn", "base", "svd", "old"]
     assert {name: (models[name]["colour"], models[name]["shape"]) for name in looks} == looks
     assert models["old"]["colour"] == "var(--quiet)"
@@ -55,10 +55,10 @@ def test_trend_colours_current_models_and_greys_past_ones(
 def test_models_that_got_worse_are_reported_and_marked(
     comparison: Comparison, contests: SimpleNamespace
 ) -> None:
-    found = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
-    assert found is not None
-    assert found["worse"] == ["knn got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)"]
-    points = {m["name"]: m["points"] for m in found["models"]}
+    drawn = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
+    assert drawn is not None
+    assert drawn["worse"] == ["knn got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)"]
+    points = {m["name"]: m["points"] for m in drawn["models"]}
     assert [p.get("worse") for p in points["knn"]] == [None, True]
     assert [p.get("worse") for p in points["base"]] == [None, False]
     assert points["knn"][1]["difference"] == -0.1
@@ -90,10 +90,10 @@ def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_show
     other = replace(past[1].models[1], settings="n=20, k=9")
     decided = {"outcome": "promote", "champion": "base", "promoted": "knn"}
     past[1] = replace(past[1], models=(past[1].models[0], other), decided=("other", "last_n"), **decided)
-    found = shown(comparison, past)
-    assert found is not None
-    assert [b["outcome"] for b in found["bakeoffs"]] == [None, None]
-    points = {m["name"]: m["points"] for m in found["models"]}
+    drawn = shown(comparison, past)
+    assert drawn is not None
+    assert [b["outcome"] for b in drawn["bakeoffs"]] == [None, None]
+    points = {m["name"]: m["points"] for m in drawn["models"]}
     assert [(p["line"], p["role"]) for p in points["knn"]] == [(0, "challenger"), (1, "challenger")]
     assert [(p["line"], p["role"]) for p in points["base"]] == [(0, "baseline"), (0, "baseline")]
 
@@ -118,7 +118,7 @@ def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) 
         "keep", None, "base", "base stays: <b>", "ndcg@10", 0.95, ("knn",), (), "b", "toy", "last_n"
     )
     gate = Section(statement=decision_statement(decision))
-    pages = [comparison_page([one], [gate]) for one in (here, there)]
+    pages = [comparison_page([comparison], [gate]) for comparison in (here, there)]
     assert "<h2>The champion base stays</h2>" in pages[0]
     assert '<p class="why">base stays: &lt;b&gt;</p>' in pages[0]
     assert "<dt>Comparison</dt><dd>knn is the best by ndcg@10 (95 % confidence)</dd>" in pages[0]
