@@ -70,14 +70,13 @@ def leaderboard_markdown(
     ]
     for comparison in comparisons:
         contest = comparison.contest
-        done = [row for row in comparison.models if row.error is None]
         lines += [f"## {escape(str(contest.place))}", ""]
         if warnings := _warnings(comparison):
             lines += [*warnings, ""]
-        if done:
+        if comparison.scored:
             metrics = (escape(heading(metric)) for metric in contest.metrics)
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
-            rows = [_leaderboard_row(row, contest.metrics) for row in done]
+            rows = [_leaderboard_row(row, contest.metrics) for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
         for line in [*few_users_legend(comparison.pairs), *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]

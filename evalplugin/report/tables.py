@@ -82,7 +82,6 @@ def comparison_tables(
 
 def models_table(comparison: Comparison, metric: str) -> TextTable:
     """Return the models by one metric, in the order of the comparison: means and differences from the baseline."""
-    rows = [row for row in comparison.models if row.error is None]
     with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
     with_folds = comparison.n_folds > 1
     tests = further_tests(comparison)
@@ -91,7 +90,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     heads += ["seeds"] if comparison.n_seeds > 1 else []
     heads += _pair_heads(tests) if with_pairs else []
     shown = []
-    for row in rows:
+    for row in comparison.scored:
         cell = row.cells.get(metric)
         rank = TextCell("" if row.rank is None else str(row.rank))
         cells = [rank, name_cell(row), mean_cell(cell)._replace(mark="")]

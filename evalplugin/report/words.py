@@ -87,9 +87,8 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
 
 def tuning_lines(comparison: Comparison) -> list[str]:
     """Return lines on tuned models, with metric, split, budget and optimism; empty if no model was tuned."""
-    done = [row for row in comparison.models if row.error is None]
     tuned: dict[tuple[str, str, str], list[str]] = {}
-    for row in done:
+    for row in comparison.scored:
         if (how := row.tuned) is not None:
             text = f"{row.model} {signed(how.optimism)}"
             tuned.setdefault((how.metric, how.split, how.budget), []).append(text)
@@ -100,7 +99,7 @@ def tuning_lines(comparison: Comparison) -> list[str]:
             f"Tuned by {metric} within the train data, {split}; budget: {budget}{each}. Optimism, validation against "
             f"test: {', '.join(models)}."
         )
-    if tuned and (others := [row.model for row in done if row.tuned is None]):
+    if tuned and (others := [row.model for row in comparison.scored if row.tuned is None]):
         lines.append(f"Not tuned: {', '.join(others)}.")
     return lines
 
@@ -109,7 +108,7 @@ def seed_lines(comparison: Comparison) -> list[str]:
     """Return lines on models with several seeds, models fitted once and small differences; empty for one seed."""
     if comparison.n_seeds == 1:
         return []
-    done = [row for row in comparison.models if row.error is None]
+    done = comparison.scored
     repeated = [row.model for row in done if row.seed_means]
     once = [row.model for row in done if not row.seed_means]
     lines = [

@@ -126,8 +126,7 @@ def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
 
 
 def _cost_cells(row: ComparedModel) -> list[dict[str, Any]]:
-    costs = row.costs
-    if costs is None:
+    if (costs := row.costs) is None:
         return [_cell(math.nan, UNDEFINED) for _ in _COSTS]
     return [
         _cell(costs.fit_seconds, seconds(costs.fit_seconds)),
