@@ -65,7 +65,7 @@ def best_models(
         metric: Canonical name.
         level: At least 0.5.
         rng: Draws the critical values.
-        seeds: How the mean of each model varies from seed to seed.
+        seeds: Spread of each model's mean from seed to seed.
     """
     direction = parse(metric).direction
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}

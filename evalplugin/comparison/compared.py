@@ -104,13 +104,13 @@ class Cell:
 
     @property
     def mark(self) -> Mark:
-        """How the model differs from the baseline; see ``Pair``."""
+        """The mark of the difference from the baseline; see ``Pair``."""
         return "" if self.difference is None else self.difference.mark
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """How a model's parameters were tuned, on data that the comparison does not test on."""
+    """The tuning of a model's parameters, on data that the comparison does not test on."""
 
     metric: str  # canonical name
     split: str  # of the train data, such as last_n(n=1)
@@ -119,7 +119,7 @@ class Tuned:
 
     @classmethod
     def of(cls, result: ModelResult) -> Tuned | None:
-        """Return how a model was tuned; None where it was not."""
+        """Return the tuning of a model; None for a model that was not tuned."""
         if (tuning := result.tuning) is None:
             return None
         settings = tuning.settings
@@ -166,7 +166,7 @@ class ComparedModel:
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
     def mean(self, metric: str) -> float:
-        """Return the mean of a metric; NaN where there is none."""
+        """Return the mean of a metric; NaN for a model without values."""
         return self.cells[metric].mean if metric in self.cells else math.nan
 
     def means_of_folds(self, metric: str) -> list[float]:
@@ -179,7 +179,7 @@ class ComparedModel:
         return scores is not None and metric in scores.metrics and not np.isnan(scores.column(metric)).all()
 
     def spread_of_seeds(self, metric: str) -> SeedSpread | None:
-        """Return how the mean of a metric varies from seed to seed; None where the model was fitted once."""
+        """Return the spread of a metric's mean from seed to seed; None where the model was fitted once."""
         return _spread(self.seed_means, metric)
 
 

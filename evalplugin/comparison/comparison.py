@@ -232,7 +232,7 @@ def _batches(
 
 
 def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[str, str]]:
-    """Return the pairs to compare: all with the baseline, or every two, the better one first but for the baseline."""
+    """Return the pairs to compare: every model with the baseline, or every two, the better model first."""
     done = [row for row in models if row.scores is not None]
     if pairing == "all":
         # The baseline is always the second of a pair, even where it is the better one.
@@ -284,7 +284,7 @@ def _families(
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Return columns as a matrix; short ones end in NaN, which counts as no user."""
+    """Return columns as a matrix; short ones are padded with NaN, which counts as no user."""
     matrix = np.full((max(map(len, columns), default=0), len(columns)), np.nan)
     for number, column in enumerate(columns):
         matrix[: len(column), number] = column

@@ -73,7 +73,7 @@ def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[byte
 
 
 def draw(requests: Sequence[PictureRequest], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
-    """Begin to draw figures in processes that have drawn none yet; without any, they are drawn when they are needed."""
+    """Begin to draw figures in processes that have not drawn yet; without processes, draw them when they are needed."""
     if sum(request.size for request in requests) > _MOST_VALUES:
         return Drawing(requests, ())
     for number, process in enumerate(processes):

@@ -152,7 +152,7 @@ def mean_cell(cell: Cell | None) -> TextCell:
 
 
 def _interval(of: Cell | Interval) -> str:
-    """Return an interval as text; a dash where none is honest."""
+    """Return an interval as text; a dash where too few values differ for bounds."""
     return span(of.low, of.high) or (UNDEFINED if of.method == "none" else "")
 
 

@@ -53,7 +53,7 @@ def may_be_best(
     Args:
         scores: float64 (U, M), a row for each user; without NaN.
         level: Least probability that the best is among them.
-        seeds: How the mean of each model varies from seed to seed; None for one that was fitted once.
+        seeds: Spread of each model's mean from seed to seed; None for a model that was fitted once.
         rng: Draws the critical values.
 
     Raises:
@@ -90,7 +90,7 @@ def may_be_best(
 
 
 class _Gains(NamedTuple):
-    """Paired differences of the models in columns from those in rows."""
+    """Paired differences of each model (in columns) from each other one (in rows)."""
 
     difference: Floats  # (M, M), mean
     spread: Floats  # (M, M), standard deviation; 0: the same difference for every user

@@ -93,7 +93,7 @@ def all_signs(column: Column) -> float:
 
 
 def _normal_limit(pairs: PairMoments) -> Permuted | None:
-    """Return the normal limit of the sums of random signs; None where it is no good approximation of them."""
+    """Return the normal limit of the sums of random signs; None where it approximates them badly."""
     from scipy.special import ndtr
 
     moments, fourth = pairs.difference, pairs.fourth
@@ -135,5 +135,5 @@ def _flipped(columns: Sequence[Column], n_permutations: int, rng: np.random.Gene
 
 
 def _as_extreme(column: Column) -> float:
-    """Return the absolute sum from which on a sum counts as extreme as the observed one, rounding allowed for."""
+    """Return the least absolute sum that counts as extreme as the observed one, with room for rounding."""
     return float(abs(column.sum()) - ROUNDING * np.abs(column).sum())

@@ -29,7 +29,7 @@ _LEAST = 1e-15  # p-value, as a level nearer to 1 is rounded
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """How a model's mean varies from seed to seed."""
+    """The spread of a model's mean from seed to seed."""
 
     sd: float  # standard deviation of the mean of one seed
     seeds: int

@@ -26,7 +26,7 @@ MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
 MAX_PER_PAIR = 20  # users of one pair of models
 MAX_TRUTH = 30  # held-out items of one user, best rated first
 _LEAST_K = 10
-_DIGITS = 4  # significant ones
+_DIGITS = 4  # significant
 
 
 class _Losers(NamedTuple):
@@ -139,7 +139,7 @@ class _Items:
 
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
-    """Return the first fold's rows of some users, with each one's index among them as ``position``."""
+    """Return the first fold's rows of some users, with the index of the user as ``position``."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
