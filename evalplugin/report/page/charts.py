@@ -56,12 +56,8 @@ def _forest(field: str) -> dict[str, Any]:
     base = _base().encode(y=_names(field, headed=field == "group"), color=_as_is(alt.Color, "colour:N"))
     zero = _base().mark_rule(color="var(--quiet)", strokeDash=[3, 3], aria=False).encode(x=alt.datum(0))
     x = alt.X("difference:Q", title="$title", scale=alt.Scale(nice=True), axis=alt.Axis(tickCount=5))
-    point = base.mark_point(size=75, strokeWidth=2, opacity=1).encode(
-        x=x,
-        shape=_as_is(alt.Shape, "shape:N"),
-        fill=_as_is(alt.Fill, "fill:N"),
-        description="label:N",
-        tooltip=_tooltip("name", "text"),
+    point = _points(base, "name", size=75, strokeWidth=2, opacity=1).encode(
+        x=x, fill=_as_is(alt.Fill, "fill:N")
     )
     text = base.mark_text(align="left", dx=10, color="var(--ink)", aria=False).encode(
         x=alt.value("width"), text="text:N", color=alt.value("var(--ink)")
@@ -108,11 +104,7 @@ def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
         strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
     )
-    points = (
-        base.transform_filter("datum.point")
-        .mark_point(strokeWidth=1, filled=True, size=45)
-        .encode(shape=_as_is(alt.Shape, "shape:N"), description="label:N", tooltip=_tooltip("model", "text"))
-    )
+    points = _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=45)
     return _layered(line, points, height=_HEIGHT)
 
 
@@ -132,12 +124,8 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
         .mark_line(interpolate="step-after", color="var(--quiet)", strokeWidth=1.5, opacity=0.7, aria=False)
         .encode(order="cost:Q")
     )
-    points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
-        color=_as_is(alt.Color, "colour:N"),
-        fill=_as_is(alt.Fill, "fill:N"),
-        shape=_as_is(alt.Shape, "shape:N"),
-        description="label:N",
-        tooltip=_tooltip("model", "text"),
+    points = _points(base, size=80, strokeWidth=2, opacity=1).encode(
+        color=_as_is(alt.Color, "colour:N"), fill=_as_is(alt.Fill, "fill:N")
     )
     # First an outline in the colour of the page, so that a label is readable on a line.
     labels = [
@@ -159,11 +147,8 @@ def _groups() -> dict[str, Any]:
         yOffset=alt.YOffset("model:N", sort=None, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.35)),
         color=_as_is(alt.Color, "colour:N"),
     )
-    point = base.mark_point(size=65, filled=True, opacity=1).encode(
-        x=alt.X("mean:Q", title="$title", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
-        shape=_as_is(alt.Shape, "shape:N"),
-        description="label:N",
-        tooltip=_tooltip("model", "text"),
+    point = _points(base, size=65, filled=True, opacity=1).encode(
+        x=alt.X("mean:Q", title="$title", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
     )
     return _layered(_interval(base), point)
 
@@ -183,9 +168,7 @@ def _trend() -> dict[str, Any]:
     line = base.mark_line(strokeCap="round", aria=False).encode(
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q")
     )
-    points = base.mark_point(filled=True, size=55, opacity=1).encode(
-        shape=_as_is(alt.Shape, "shape:N"), description="label:N", tooltip=_tooltip("model", "text")
-    )
+    points = _points(base, filled=True, size=55, opacity=1)
     signs = (
         base.transform_filter("datum.sign !== ''")
         .mark_text(dy=-13, fontSize=14, aria=False)
@@ -254,6 +237,14 @@ def _values(field: str) -> alt.Y:
     """Return the axis of a metric's values."""
     scale = alt.Scale(domain=["$low", "$high"], nice=False, zero=False)
     return alt.Y(f"{field}:Q", title="$title", scale=scale, axis=alt.Axis(tickCount=5))
+
+
+def _points(chart: alt.Chart, name: str = "model", **mark: Any) -> alt.Chart:
+    """Return points with the outline of their model; the tooltip has the field ``name`` and the text."""
+    points: alt.Chart = chart.mark_point(**mark).encode(
+        shape=_as_is(alt.Shape, "shape:N"), description="label:N", tooltip=_tooltip(name, "text")
+    )
+    return points
 
 
 def _interval(base: alt.Chart) -> alt.Chart:
