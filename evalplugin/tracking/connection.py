@@ -6,9 +6,9 @@ import logging
 import os
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
@@ -18,7 +18,10 @@ from evalplugin.tracking.new_store import create_store
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["FAIL_FAST", "PATIENT", "connect", "existing_store", "is_missing", "store_exists", "tracking_call"]
+__all__ = ["FAIL_FAST", "attempt", "connect", "existing_store", "is_missing", "store_exists", "tracking_call"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 # MLflow's own settings wait for four minutes. Variables that are set in the environment take precedence.
 FAIL_FAST = {
@@ -28,7 +31,7 @@ FAIL_FAST = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "PGCONNECT_TIMEOUT": "10",
 }
-PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
+_PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
 # The links are shown once, at the end and on stderr; a progress bar for each small file is of no use.
 _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -73,14 +76,14 @@ def store_exists(uri: str) -> bool:
 
 @contextmanager
 def existing_store(
-    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
+    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = _PATIENT
 ) -> Iterator[MlflowClient]:
     """Yield a client for a store that exists, as MLflow would create a new SQLite store; see ``tracking_call``.
 
     ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
     Raises:
-        TrackingError: There is none, or it does not answer within seconds, or refuses.
+        TrackingError: There is no such store, or it does not answer within seconds, or refuses.
     """
     uri = resolve_uri(tracking_uri)
     if not store_exists(uri):
@@ -91,7 +94,7 @@ def existing_store(
 
 
 @contextmanager
-def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIENT) -> Iterator[None]:
+def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = _PATIENT) -> Iterator[None]:
     """Raise every error of MLflow inside as a TrackingError that names the store and the purpose.
 
     MLflow passes on the errors of clients of databases and object storage, which share no base class: all that came
@@ -107,9 +110,7 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
         except Exception as error:
             if not isinstance(error, MlflowException | OSError | ImportError) and not _is_from_mlflow(error):
                 raise
-            raise TrackingError(
-                f"MLflow at {uri}: cannot {purpose}: {_full_disk(error, uri) or _reason(error)}"
-            ) from error
+            raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error, uri)}") from error
 
 
 def is_missing(error: TrackingError) -> bool:
@@ -118,24 +119,28 @@ def is_missing(error: TrackingError) -> bool:
     return getattr(error.__cause__, "error_code", None) in codes
 
 
+def attempt(error_code: str, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+    """Return what a call of MLflow's client returns; None where it raises an error with this code."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return call(*args, **kwargs)
+    except MlflowException as error:
+        if error.error_code != error_code:
+            raise
+        return None
+
+
 def _is_from_mlflow(error: Exception) -> bool:
     """Return whether an exception was raised by a call into MLflow, or into SQLAlchemy where we probe a database."""
     modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(module.partition(".")[0] in ("mlflow", "sqlalchemy") for module in modules)
 
 
-def _full_disk(error: Exception, uri: str) -> str | None:
-    """Return that the disk of a SQLite store is full, and what to do; None for any other error."""
+def _reason(error: Exception, uri: str) -> str:
     file = sqlite_path(uri)
-    full = is_disk_full(error) or "database or disk is full" in str(error)
-    if file is None or not full:
-        return None
-    return (
-        f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
-    )
-
-
-def _reason(error: Exception) -> str:
+    if file is not None and (is_disk_full(error) or "database or disk is full" in str(error)):
+        return f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
     text = " ".join(redact(str(error)).split())
     if len(text) > 500:
         text = text[:497] + "..."

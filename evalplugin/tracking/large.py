@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGE",
-    "MANIFEST_FORMAT",
     "SAMPLE_USERS",
     "LargeTables",
     "Manifest",
@@ -39,7 +38,7 @@ __all__ = [
     "sampled_users",
 ]
 
-MANIFEST_FORMAT = 1
+_FORMAT = 1
 # A request to MLflow's server ends after 30 s unless it is told otherwise, and one through a proxy often after 60 s.
 # In 30 s, 100 MB pass at 28 Mbit/s; uploads of more fail at many sites (issues 7564, 8539 and 8963 of MLflow).
 LARGE = 100 * 2**20  # bytes of a file
@@ -135,7 +134,7 @@ def _move(folder: Path, path: str, uri: str) -> None:
     users, rows = _write_sample(file, folder / _sample_path(path))
     with pq.ParquetFile(file) as table:
         manifest = Manifest(
-            format=MANIFEST_FORMAT,
+            format=_FORMAT,
             artifact=path,
             uri=uri,
             sha256=digest,
@@ -204,10 +203,10 @@ class Manifest:
             values = json.loads(content)
             manifest = cls(**{field.name: values[field.name] for field in fields(cls)})
         except (ValueError, TypeError, KeyError):
-            raise ValueError("is no manifest of a table") from None
-        if manifest.format > MANIFEST_FORMAT:
+            raise ValueError("is not a manifest of a table") from None
+        if manifest.format > _FORMAT:
             raise ValueError(
-                f"has the format {manifest.format!r} of a later version of evalplugin; this one reads {MANIFEST_FORMAT}"
+                f"has the format {manifest.format!r} of a later version of evalplugin; this one reads {_FORMAT}"
             )
         return manifest
 
@@ -225,9 +224,8 @@ def read_large_table(manifest: Path, name: str, run: str) -> pa.Table:
         file = Path(folder, "table.parquet")
         try:
             with store_errors(uri):
-                opened: IO[bytes] = (
-                    RemoteFile(uri, 0, 0).stream() if is_remote(uri) else local_path(uri).open("rb")
-                )
+                is_file = not is_remote(uri)
+                opened: IO[bytes] = local_path(uri).open("rb") if is_file else RemoteFile(uri, 0, 0).stream()
                 with opened as source, file.open("wb") as target:
                     shutil.copyfileobj(source, target, _CHUNK)
             check_digest(file, table.sha256)

@@ -15,7 +15,6 @@ from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, ch
 
 __all__ = [
     "DEFAULT_URI",
-    "UI_URL",
     "artifact_location",
     "is_database",
     "resolve_uri",
@@ -26,7 +25,7 @@ __all__ = [
 ]
 
 DEFAULT_URI = "sqlite:///mlflow.db"
-UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
+_UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 
 
 def resolve_uri(uri: str | None) -> str:
@@ -40,7 +39,8 @@ def resolve_uri(uri: str | None) -> str:
     """
     given = uri or os.environ.get("MLFLOW_TRACKING_URI", "").strip()
     if not given:
-        if old := _old_runs():
+        old = Path("mlruns").absolute()
+        if any(file.parent.name.isdigit() for file in old.glob("*/meta.yaml")):
             raise TrackingError(
                 f"no tracking store is named, and {old} holds runs of an older MLflow, which MLflow would turn to. "
                 f"{NO_FOLDERS}; or name a store: --tracking-uri {DEFAULT_URI}"
@@ -64,9 +64,8 @@ def artifact_location(uri: str, experiment: str) -> str | None:
         return None
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).strip("-.")[:60]
     # Names that differ only in characters that file names cannot hold stay apart.
-    return (
-        path.parent / "mlartifacts" / f"{name}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
-    ).as_uri()
+    digest = hashlib.sha256(experiment.encode()).hexdigest()[:8]
+    return (path.parent / "mlartifacts" / f"{name}-{digest}").as_uri()
 
 
 def ui_command(uri: str) -> str | None:
@@ -88,7 +87,7 @@ def ui_base_url(uri: str) -> str:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
     if parts.scheme == "databricks" or uri == "databricks":
         return os.environ.get("DATABRICKS_HOST", "").rstrip("/") + "/ml"
-    return UI_URL
+    return _UI_URL
 
 
 def _absolute_sqlite(uri: str) -> str:
@@ -111,8 +110,3 @@ def sqlite_path(uri: str) -> Path | None:
     """Return the file of a SQLite store; None for any other store."""
     head, _, rest = uri.partition(":///")
     return Path(rest.partition("?")[0]) if head.partition("+")[0] == "sqlite" else None
-
-
-def _old_runs() -> Path | None:
-    runs = Path("mlruns").absolute()
-    return runs if any(file.parent.name.isdigit() for file in runs.glob("*/meta.yaml")) else None

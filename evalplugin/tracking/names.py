@@ -13,7 +13,6 @@ __all__ = [
     "MAX_KEY_LENGTH",
     "MAX_PARAM",
     "MAX_TAG",
-    "RESERVED",
     "flatten",
     "is_allowed",
     "metric_name",
@@ -24,7 +23,7 @@ __all__ = [
 
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
 # Keys of counts that are logged next to the metrics.
-RESERVED = frozenset({"users", "users_undefined"})
+_RESERVED = frozenset({"users", "users_undefined"})
 
 _SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", ""), ("@", "_at_"))
 _ALPHABET = re.compile(r"[A-Za-z0-9_\-. ]+")
@@ -56,7 +55,7 @@ def metric_name(canonical: str) -> str:
         raise TrackingError(
             f"metric {canonical!r}: MLflow would read the name {name!r} as a path that changes"
         )
-    if name in RESERVED:
+    if name in _RESERVED:
         raise TrackingError(f"metric {canonical!r}: MLflow's {name!r} already holds the count of users")
     return name
 
@@ -82,7 +81,7 @@ def metric_names(canonical: Iterable[str]) -> dict[str, str]:
 
 
 def model_keys(models: Iterable[str]) -> dict[str, str]:
-    """Return a different part of a metric's key for each model's name."""
+    """Return a unique part of a metric's key for each model's name."""
     keys: dict[str, str] = {}
     taken: set[str] = set()
     for model in models:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,8 @@ from samples import small_config
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, TrackingError
 from evalplugin.cli import main
+from evalplugin.data import Candidates
+from evalplugin.models.base import ListRequest
 from evalplugin.tracking import MlflowTracker, large
 from evalplugin.tracking.models.lists import Lists
 from evalplugin.tracking.read.contests import read_contests, with_lists
@@ -114,9 +117,11 @@ def test_tables_are_read_back_as_if_they_were_in_the_run(logged: SimpleNamespace
 
 
 def test_the_model_lists_takes_those_of_the_run(logged: SimpleNamespace) -> None:
-    request: Any = SimpleNamespace(tracking_uri=logged.uri, fold=0)
-    found = Lists(run=logged.run_id)._read_run(logged.run_id, request)
-    assert len(found.table) == len(logged.outcome.result.models[1].top_n)
+    result = logged.outcome.result.models[1]
+    users = np.unique(result.data.test.user)
+    request = ListRequest(result.data.train, users, 100, Candidates("all"), tracking_uri=logged.uri)
+    top_n = Lists(run=logged.run_id).recommend_task(request)
+    assert np.count_nonzero(top_n.item >= 0) == len(result.top_n)
 
 
 def lost(file: Path) -> None:
@@ -162,8 +167,8 @@ def test_a_table_that_is_no_longer_what_was_logged_is_one_clear_error(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{}", "is no manifest of a table"),
-        (b"\xff", "is no manifest of a table"),
+        (b"{}", "is not a manifest of a table"),
+        (b"\xff", "is not a manifest of a table"),
         (None, "has the format 2 of a later version of evalplugin"),
     ],
 )

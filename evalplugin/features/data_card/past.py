@@ -11,8 +11,7 @@ from evalplugin.features.data_card.drift import DescribedData, Drift, drift_betw
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.past import ROLE
-from evalplugin.tracking.read.runs import DONE, search_runs
+from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -37,7 +36,7 @@ def drifts_since(
     """
     runs = [
         run
-        for run in search_runs(client, [experiment_id], ROLE.format("summary"), limit=_EARLIER)
+        for run in search_runs(client, [experiment_id], SUMMARY_RUNS, limit=_EARLIER)
         if run.bakeoff != bakeoff and run.status in DONE
     ]
     found: dict[str, Drift | str] = {}

@@ -14,8 +14,15 @@ from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.past import ROLE, is_unregistered
-from evalplugin.tracking.read.runs import DONE, PAGE_SIZE, experiments_called, in_config_order, run_pages
+from evalplugin.tracking.read.runs import (
+    DONE,
+    MODEL_RUNS,
+    PAGE_SIZE,
+    SUMMARY_RUNS,
+    experiments_called,
+    in_config_order,
+    run_pages,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -86,7 +93,7 @@ def _models(client: MlflowClient, experiment: str, last: int, models_each: int) 
     """Return the ended runs of models of the latest bake-offs, by bake-off, in config order."""
     by_bakeoff: dict[str, list[LoggedRun]] = {}
     size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
-    for page in run_pages(client, [experiment], ROLE.format("model"), size):
+    for page in run_pages(client, [experiment], MODEL_RUNS, size):
         for run in page:
             if run.status in DONE:
                 by_bakeoff.setdefault(run.bakeoff, []).append(run)
@@ -101,7 +108,7 @@ def _summaries(
     """Return the summary runs of bake-offs; the one that runs now has none yet."""
     summaries: dict[str, LoggedRun] = {}
     oldest = min(run.started for runs in bakeoffs.values() for run in runs)
-    for page in run_pages(client, [experiment], ROLE.format("summary"), min(len(bakeoffs), PAGE_SIZE)):
+    for page in run_pages(client, [experiment], SUMMARY_RUNS, min(len(bakeoffs), PAGE_SIZE)):
         for run in page:
             if run.bakeoff in bakeoffs:
                 summaries.setdefault(run.bakeoff, run)
@@ -132,7 +139,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
         outcome=decision.get("outcome"),
         champion=decision.get("champion"),
         promoted=decision.get("promoted"),
-        unregistered=summary is not None and is_unregistered(summary),
+        unregistered=summary is not None and summary.is_unregistered,
         decided=DataSplit(*names) if names and all(names) else None,
         damaged=tuple(damaged),
     )

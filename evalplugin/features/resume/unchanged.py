@@ -9,7 +9,7 @@ from evalplugin.features.base import Feature, Planned
 from evalplugin.files.inputs import CHANGED, changed_input
 from evalplugin.report.words import outcome_words
 from evalplugin.tracking.connection import tracking_call
-from evalplugin.tracking.read.past import last_finished
+from evalplugin.tracking.read.runs import last_finished
 
 __all__ = ["raise_if_unchanged"]
 

@@ -30,7 +30,7 @@ _LISTS = "items"  # the column of lists that a recommender of evalplugin's regis
 
 @dataclass(frozen=True)
 class Input:
-    """The input of a model: its columns, and the type of each, as MLflow names it; None: any."""
+    """The input of a model: its columns and MLflow's name of the type of each; None: any type."""
 
     takes: Takes
     types: dict[str, str | None]  # of user and, for pairs, item
@@ -198,7 +198,7 @@ class Interface:
         return scores.astype(np.float64)
 
     def _from_rows(self, answer: Any, rows: Sequence[Any], users: Any) -> pd.DataFrame:
-        """Return the table of lists that are given user by user; None in place of a list is an empty one."""
+        """Return the table of a list for each user; None in place of a list is an empty list."""
         import pandas as pd
 
         rows = [

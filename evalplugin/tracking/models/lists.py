@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -30,16 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lists"]
 
-
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
-
-
-class _LoggedLists(NamedTuple):
-    """The lists of a run."""
-
-    run: str  # its name, for messages
-    table: Table  # user, item, rank
-    train_digests: list[str] | None  # of the train data of each fold that they were made from; None: unknown
 
 
 @model("lists")
@@ -118,7 +109,7 @@ class Lists:
         return []
 
     def own_inputs(self, folder: Path) -> list[str]:
-        """Return the URI of the files: reading them is not recorded as it is of files of this machine."""
+        """Return the URI of the files, as only reads from this machine are recorded."""
         if self.path is None or not is_remote(self.path):
             return []
         return [self.path.replace("{fold}", "*")]
@@ -134,9 +125,20 @@ class Lists:
             columns = ListColumns(self.user, self.item, self.rank, self.score)
             lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
             return lists
-        logged = self._read_run(self.run, request)
-        notes = list(_check_train(logged, request))
-        lists, left_out = lists_on(request, logged.table, ListColumns())
+        with existing_store(request.tracking_uri, f"read the lists of the run {self.run}") as client:
+            run = LoggedRun(client, client.get_run(self.run))
+            table = run.table("top_n")
+            if table is None:
+                raise DataError(
+                    f"{run} is {run.status} and has no lists (data/top_n.parquet): name the run of a model that was "
+                    f"evaluated and did not fail"
+                )
+        notes = list(_check_train(run, table, request))
+        if "fold" in table.column_names:
+            import pyarrow.compute as pc
+
+            table = table.filter(pc.equal(table["fold"], request.fold + 1))
+        lists, left_out = lists_on(request, Table(table, str(run)), ListColumns())
         self.notes = notes + left_out
         return lists
 
@@ -145,56 +147,30 @@ class Lists:
         path = self.path.replace("{fold}", str(fold + 1))
         return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)
 
-    def _read_run(self, run_id: str, request: ListRequest) -> _LoggedLists:
-        """Return the lists that a run has logged for the fold of a request.
 
-        Raises:
-            DataError: It has none.
-            TrackingError: The store cannot be reached, has no such run, or the file is damaged.
-        """
-        with existing_store(request.tracking_uri, f"read the lists of the run {run_id}") as client:
-            run = LoggedRun(client, client.get_run(run_id))
-            table = run.table("top_n")
-            if table is None:
-                raise DataError(
-                    f"{run} is {run.status} and has no lists (data/top_n.parquet): name the run of a model that was "
-                    f"evaluated and did not fail"
-                )
-            digests = _train_digests(run, table)
-        if "fold" in table.column_names:
-            import pyarrow.compute as pc
-
-            table = table.filter(pc.equal(table["fold"], request.fold + 1))
-        return _LoggedLists(str(run), Table(table, str(run)), digests)
-
-
-def _check_train(logged: _LoggedLists, request: ListRequest) -> Iterator[str]:
-    """Check that lists were made from the train data of the fold; yield a sentence where that is not known.
-
-    Raises:
-        DataError: They were not.
-    """
-    digests, number = logged.train_digests, request.fold + 1
+def _check_train(run: LoggedRun, table: pa.Table, request: ListRequest) -> Iterator[str]:
+    """Check that a run's lists were made from the train data of the fold; yield a sentence where that is not known."""
+    digests, number = _train_digests(run, table), request.fold + 1
     if digests is None:
         yield (
-            f"{logged.run} does not say from which train data its lists were made; if it was more than that of this "
+            f"{run} does not say from which train data its lists were made; if it was more than that of this "
             f"split, their scores are too high"
         )
     elif number > len(digests):
         raise DataError(
-            f"{logged.run} has lists of {count_text(len(digests), 'fold')}, and none of fold {number} of this split"
+            f"{run} has lists of {count_text(len(digests), 'fold')}, and none of fold {number} of this split"
         )
     elif digests[request.fold] != request.train.digest:
         fold = f"fold {number} of " if len(digests) > 1 or number > 1 else ""
         raise DataError(
-            f"{logged.run}: its lists were made from other train data than that of {fold}this split (digest "
+            f"{run}: its lists were made from other train data than that of {fold}this split (digest "
             f"{digests[request.fold][:12]}, not {request.train.digest[:12]}), perhaps from what is held out here; name "
             f"the run of a bake-off with the same data, split and seed"
         )
 
 
 def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
-    """Return the digest of the train data of each fold that lists were made from; None where that is not known."""
+    """Return the digest of each fold's train data that a run's lists were made from; None: unknown."""
     described = (table.schema.metadata or {}).get(b"evalplugin")
     if described is not None:
         try:

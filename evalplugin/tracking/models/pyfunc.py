@@ -1,4 +1,4 @@
-"""The model ``mlflow``: a logged or registered model is evaluated as it is, not fitted anew."""
+"""The model ``mlflow``: a logged or registered model, evaluated without fitting it anew."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class PyfuncModel:
             return [Problem(("model",), str(error))]
         if problem is None and path is not None and not (path / "MLmodel").is_file():
             problem = (
-                f"{path} is no model of MLflow: it has no file MLmodel; name a folder that MLflow has saved, "
+                f"{path} is not a model of MLflow: it has no file MLmodel; name a folder that MLflow has saved, "
                 f"or a URI such as models:/NAME@ALIAS"
             )
         return [] if problem is None else [Problem(("model",), problem)]
@@ -120,9 +120,10 @@ class PyfuncModel:
         """Return the lists of the model, without items that are no candidates.
 
         Raises:
-            ModelError: It cannot be loaded, needs more than users and items, or answers in another shape.
+            ModelError: It cannot be loaded (for example, a package is missing), needs more than users and items, or
+                answers in another shape.
             DataError: Its lists break a rule.
-            TrackingError: It cannot be downloaded.
+            TrackingError: There is no such model, or it cannot be downloaded.
         """
         interface = Interface(f"the model {self.model}", self.user, self.item, self.rank, self.score)
         with _loaded_model(self.model, request) as (loaded, notes_on_model):
@@ -143,7 +144,7 @@ class PyfuncModel:
 def _problem_of_form(uri: str) -> str | None:
     scheme = scheme_of(uri)
     if scheme is not None and scheme not in URI_SCHEMES:
-        return f"{uri}: {scheme!r} is no kind of URI that can be read{did_you_mean(scheme, URI_SCHEMES)}"
+        return f"{uri}: {scheme!r} is not a kind of URI that can be read{did_you_mean(scheme, URI_SCHEMES)}"
     if scheme not in ("models", "runs"):
         return None
     name, slash, rest = uri.partition(":")[2].strip("/").partition("/")
@@ -152,7 +153,7 @@ def _problem_of_form(uri: str) -> str | None:
     before, _, alias = name.rpartition("@")
     if (before and alias and not slash) or (name and rest and "/" not in rest) or name.startswith("m-"):
         return None
-    return f"{uri} leads to no version of a model: it must look like models:/NAME@ALIAS or models:/NAME/3"
+    return f"{uri} does not name a model version: it must look like models:/NAME@ALIAS or models:/NAME/3"
 
 
 def _lists_for_users(
@@ -242,12 +243,7 @@ def _local_folder(uri: str, folder: Path) -> Path | None:
 
 @contextmanager
 def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel, list[str]]]:
-    """Yield the model that a URI leads to, and sentences on it; its files are downloaded, and gone afterwards.
-
-    Raises:
-        TrackingError: There is no such model, or it cannot be downloaded.
-        ModelError: It cannot be loaded, for example as a package that it needs is not installed.
-    """
+    """Yield the model that a URI leads to, and sentences on it; its files are downloaded, and gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as scratch:
         files, origin = _local_folder(uri, request.folder), f"the model {uri}"
         if files is None:

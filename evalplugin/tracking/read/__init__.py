@@ -1,3 +1,3 @@
-"""MLflow runs, read back as contests and past bake-offs."""
+"""MLflow runs, read back: single runs, selections of runs, and contests."""
 
 __all__: list[str] = []

@@ -128,7 +128,7 @@ def _train_data(run: LoggedRun) -> str:
 
 
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
-    """Return the metrics in common that depend on what differs: on the train data and catalogue, or on the length."""
+    """Return the shared metrics that depend on what differs: the train data and catalogue, or the length."""
     specs = [parse(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
@@ -139,7 +139,7 @@ def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
 
 
 def _differing(what: str, value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> Iterator[str]:
-    """Yield a line about a value in which runs differ, with every value and who has it."""
+    """Yield a line with each value in which runs differ and the runs that have it; nothing where they agree."""
     if len({value_of(run) for run in runs}) > 1:
         yield f"{what}: {_by_value(value_of, runs)}"
 
@@ -273,7 +273,7 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
 
 
 def _truth(runs: Sequence[LoggedRun]) -> pa.Table | None:
-    """Return user, item and rating of runs on the same test data; None if none of them has logged all of it."""
+    """Return user, item and rating of runs on the same test data; None where no run has logged all of it."""
     for run in runs:
         if run.folds == 1 and (table := run.table("truth")) is not None:
             return table.select(["user", "item", "rating"])

@@ -124,9 +124,8 @@ def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> li
     for runs_of_name in by_name.values():
         bakeoffs = {run.bakeoff for run in runs_of_name}
         for group in groups:
-            if bakeoffs & {run.bakeoff for run in group} or not _on_same_data(
-                group, runs_of_name, same, intersect
-            ):
+            is_other = not bakeoffs & {run.bakeoff for run in group}
+            if not (is_other and _on_same_data(group, runs_of_name, same, intersect)):
                 continue
             if named or _under_same_rules([*group, *runs_of_name], intersect):
                 group += runs_of_name
@@ -146,11 +145,10 @@ def _on_same_data(
     first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
 ) -> bool:
     """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
-    truths, other_truths = (
-        {(same[run.rules.test_digest], run.folds) for run in runs} for runs in (first, second)
-    )
+    both = first, second
+    truths, other_truths = ({(same[run.rules.test_digest], run.folds) for run in runs} for runs in both)
     trains, other_trains = (
-        {run.rules.train_digest for run in runs if not run.rules.are_given} for runs in (first, second)
+        {run.rules.train_digest for run in runs if not run.rules.are_given} for runs in both
     )
     if trains and other_trains:
         return (truths, trains) == (other_truths, other_trains)
@@ -232,7 +230,7 @@ def _baseline(runs: Sequence[LoggedRun], labels: Sequence[str], notes: list[str]
 
 
 def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]) -> str:
-    """Return the metric that ranked the models of the bake-offs; of several, the first that is there."""
+    """Return the metric that ranked the models of the bake-offs; of several, the first among ``metrics``."""
     named = list(dict.fromkeys(run.primary for run in runs))
     primary = next((name for name in named if name in metrics), metrics[0])
     if named != [primary]:
@@ -247,7 +245,7 @@ def _has_text_users(model: ComparedModel) -> bool:
 
 
 def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:
-    """Return the groups of users, from one run of each bake-off; of two of one name the later bake-off's."""
+    """Return the groups of users, from one run of each bake-off; of segmentations with one name, the latest."""
     latest: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if run.bakeoff not in latest and run.segments:  # a run that failed has none

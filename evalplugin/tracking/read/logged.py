@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+    from evalplugin.config import ModelRecipe
+
 __all__ = ["VALUES", "LoggedRun"]
 
 _T = TypeVar("_T")
@@ -55,58 +57,31 @@ _SEALED_TAGS = (
 
 @dataclass(eq=False)
 class LoggedRun:
-    """The run of one model; everything is read on demand, once, and raises TrackingError where it is missing."""
+    """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
     client: MlflowClient = field(repr=False)
     run: Run = field(repr=False)
+    id: str = field(init=False)
+    name: str = field(init=False)
+    status: str = field(init=False)  # RUNNING, FINISHED, FAILED or KILLED
+    experiment_id: str = field(init=False)
+    started: datetime = field(init=False)  # in UTC
+    ended: datetime = field(init=False)  # in UTC; of an open run: when it was started
+    model: str = field(init=False)  # its name
+    bakeoff: str = field(init=False)  # id
+    data_split: DataSplit = field(init=False)
+
+    def __post_init__(self) -> None:
+        info = self.run.info
+        self.id, self.name, self.status = str(info.run_id), str(info.run_name), str(info.status)
+        self.experiment_id = str(info.experiment_id)
+        self.started = datetime.fromtimestamp(info.start_time / 1000, UTC)
+        self.ended = datetime.fromtimestamp((info.end_time or info.start_time) / 1000, UTC)
+        self.model, self.bakeoff = self.tag("model"), self.tag("bakeoff")
+        self.data_split = DataSplit(self.tag("dataset"), self.tag("split"))
 
     def __str__(self) -> str:
         return f"run {self.name} ({self.id})"
-
-    @property
-    def id(self) -> str:
-        """The run's id."""
-        return str(self.run.info.run_id)
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return str(self.run.info.run_name)
-
-    @property
-    def status(self) -> str:
-        """RUNNING, FINISHED, FAILED or KILLED."""
-        return str(self.run.info.status)
-
-    @property
-    def started(self) -> datetime:
-        """When the run was started, in UTC."""
-        return datetime.fromtimestamp(self.run.info.start_time / 1000, UTC)
-
-    @property
-    def ended(self) -> datetime:
-        """When the run was ended, in UTC; of an open run: when it was started."""
-        return datetime.fromtimestamp((self.run.info.end_time or self.run.info.start_time) / 1000, UTC)
-
-    @property
-    def experiment_id(self) -> str:
-        """The id of the experiment that the run is in."""
-        return str(self.run.info.experiment_id)
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self.tag("model")
-
-    @property
-    def bakeoff(self) -> str:
-        """The id of the bake-off."""
-        return self.tag("bakeoff")
-
-    @property
-    def data_split(self) -> DataSplit:
-        """The dataset and the split."""
-        return DataSplit(self.tag("dataset"), self.tag("split"))
 
     def tag(self, key: str) -> str:
         """Return a tag of evalplugin, or an empty text."""
@@ -156,6 +131,11 @@ class LoggedRun:
         for key, number in sorted(self.run.data.metrics.items()):
             if not key.startswith("vs_baseline/"):  # which are logged when all models are compared
                 yield f"the metric {key}", repr(float(number))
+
+    @property
+    def is_unregistered(self) -> bool:
+        """Whether the winner of a bake-off could not be registered; of a summary run."""
+        return self.tag("registered").startswith("failed")
 
     @cached_property
     def damage(self) -> str:
@@ -263,12 +243,10 @@ class LoggedRun:
         return {name: known.get(name, unknown) for name in self.metrics}
 
     @cached_property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> Mapping[str, Any]:
         """The model's parameters, defaults included, as tuned if they were."""
         is_tuned = self.param("tune.metric") is not None
-        params: dict[str, Any] = (
-            self._read("data/params.json", params_of) if is_tuned else self._resolved["params"]
-        )
+        params = self._read("data/params.json", params_of) if is_tuned else self._resolved.params
         if "***" in json.dumps(params):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
@@ -285,23 +263,17 @@ class LoggedRun:
             {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
             for prefix in ("tune.split.", "tune.budget.")
         )
-        limits = {
-            key: self._number(f"tune.budget.{key}", float) for key, text in budget.items() if text != "null"
-        }
-        return Tuned(
-            metric=metric,
-            split=split_text(split),
-            budget=budget_text(limits),
-            optimism=metrics.get("tune/optimism", math.nan),
-        )
+        limited = [key for key, text in budget.items() if text != "null"]
+        limits = {key: self._number(f"tune.budget.{key}", float) for key in limited}
+        return Tuned(metric, split_text(split), budget_text(limits), metrics.get("tune/optimism", math.nan))
 
     @property
     def declared_inputs(self) -> tuple[str, ...]:
         """The inputs that the model's config declares: files, patterns, URIs, and ``env:NAME``."""
-        return tuple(self._resolved["inputs"])
+        return self._resolved.inputs
 
     @cached_property
-    def _resolved(self) -> dict[str, Any]:
+    def _resolved(self) -> ModelRecipe:
         models = self._read("data/config_resolved.yaml", models_of)
         if self.model not in models:
             raise TrackingError(f"{self} does not say with which parameters its model was fitted")
@@ -366,10 +338,8 @@ class LoggedRun:
         truth, history, titles = (self.table(name) for name in ("truth", "history", "titles"))
         if truth is None or history is None:
             return None
-        names = {} if titles is None else titles.to_pydict()
-        return Background(
-            truth, history, dict(zip(names.get("item", ()), names.get("title", ()), strict=True))
-        )
+        names: dict[str, list[Any]] = {"item": [], "title": []} if titles is None else titles.to_pydict()
+        return Background(truth, history, dict(zip(names["item"], names["title"], strict=True)))
 
     @cached_property
     def segments(self) -> tuple[Segmentation, ...]:
@@ -409,14 +379,12 @@ class LoggedRun:
         return frozenset(file.path for file in self.client.list_artifacts(self.id, "data"))
 
     def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
-        """Return an artifact that is downloaded, compared with its digest, and read.
+        """Return an artifact, downloaded, compared with its digest and read.
 
-        Args:
-            path: In the run.
-            read: Raises ValueError where the file's content is wrong; the message continues "the artifact ...".
+        ``read`` raises ValueError where the content is wrong; the message continues "the artifact ...".
 
         Raises:
-            TrackingError: It is damaged; or it cannot be downloaded.
+            TrackingError: It is damaged, or cannot be downloaded.
         """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             file = Path(self.client.download_artifacts(self.id, path, folder))

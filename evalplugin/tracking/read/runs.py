@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
 from evalplugin.execution.results import DataSplit
+from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
 
 if TYPE_CHECKING:
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DONE",
+    "MODEL_RUNS",
     "PAGE_SIZE",
+    "SUMMARY_RUNS",
     "FoundRuns",
     "bakeoff_of",
     "experiments_called",
     "find_runs",
     "in_config_order",
+    "last_finished",
+    "models_filter",
     "run_pages",
     "search_runs",
 ]
@@ -32,7 +37,8 @@ __all__ = [
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 PAGE_SIZE = 1000
 DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves
-_MODELS = "tags.`evalplugin.role` = 'model'"
+MODEL_RUNS = "tags.`evalplugin.role` = 'model'"  # filters of MLflow
+SUMMARY_RUNS = "tags.`evalplugin.role` = 'summary'"
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -54,6 +60,10 @@ def find_runs(
     client: MlflowClient, *, runs: Sequence[str], bakeoff: str | None = None, experiment: str | None = None
 ) -> FoundRuns:
     """Return the selected runs of a store.
+
+    Args:
+        client: Of the store.
+        runs, bakeoff, experiment: As in ``read_contests``.
 
     Raises:
         DataError: Nothing is there by that name, or it is not a run with results of ours; two ways to choose at once.
@@ -96,10 +106,10 @@ class _Scope:
     words: str  # for messages
 
     def bakeoff(self, bakeoff: str) -> FoundRuns:
-        """Return the models of one bake-off, in config order."""
+        """Return the runs of a bake-off's models, in config order."""
         notes = []
         if bakeoff == _LATEST:
-            latest = self._search("tags.`evalplugin.role` = 'summary' and attributes.status = 'FINISHED'", 1)
+            latest = self._search(f"{SUMMARY_RUNS} and attributes.status = 'FINISHED'", 1)
             if not latest:
                 raise DataError(
                     f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
@@ -108,11 +118,9 @@ class _Scope:
             bakeoff, name = latest[0].bakeoff, self.experiments[latest[0].experiment_id]
             where = "" if len(self.experiments) == 1 else f" (experiment {name!r})"
             notes.append(f"the latest bake-off of {self.words}: {bakeoff}{where}; --bakeoff ID takes another")
-        runs = (
-            [] if "'" in bakeoff else self._search(f"{_MODELS} and tags.`evalplugin.bakeoff` = '{bakeoff}'")
-        )
+        runs = [] if "'" in bakeoff else self._search(models_filter(bakeoff))
         if not runs:
-            known = list(dict.fromkeys(run.bakeoff for run in self._search(_MODELS, PAGE_SIZE)))
+            known = list(dict.fromkeys(run.bakeoff for run in self._search(MODEL_RUNS, PAGE_SIZE)))
             raise DataError(
                 f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
             )
@@ -132,7 +140,7 @@ class _Scope:
 
     def latest_of_each_model(self) -> FoundRuns:
         """Return each model's latest run, for each dataset and split, the earliest first."""
-        runs = self._search(_MODELS, PAGE_SIZE)
+        runs = self._search(MODEL_RUNS, PAGE_SIZE)
         if not runs:
             raise DataError(
                 f"{self.words} has no runs of evalplugin's models; make some: python -m evalplugin run"
@@ -144,19 +152,14 @@ class _Scope:
         latest: dict[tuple[str, ...], LoggedRun] = {}
         for run in done:
             latest.setdefault((*run.data_split, run.model), run)
-        return FoundRuns(
-            tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
-        )
+        selected = tuple(in_config_order(latest.values()))
+        return FoundRuns(selected, ", ".join(self.experiments.values()), (*notes, *undone))
 
     def _by_id(self, run_id: str) -> LoggedRun:
-        from mlflow.exceptions import MlflowException
-
-        try:
-            run = LoggedRun(self.client, self.client.get_run(run_id))
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            raise DataError(f"no run has the id {run_id}") from None
+        existing = attempt("RESOURCE_DOES_NOT_EXIST", self.client.get_run, run_id)
+        if existing is None:
+            raise DataError(f"no run has the id {run_id}")
+        run = LoggedRun(self.client, existing)
         role = run.tag("role")
         if role == "summary":
             raise DataError(
@@ -179,7 +182,7 @@ class _Scope:
         if not done:
             if undone:
                 raise DataError(f"{self.words} has no run with results called {name!r}; {undone[0]}")
-            known = dict.fromkeys(run.name for run in _done(self._search(_MODELS, PAGE_SIZE))[0])
+            known = dict.fromkeys(run.name for run in _done(self._search(MODEL_RUNS, PAGE_SIZE))[0])
             near = did_you_mean(name, list(known), noun="there are")
             raise DataError(f"{self.words} has no run with results called {name!r}{near}")
         runs = sorted(done, key=lambda run: run.started, reverse=True)
@@ -196,21 +199,51 @@ class _Scope:
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
         if "'" not in name:
-            return self._search(f"{_MODELS} and {key} = '{name}'", PAGE_SIZE)
+            return self._search(f"{MODEL_RUNS} and {key} = '{name}'", PAGE_SIZE)
         if '"' not in name:
-            return self._search(f'{_MODELS} and {key} = "{name}"', PAGE_SIZE)
+            return self._search(f'{MODEL_RUNS} and {key} = "{name}"', PAGE_SIZE)
         # MLflow's filters cannot escape a quote: "_" stands for any character.
         like = name.replace("'", "_")
-        alike = self._search(f"{_MODELS} and {key} LIKE '{like}'", PAGE_SIZE)
+        alike = self._search(f"{MODEL_RUNS} and {key} LIKE '{like}'", PAGE_SIZE)
         return [run for run in alike if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
 
 
+def models_filter(bakeoff: str) -> str:
+    """Return MLflow's filter for the runs of a bake-off's models."""
+    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and {MODEL_RUNS}"
+
+
 def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
     """Return the id of the bake-off of runs, or the ids of several."""
     return ", ".join(sorted({run.bakeoff for run in runs}))
+
+
+def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
+    """Return the summary run of the last finished bake-off of a config; None: there is none, or a step of it failed.
+
+    A model that failed, or a winner that could not be registered, is to be tried again.
+
+    Args:
+        uri: The tracking store, absolute.
+        experiment: Its name.
+        config: The hash of the config among the bake-off's inputs.
+
+    Raises:
+        TrackingError: The store cannot be reached.
+    """
+    client = connect(uri)
+    with tracking_call(uri, "look for the last bake-off", settings=FAIL_FAST):
+        home = client.get_experiment_by_name(experiment)
+        if home is None:
+            return None
+        finished = f"attributes.status = 'FINISHED' and tags.`evalplugin.inputs` LIKE '%{config}%'"
+        runs = search_runs(client, [home.experiment_id], f"{SUMMARY_RUNS} and {finished}", limit=1)
+    if not runs or runs[0].run.data.metrics.get("models_failed", 0.0) > 0 or runs[0].is_unregistered:
+        return None
+    return runs[0]
 
 
 def _done(runs: Iterable[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
@@ -257,7 +290,7 @@ def run_pages(
         client: Of the store.
         experiments: Ids of the experiments.
         query: MLflow's filter.
-        size: How many runs a page has.
+        size: The number of runs on a page.
         deleted: Whether to yield deleted runs too, as long as they are in the store.
     """
     from mlflow.entities import ViewType
@@ -265,10 +298,8 @@ def run_pages(
     view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
 
     def fetch(token: str | None) -> Any:
-        order = ["attributes.start_time DESC"]
-        return client.search_runs(
-            list(experiments), query, view, max_results=size, order_by=order, page_token=token
-        )
+        latest_first = ["attributes.start_time DESC"]
+        return client.search_runs(list(experiments), query, view, size, latest_first, token)
 
     if experiments:
         for page in _pages(fetch):
@@ -283,8 +314,12 @@ def search_runs(
     *,
     deleted: bool = False,
 ) -> list[LoggedRun]:
-    """Return the runs of experiments that match a filter, as ``run_pages``; at most ``limit``."""
+    """Return the runs of experiments that match a filter, the latest first.
+
+    Args:
+        client, experiments, query, deleted: As in ``run_pages``.
+        limit: The largest number of runs; None: all.
+    """
     size = min(limit or PAGE_SIZE, PAGE_SIZE)
-    return list(
-        islice(chain.from_iterable(run_pages(client, experiments, query, size, deleted=deleted)), limit)
-    )
+    pages = run_pages(client, experiments, query, size, deleted=deleted)
+    return list(islice(chain.from_iterable(pages), limit))

@@ -18,6 +18,8 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from evalplugin.config import ModelRecipe
+
 __all__ = [
     "as_text",
     "models_of",
@@ -142,9 +144,7 @@ def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
     """Return the labels of each segmentation, in their order, and the names of those made from held-out items."""
     try:
         described = json.loads((table.schema.metadata or {})[_SEGMENTS])
-        labels = {
-            str(name): [str(label) for label in labels] for name, labels in described["segments"].items()
-        }
+        labels = {str(name): list(map(str, texts)) for name, texts in described["segments"].items()}
         from_truth = frozenset(map(str, described.get("from_truth", ())))  # left out by earlier versions
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("does not describe its groups of users in its metadata") from None
@@ -183,7 +183,7 @@ def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
 
 
 def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
-    """Return the ids of the first row that repeats another one's, in words; None where all differ."""
+    """Return the ids of the first row that repeats earlier ids, in words; None where all differ."""
     ids = table.select(list(columns))
     repeated = ids.to_pandas().duplicated().to_numpy()
     if not repeated.any():
@@ -197,24 +197,24 @@ def params_of(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_bytes()))
     except (ValueError, TypeError):
-        raise ValueError("is no mapping of parameters") from None
+        raise ValueError("is not a mapping of parameters") from None
 
 
-def models_of(file: Path) -> dict[str, dict[str, Any]]:
-    """Return parameters and inputs of the models of a resolved config, by the model's name."""
+def models_of(file: Path) -> dict[str, ModelRecipe]:
+    """Return the models of a resolved config by name, without their search spaces."""
     import yaml
 
+    from evalplugin.config import ModelRecipe
+
+    def text_of(path: object) -> str:
+        return f"{ENV}{path['env']}" if isinstance(path, dict) else str(path)
+
+    models = {}
     try:
-        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
-        return {
-            str(model["name"]): {
-                "params": dict(model["params"]),
-                "inputs": [
-                    f"{ENV}{path['env']}" if isinstance(path, dict) else str(path)
-                    for path in model.get("inputs", ())
-                ],
-            }
-            for model in resolved["models"]
-        }
+        for model in yaml.safe_load(file.read_text(encoding="utf-8"))["models"]:
+            name = str(model["name"])
+            inputs = tuple(map(text_of, model.get("inputs", ())))
+            models[name] = ModelRecipe(name, str(model["type"]), dict(model["params"]), inputs)
+        return models
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
-        raise ValueError("is no resolved config with models") from None
+        raise ValueError("is not a resolved config with models") from None

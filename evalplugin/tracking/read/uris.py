@@ -10,7 +10,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
-from evalplugin.tracking.connection import FAIL_FAST, existing_store
+from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store
 from evalplugin.tracking.location import resolve_uri, sqlite_path
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ def stored_version(uri: str, store: str) -> str:
         match scheme_of(uri):
             case "models":
                 version = find_version(client, uri)
-                # A logged model never changes.
-                return (
-                    rest if version is None else f"version {version.version} of {version.creation_timestamp}"
-                )
+                if version is None:  # a logged model, which never changes
+                    return rest
+                return f"version {version.version} of {version.creation_timestamp}"
             case "runs":
                 run_id, _, path = rest.partition("/")
                 # MLflow would look for the model in the store of the environment.
@@ -99,14 +98,7 @@ def registry_uri(uri: str) -> str:
 
 def find_model(client: MlflowClient, name: str) -> RegisteredModel | None:
     """Return the registered model of a name, or None."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return client.get_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return None
+    return attempt("RESOURCE_DOES_NOT_EXIST", client.get_registered_model, name)
 
 
 def version_with(client: MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:

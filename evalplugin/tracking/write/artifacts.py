@@ -11,7 +11,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
@@ -66,8 +65,7 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
 
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
-        rows = sampled_users(scores.users, TABLE_USERS)
-        table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
+        table = json.dumps(per_user_table(scores), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
         # NaN must not become null, as it is a value of the scores.
         columns = {name: pa.array(scores.column(name)) for name in scores.metrics}
@@ -105,12 +103,10 @@ def summary_artifact(
     """
     _, too_long = model_params(bakeoff, result)
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
-    if (scores := result.per_user) is not None and (
-        kept := len(sampled_users(scores.users, TABLE_USERS))
-    ) < len(scores.users):
+    if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
-            f"{TABLE} holds {kept:,} of {len(scores.users):,} users: those with the smallest hash of their id, the "
-            f"same in every run; the table per_user in data/ holds all"
+            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} users: those with the smallest hash of their id, "
+            f"the same in every run; the table per_user in data/ holds all"
         )
     return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
 
@@ -134,8 +130,7 @@ def drawn_pictures(
     """
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
-    requests: list[PictureRequest] = []
-    places = []
+    pictures: list[tuple[DataSplit, str, PictureRequest]] = []
     for metric, name in metric_names(bakeoff.headline).items():
         scored = [
             (m, m.per_user.column(metric))
@@ -146,19 +141,17 @@ def drawn_pictures(
         for data, group in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
-            requests.append(FigureRequest(metric, curves, limits, subtitles))
-            places.append((data, f"per_user_{name}.png"))
-    for data, name, request in further:
-        requests.append(request)
-        places.append((data, name))
-    return Pictures(draw(requests, processes), places)
+            request = FigureRequest(metric, curves, limits, subtitles)
+            pictures.append((data, f"per_user_{name}.png", request))
+    pictures += further
+    drawing = draw([request for _, _, request in pictures], processes)
+    return Pictures(drawing, [(data, name) for data, name, _ in pictures])
 
 
 def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
-    They are at the root, under the same name and on the same axes in all runs:
-    MLflow's compare page shows them side by side.
+    They have the same names and axes in all runs: MLflow's compare page shows them side by side.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
     for (data, path), figures in zip(pictures.places, pictures.drawing.figures(), strict=True):
@@ -174,13 +167,11 @@ def _subtitle(curve: Curve, data: DataSplit) -> str:
     return f"{' · '.join(filter(None, data))}: {users}{zeros}"
 
 
-def per_user_table(scores: PerUserScores, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:
-    """Return the scores of some users as MLflow's table: ``columns`` and ``data``; undefined is null."""
-    users = scores.users[rows].tolist()
-    values = scores.values[rows].tolist()
-    data = [
-        [user, *(None if math.isnan(v) else v for v in row)] for user, row in zip(users, values, strict=True)
-    ]
+def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
+    """Return the scores of ``TABLE_USERS`` users as MLflow's table: ``columns`` and ``data``; undefined is null."""
+    rows = sampled_users(scores.users, TABLE_USERS)
+    pairs = zip(scores.users[rows].tolist(), scores.values[rows].tolist(), strict=True)
+    data = [[user, *(None if math.isnan(v) else v for v in row)] for user, row in pairs]
     return {"columns": ["user", *scores.metrics], "data": data}
 
 

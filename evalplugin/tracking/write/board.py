@@ -16,9 +16,8 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
-from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import flatten, metric_names
-from evalplugin.tracking.write.links import models_filter
+from evalplugin.tracking.read.runs import models_filter
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -70,14 +69,13 @@ class Board:
 
 def why_no_board(mlflow_version: str) -> str | None:
     """Return why a version of MLflow gets no board, or None where it does."""
-    major, minor = (int(part) for part in mlflow_version.split(".")[:2])
-    if (major, minor) >= _VIEWS_SINCE:
+    if tuple(map(int, mlflow_version.split(".")[:2])) >= _VIEWS_SINCE:
         return None
     oldest = ".".join(map(str, _VIEWS_SINCE))
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-def save_board(client: MlflowClient, uri: str, experiment_id: str, board: Board | None) -> str:
+def save_board(client: MlflowClient, experiment_id: str, board: Board | None) -> str:
     """Save a board with an experiment, delete our oldest ones, and return its key.
 
     Raises:
@@ -94,10 +92,9 @@ def save_board(client: MlflowClient, uri: str, experiment_id: str, board: Board 
         raise TrackingError(
             f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
         )
-    with tracking_call(uri, "save the board"):
-        client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
-        for key in _old_boards(client.get_experiment(experiment_id).tags):
-            client.delete_experiment_tag(experiment_id, key)
+    client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
+    for key in _old_boards(client.get_experiment(experiment_id).tags):
+        client.delete_experiment_tag(experiment_id, key)
     return board.key
 
 

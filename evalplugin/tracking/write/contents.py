@@ -30,7 +30,6 @@ from evalplugin.tracking.write.labels import (
 from evalplugin.tracking.write.links import PAGE, Links
 
 __all__ = [
-    "INPUTS",
     "difference_metrics",
     "inputs_files",
     "model_items",
@@ -42,13 +41,13 @@ __all__ = [
     "summary_name",
 ]
 
-INPUTS = "data/inputs.json"
+_INPUTS = "data/inputs.json"
 _BEST = "evalplugin.may_be_best"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
-    """Yield everything about a model but the tags it is found by, and the pictures, which need all models."""
+    """Yield the items of a model's run besides its identifying tags, and the pictures, which need all models."""
     cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed, seed_means=result.seed_means)
     yield from model_metrics(bakeoff, result, cells)
     yield from model_params(bakeoff, result)[0]
@@ -63,16 +62,15 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
 
 def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
-    names = [
-        verdict(c).headline + (f" on {c.contest.place}" if len(comparisons) > 1 else "") for c in comparisons
-    ]
+    several = len(comparisons) > 1
+    names = [verdict(c).headline + (f" on {c.contest.place}" if several else "") for c in comparisons]
     return shorten_value("; ".join(names), MAX_KEY_LENGTH)
 
 
 def summary_items(
     bakeoff: Bakeoff, comparisons: Sequence[Comparison], links: Links, sections: Iterable[Section] = ()
 ) -> Iterator[Item]:
-    """Yield the items of a summary run besides the tags it is found by.
+    """Yield the items of a summary run besides its identifying tags.
 
     Args:
         bakeoff: The bake-off.
@@ -94,9 +92,8 @@ def summary_items(
     yield Tag(_NOTE, f"{leaderboard}\n{line}")
     # A list, or lists by dataset and split.
     may_be_best = {str(c.contest.place): c.may_be_best for c in comparisons}
-    best = json.dumps(
-        may_be_best if len(may_be_best) > 1 else next(iter(may_be_best.values())), ensure_ascii=False
-    )
+    shown = may_be_best if len(may_be_best) > 1 else comparisons[0].may_be_best
+    best = json.dumps(shown, ensure_ascii=False)
     if len(best) <= MAX_TAG:  # shortened it would be no JSON
         yield Tag(_BEST, best)
     yield Tag("evalplugin.board", links.board_url_path)
@@ -129,11 +126,11 @@ def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
     if inputs:
         rows = [{"input": name, "fingerprint": value} for name, value in sorted(inputs.items())]
         # As bytes, which are not redacted: names are without credentials, and must stay as they are.
-        yield Artifact(INPUTS, json.dumps(rows, indent=1).encode())
+        yield Artifact(_INPUTS, json.dumps(rows, indent=1).encode())
 
 
 def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Tag]:
-    """Yield every metric of a model's run, and a tag with the keys of those that are undefined."""
+    """Yield every metric of a model's run, and a tag with the keys of undefined ones."""
     metrics = list(_model_metrics(bakeoff, result, cells))
     yield from _finite_metrics(metrics)
     if left_out := dict.fromkeys(m.key for m in metrics if not math.isfinite(m.value)):
@@ -220,9 +217,8 @@ def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
         # All below one prefix: MLflow's page makes a section of each, and there are many groups.
         yield Metric(f"segment/users.{key}", len(scores[group]))
         if len(scores[group]):
-            yield Metric(
-                shorten_value(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean_of_defined(scores[group])
-            )
+            mean = mean_of_defined(scores[group])
+            yield Metric(shorten_value(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean)
 
 
 def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]:

@@ -69,9 +69,8 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
 
 def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
     """Yield the parameters of the summary run."""
-    return filter(
-        _fits, [*_evaluation_params(bakeoff, bakeoff.seeds), Param("models", ", ".join(bakeoff.models))]
-    )
+    models = Param("models", ", ".join(bakeoff.models))
+    return filter(_fits, [*_evaluation_params(bakeoff, bakeoff.seeds), models])
 
 
 def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
@@ -112,7 +111,7 @@ def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
 
 
 def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
-    """Yield the tags by which a model's run is found."""
+    """Yield the identifying tags of a model's run."""
     yield Tag("evalplugin.role", "model")
     yield Tag("evalplugin.model", model)
     yield Tag("evalplugin.model_type", model_type)
@@ -123,7 +122,7 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
 
 
 def findings_tag(findings: Sequence[Finding]) -> Tag:
-    """Return the tag of findings: as many whole ones as it has room for, errors first."""
+    """Return the tag of findings, errors first: as many as fit whole."""
     shown = [asdict(finding) for finding in sorted(findings, key=lambda finding: not finding.is_error)]
     while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
         shown.pop()
@@ -131,7 +130,7 @@ def findings_tag(findings: Sequence[Finding]) -> Tag:
 
 
 def warnings_tag(warnings: Sequence[str]) -> Tag:
-    """Return the tag of warnings: as many whole ones as it has room for."""
+    """Return the tag of warnings: as many as fit whole."""
     shown, text = [*warnings], json.dumps(warnings, ensure_ascii=False)
     while len(text) > MAX_TAG and shown:
         shown.pop()

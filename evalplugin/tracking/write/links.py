@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from evalplugin.tracking.location import ui_base_url, ui_command
+from evalplugin.tracking.read.runs import models_filter
 
-__all__ = ["PAGE", "Links", "models_filter"]
+__all__ = ["PAGE", "Links"]
 
 PAGE = "comparison.html"  # among the artifacts of the summary run
 # A new browser shows MLflow's pages for language models unless the link says otherwise.
@@ -36,11 +37,10 @@ class Links:
     @property
     def board_url_path(self) -> str:
         """The path of the run page that shows the bake-off's models, on its board if that was saved."""
-        shown = (
-            {"searchFilter": models_filter(self.bakeoff)}
-            if self.board is None
-            else {"viewStateShareKey": self.board}
-        )
+        if self.board is None:
+            shown = {"searchFilter": models_filter(self.bakeoff)}
+        else:
+            shown = {"viewStateShareKey": self.board}
         query = urlencode({**_WORKFLOW, "compareRunsMode": "CHART", **shown}, quote_via=quote)
         return f"/#/experiments/{quote(self.experiment_id)}/runs?{query}"
 
@@ -80,8 +80,3 @@ class Links:
         command = self.ui_command
         first = "" if command is None else f"<div>First start <code>{html.escape(command)}</code></div>"
         return f"<div><b>Bake-off {html.escape(self.bakeoff)}</b>: {links}</div>{first}"
-
-
-def models_filter(bakeoff: str) -> str:
-    """Return the filter for the runs of a bake-off's models."""
-    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and tags.`evalplugin.role` = 'model'"

@@ -17,7 +17,7 @@ from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataS
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
+from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
@@ -57,9 +57,8 @@ class MlflowTracker:
     common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
     board: bool = True  # whether to save a board
-    summary_run_id: str | None = (
-        None  # of a run that `mlflow run` has started for the bake-off, or a resumed one
-    )
+    # Of a run that `mlflow run` has started for the bake-off, or a resumed one.
+    summary_run_id: str | None = None
     # Run ids of models by dataset, split and model.
     _resumed: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
     _complete: set[str] = field(default_factory=set, repr=False)  # ids of runs whose results are logged
@@ -104,10 +103,8 @@ class MlflowTracker:
         if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
             with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
                 run = client.get_run(run_id)
-            if run.info.status in (
-                "RUNNING",
-                "SCHEDULED",
-            ):  # else an earlier bake-off of this process has ended it
+            # With another status, an earlier bake-off of this process has ended it.
+            if run.info.status in ("RUNNING", "SCHEDULED"):
                 tracker.summary_run_id = writer.attach(run)
                 writer.open_runs.add(run_id)
         return tracker
@@ -119,9 +116,7 @@ class MlflowTracker:
         if kind is None:
             return
         with ignore_signals(), self.progress("end the open runs"):  # no run may stay RUNNING
-            with suppress(
-                TrackingError
-            ):  # after a first failure the store gets no request for the other runs
+            with suppress(TrackingError):  # after a first failure the store gets no further requests
                 for run_id in sorted(self.writer.open_runs):
                     with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
                         self.writer.end(run_id, "KILLED")
@@ -206,7 +201,8 @@ class MlflowTracker:
         if self.board:
             shown = board_of(result, comparisons)
             try:  # MLflow does not document saved views: without one the link opens the plain page
-                board_key = save_board(self.client, self.uri, self.experiment_id, shown)
+                with tracking_call(self.uri, "save the board"):
+                    board_key = save_board(self.client, self.experiment_id, shown)
             except TrackingError as error:
                 warnings.append(str(error))
         if self._without_models:
@@ -277,21 +273,13 @@ class MlflowTracker:
 
 
 def _open_experiment(client: MlflowClient, uri: str, name: str) -> str:
-    """Return the id of the experiment of that name, created if there is none, and marked as one of models.
-
-    Raises:
-        TrackingError: The experiment is deleted.
-    """
-    from mlflow.exceptions import MlflowException
-
+    """Return the id of the named experiment, created if it is missing, and marked as one of models."""
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        try:
-            return str(client.create_experiment(name, artifact_location(uri, name), tags=_KIND))
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-            return _open_experiment(client, uri, name)  # another process was faster
+        location = artifact_location(uri, name)
+        made = attempt("RESOURCE_ALREADY_EXISTS", client.create_experiment, name, location, tags=_KIND)
+        # None: another process was faster.
+        return str(made) if made is not None else _open_experiment(client, uri, name)
     if experiment.lifecycle_stage != "active":
         raise TrackingError(
             f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "

@@ -19,7 +19,7 @@ from evalplugin.features.history import past
 from evalplugin.features.history.feature import with_decision
 from evalplugin.features.history.past import past_of, read_past
 from evalplugin.tracking import MlflowTracker
-from evalplugin.tracking.read.past import last_finished
+from evalplugin.tracking.read.runs import last_finished
 from evalplugin.tracking.write import labels
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}

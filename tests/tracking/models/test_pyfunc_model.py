@@ -331,12 +331,12 @@ def test_the_contract_holds(answer: str, signature: ModelSignature) -> None:
     [
         (
             "models:/shop",
-            "leads to no version of a model: it must look like models:/NAME@ALIAS or models:/NAME/3",
+            "does not name a model version: it must look like models:/NAME@ALIAS or models:/NAME/3",
         ),
-        ("models:/shop@", "leads to no version"),
+        ("models:/shop@", "does not name a model version"),
         ("runs:/0123abc", "must look like runs:/RUN_ID/PATH"),
-        ("model:/shop@champion", "'model' is no kind of URI that can be read; did you mean 'models'"),
-        ("nowhere", "nowhere is no model of MLflow: it has no file MLmodel"),
+        ("model:/shop@champion", "'model' is not a kind of URI that can be read; did you mean 'models'"),
+        ("nowhere", "nowhere is not a model of MLflow: it has no file MLmodel"),
     ],
 )
 def test_the_form_of_a_uri_is_checked_with_the_config(model: str, message: str) -> None:

@@ -189,7 +189,7 @@ def test_a_logged_table_that_is_missing_is_an_error_and_one_never_logged_is_not(
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"models: [1, 2", b"models: 3"])
 def test_a_damaged_config_is_one_clear_error(store: SimpleNamespace, content: bytes) -> None:
     (store.artifacts / "data" / "config_resolved.yaml").write_bytes(content)
-    for words in ("is not what was logged", "is no resolved config with models"):
+    for words in ("is not what was logged", "is not a resolved config with models"):
         run = LoggedRun(store.client, store.client.get_run(store.run_id))
         with pytest.raises(TrackingError, match=rf"data/config_resolved.yaml .*{words}"):
             _ = run.params

@@ -17,7 +17,7 @@ import pytest
 from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
-from evalplugin.tracking.write.artifacts import TABLE_USERS, model_artifacts, per_user_table
+from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table
 from evalplugin.tracking.write.contents import difference_metrics, model_metrics, summary_metrics
 from evalplugin.tracking.write.items import Artifact, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
@@ -252,7 +252,7 @@ def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(
     make: SimpleNamespace,
 ) -> None:
     scores = make.per_user(0.3)
-    table = per_user_table(scores, sampled_users(scores.users, TABLE_USERS))
+    table = per_user_table(scores)
     assert table["columns"] == ["user", "ndcg@10", "recall@10", "rr"]
     assert len(table["data"]) == 200
     assert table["data"][0] == [0, None, None, None]
