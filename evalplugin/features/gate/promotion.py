@@ -209,8 +209,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data, recommend = newest(won.data.full), config.spec.recommend
+    recipe = replace(recipe, params=won.params)  # as they were tuned
     arguments = {
-        "model": replace(recipe, params=won.params),  # as they were tuned
+        "model": recipe,
         "recommend": recommend.model_copy(update={"n": register.n or recommend.n}),
         "seed": config.spec.seed,
         "folder": config.folder,
@@ -226,16 +227,13 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
             raise ModelError(f"{winner} cannot be registered: fitted on all data, {error}") from error
     evidence = Evidence(
         bakeoff=result.bakeoff.id,
-        model=winner,
-        type=won.type,
-        params=won.params,
+        model=recipe,
         dataset=decision.dataset,
         data_digest=data.digest,
         outcome=decision.outcome,
         reason=decision.reason,
         metrics={} if won.per_user is None else dict(won.per_user.means),
         description=decision_markdown(decision),
-        inputs=recipe.inputs,
     )
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(

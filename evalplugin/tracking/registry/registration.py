@@ -8,13 +8,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_values
+from evalplugin.config import ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.tracking.connection import connect, tracking_call
+from evalplugin.tracking.connection import attempt, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.uris import REGISTRY_VARIABLE, find_model, registry_uri, tags_of, version_with
@@ -36,16 +37,13 @@ class Evidence:
     """The reasons why a model is registered, and its recipe, as plain values."""
 
     bakeoff: str
-    model: str  # its name in the bake-off
-    type: str
-    params: Mapping[str, Any]
+    model: ModelRecipe  # as tuned, if it was
     dataset: str
     data_digest: str  # of all interactions
     outcome: str  # of the decision
     reason: str
     metrics: Mapping[str, float]  # means in the bake-off, by canonical name
     description: str  # Markdown
-    inputs: tuple[str, ...] = ()  # that the model declares
 
 
 @dataclass(frozen=True)
@@ -100,15 +98,16 @@ def register_lists(
         TrackingError: The store cannot be reached or refuses, or a parameter of the model holds a credential, which
             would stand in the version's tags.
     """
-    if redact_values(evidence.params) != dict(evidence.params):
+    model = evidence.model
+    if redact_values(model.params) != dict(model.params):
         raise TrackingError(
-            f"{evidence.model} is not registered: its parameters hold a credential, which the registry would show"
+            f"{model.name} is not registered: its parameters hold a credential, which the registry would show"
         )
     uri = resolve_uri(tracking_uri)
     registry = registry_uri(uri)
     client = connect(uri)
     with (
-        tracking_call(registry, f"register {evidence.model} as {name}"),
+        tracking_call(registry, f"register {model.name} as {name}"),
         tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
     ):
         arrays = Path(folder) / "lists.npz"
@@ -136,42 +135,47 @@ def register_lists(
                 return replace(now, is_same=True)
         # Not every name fits into a query.
         versions = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{evidence.bakeoff}'")
-        new = max(
-            (str(version.version) for version in versions if version.name == name), key=int, default=None
-        )
+        numbers = [str(version.version) for version in versions if version.name == name]
+        new = max(numbers, key=int, default=None)
         if new is None:
-            with tracking_call(uri, f"log the files of {evidence.model}"):
-                model = None
+            with tracking_call(uri, f"log the files of {model.name}"):
+                logged = None
                 if model_run_id is not None and registry == uri:
-                    model = logged_model(client, model_run_id)
+                    logged = logged_model(client, model_run_id)
                 package = Path(folder) / _FOLDER
                 save_package(lists, arrays, tags, package)
-                if model is None:
+                if logged is None:
                     client.log_artifacts(run_id, str(package), _FOLDER)
                 else:
-                    client.log_model_artifacts(model.model_id, str(package))
+                    client.log_model_artifacts(logged.model_id, str(package))
                     # MLflow's own store of models forgets the ``model_id`` that a version is made with.
-                    tags["logged_model"] = str(model.model_id)
+                    tags["logged_model"] = str(logged.model_id)
             made = client.create_model_version(
                 name,
-                f"runs:/{run_id}/{_FOLDER}" if model is None else model.artifact_location,
+                f"runs:/{run_id}/{_FOLDER}" if logged is None else logged.artifact_location,
                 run_id=run_id,
                 tags={f"evalplugin.{key}": value for key, value in tags.items()},
                 description=redact(evidence.description),
-                model_id=None if model is None else model.model_id,
+                model_id=None if logged is None else logged.model_id,
             )
             new = str(made.version)
-            if model is not None:
-                link_version(client, model, name, new)
+            if logged is not None:
+                link_version(client, logged, made)
         return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
 
 
 def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
-    """Move the aliases; the champion's last, so that there is one at any time."""
+    """Return the champion after moving its alias to a version; that is moved last, so that there is always one.
+
+    Args:
+        client: Of the store.
+        now: The champion so far.
+        new: The number of the version.
+        is_other: Whether it is of another model than the champion so far, which is then ``previous``.
+    """
     if now.version and int(now.version) > int(new):  # another bake-off's, registered in the meantime
-        return replace(
-            now, later=tags_of(client.get_model_version(now.name, now.version)).get("bakeoff", "?")
-        )
+        tags = tags_of(client.get_model_version(now.name, now.version))
+        return replace(now, later=tags.get("bakeoff", "?"))
     # A champion that stays, with newer lists, is not its own predecessor: ``previous`` still has the model before it.
     if now.version and is_other:
         now = replace(now, previous=now.version)
@@ -181,25 +185,20 @@ def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: b
 
 
 def _create(client: MlflowClient, name: str) -> RegisteredModel:
-    from mlflow.exceptions import MlflowException
-
     description = "Lists of recommendations: the models that evalplugin's gate promoted."
-    try:
-        return client.create_registered_model(name, description=description)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another bake-off was faster
-            raise
-        return client.get_registered_model(name)
+    made = attempt("RESOURCE_ALREADY_EXISTS", client.create_registered_model, name, description=description)
+    return made or client.get_registered_model(name)  # another bake-off was faster
 
 
 def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
     from evalplugin._version import __version__
 
+    model = evidence.model
     return {
         "bakeoff": evidence.bakeoff,
-        "model": evidence.model,
-        "model_type": evidence.type,
-        "model_params": json.dumps(evidence.params, sort_keys=True),
+        "model": model.name,
+        "model_type": model.type,
+        "model_params": json.dumps(model.params, sort_keys=True),
         "dataset": evidence.dataset,
         "data_digest": evidence.data_digest,
         "lists_digest": file_digest(arrays)[:32],
@@ -208,4 +207,4 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         # JSON has no NaN, and undefined values are no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,
-    } | ({"model_inputs": json.dumps(evidence.inputs)} if evidence.inputs else {})
+    } | ({"model_inputs": json.dumps(model.inputs)} if model.inputs else {})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ServedLists", "make_lists", "save_package"]
 
-ListedItems = Literal["unseen", "all"]
-
 _CODE = Path(__file__).parent / "recommender.py"
 _REQUIREMENTS = ("mlflow", "numpy", "pandas")
 _WHOLE_NUMBERS = (
@@ -43,7 +41,7 @@ class ServedLists:
     items: npt.NDArray[np.generic]  # the catalogue: sorted raw ids
     top_n: TopN  # (U, N) of all users; item codes are positions in ``items``
     popular: TopN  # (1, N), for unknown users: items and how many users met them
-    candidates: ListedItems  # whether items that a user has met are listed
+    unseen: bool  # whether the lists leave out items that the user has met
 
     def save(self, path: Path) -> None:
         """Write an ``npz`` file of numbers and text alone, which ``recommender.py`` reads."""
@@ -67,7 +65,7 @@ def make_lists(
     folder: Path = Path(),
     progress: Callable[[int], None] | None = None,
 ) -> ServedLists:
-    """Return the lists of a model fitted on all interactions, those that a bake-off holds out included.
+    """Return the lists of a model fitted on all interactions, held-out ones included.
 
     Args:
         model: Its type and parameters.
@@ -84,8 +82,8 @@ def make_lists(
     n = min(recommend.n, data.n_items)
     users = np.unique(data.user)
     tie_rank = hashed_ranks(data.items, seed, "ties") if recommend.ties == "hashed" else None
-    candidates: ListedItems = "all" if recommend.candidates == "all" else "unseen"
-    allowed = Candidates(candidates, data.rows if candidates == "unseen" else None, tie_rank=tie_rank)
+    unseen = recommend.candidates != "all"
+    allowed = Candidates("unseen" if unseen else "all", data.rows if unseen else None, tie_rank=tie_rank)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         fitted = MODELS.create(model.type, model.params)
         stream = generator(seed, data.digest, model.type, json.dumps(model.params, sort_keys=True))
@@ -98,7 +96,7 @@ def make_lists(
         items=data.items,
         top_n=top_n,
         popular=TopN(np.zeros(1, dtype=np.int32), item, score),
-        candidates=candidates,
+        unseen=unseen,
     )
 
 
@@ -135,11 +133,7 @@ def save_package(lists: ServedLists, arrays: Path, origin: Mapping[str, str], fo
             "users": len(lists.users),
             "items": len(lists.items),
             "n": lists.top_n.n,
-            "candidates": (
-                "all items but those that a user met in the data"
-                if lists.candidates == "unseen"
-                else "all items"
-            ),
+            "candidates": "all items" + (" but those that a user met in the data" if lists.unseen else ""),
             "fitted_on": f"all interactions of {origin['dataset']}, digest {origin['data_digest']}",
             "user_ids": "text" if lists.users.dtype == object else _WHOLE_NUMBERS,
             "unknown_users": "the items that most users met, how many met them as scores; source is then "

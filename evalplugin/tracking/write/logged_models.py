@@ -16,6 +16,7 @@ from evalplugin.tracking.write.writer import safe_param
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
+    from mlflow.entities.model_registry import ModelVersion
 
 __all__ = ["NO_LOGGED_MODELS", "link_version", "logged_model", "open_logged_model", "with_logged_model"]
 
@@ -28,9 +29,7 @@ _COSTS = ("cost/fit_seconds", "cost/recommend_seconds", "cost/peak_memory_mb")
 _VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the model
 
 
-def open_logged_model(
-    client: MlflowClient, run_id: str, model_type: str, items: Iterable[Item]
-) -> LoggedModel | None:
+def open_logged_model(client: MlflowClient, run_id: str, items: Iterable[Item]) -> LoggedModel | None:
     """Return a run's logged model, created if it is missing; None where the store keeps no logged models.
 
     ``items``: of the run; parameters of the model among them belong to the logged model too.
@@ -47,7 +46,7 @@ def open_logged_model(
                 source_run_id=run_id,
                 tags={key: value for key, value in run.data.tags.items() if key.startswith(_TAGS)},
                 params={param.key: safe_param(param).text for param in params},
-                model_type=model_type,
+                model_type=run.data.tags["evalplugin.model_type"],
             )
     except Exception as error:
         if not _is_unsupported(error):
@@ -76,22 +75,29 @@ def _of_run(client: MlflowClient, run: Run) -> LoggedModel | None:
 
 def _is_unsupported(error: Exception) -> bool:
     """Return whether a server is too old for logged models, or a store that is a plugin of MLflow keeps none."""
-    return isinstance(error, NotImplementedError) or (
-        getattr(error, "error_code", None) == "ENDPOINT_NOT_FOUND"
-    )
+    code = getattr(error, "error_code", None)
+    return isinstance(error, NotImplementedError) or code == "ENDPOINT_NOT_FOUND"
 
 
 def with_logged_model(
     items: Iterable[Item], model: LoggedModel, bakeoff: Bakeoff, result: ModelResult
 ) -> Iterator[Item]:
-    """Yield the items of a run; its means and costs belong to the logged model on the test data, too."""
+    """Yield the items of a run; its means and costs belong to the logged model on the test data, too.
+
+    Args:
+        items: Of the run.
+        model: The logged model.
+        bakeoff: The bake-off.
+        result: The model's result.
+    """
     shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
     of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test.digest)
     for item in items:
         yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
 
 
-def link_version(client: MlflowClient, model: LoggedModel, name: str, version: str) -> None:
+def link_version(client: MlflowClient, model: LoggedModel, version: ModelVersion) -> None:
     """Show a version of a registered model beside the logged model that it comes from."""
-    known, made = json.loads(model.tags.get(_VERSIONS, "[]")), {"name": name, "version": version}
-    client.set_logged_model_tags(model.model_id, {_VERSIONS: json.dumps([*known, made])})
+    versions = json.loads(model.tags.get(_VERSIONS, "[]"))
+    versions.append({"name": version.name, "version": str(version.version)})
+    client.set_logged_model_tags(model.model_id, {_VERSIONS: json.dumps(versions)})

@@ -151,7 +151,7 @@ class MlflowTracker:
         has_failed = result.error is not None
         items = [*model_items(self.bakeoff, result), *further]
         with tracking_call(self.uri, f"log {result.model}"):
-            if (model := open_logged_model(self.client, run_id, result.type, items)) is None:
+            if (model := open_logged_model(self.client, run_id, items)) is None:
                 self._without_models = True
             else:
                 items = [*with_logged_model(items, model, self.bakeoff, result)]

@@ -44,9 +44,9 @@ from evalplugin.tracking.registry.served import ServedLists, make_lists
 NAME = "toy-recommender"
 EVIDENCE = Evidence(
     bakeoff="20260101-120000-3f2a",
-    model="knn",
-    type="surprise.KNNBasic",
-    params={"k": 40, "sim_options": {"name": "cosine", "user_based": True}},
+    model=ModelRecipe(
+        "knn", "surprise.KNNBasic", {"k": 40, "sim_options": {"name": "cosine", "user_based": True}}
+    ),
     dataset="toy",
     data_digest="d" * 32,
     outcome="promote",
@@ -93,7 +93,9 @@ def run_in(uri: str) -> str:
 
 
 def register(uri: str, served: ServedLists | None = None, **changes: Any) -> Registered:
-    evidence = dataclasses.replace(EVIDENCE, **changes)
+    recipe = {key: changes.pop(key) for key in ("type", "params") if key in changes}
+    model = dataclasses.replace(EVIDENCE.model, **recipe)
+    evidence = dataclasses.replace(EVIDENCE, model=model, **changes)
     return register_lists(uri, NAME, served or lists(), evidence, run_id=run_in(uri))
 
 
@@ -309,7 +311,7 @@ def test_a_version_holds_its_evidence(uri: str) -> None:
     tags = {key.removeprefix("evalplugin."): value for key, value in version.tags.items()}
     assert tags["bakeoff"] == EVIDENCE.bakeoff
     assert (tags["model"], tags["model_type"]) == ("knn", "surprise.KNNBasic")
-    assert json.loads(tags["model_params"]) == EVIDENCE.params
+    assert json.loads(tags["model_params"]) == EVIDENCE.model.params
     assert (tags["outcome"], tags["reason"]) == ("promote", "knn replaces random")
     assert json.loads(tags["metrics"]) == {"ndcg@10": 0.25}
     assert version.description == "# PROMOTE: knn is promoted"
@@ -363,7 +365,7 @@ def test_a_registered_champion_is_found_by_name_and_alias(uri: str) -> None:
     register(uri)
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
     assert recipe is not None
-    assert (recipe.model, recipe.type, recipe.params) == ("knn", EVIDENCE.type, EVIDENCE.params)
+    assert (recipe.model, recipe.type, recipe.params) == ("knn", EVIDENCE.model.type, EVIDENCE.model.params)
     assert recipe.origin == f"{NAME}@champion, version 1: knn of bake-off {EVIDENCE.bakeoff}"
     with pytest.raises(DataError, match="has no alias 'live'; there are: champion"):
         recipe_of_registered(uri, f"{NAME}@live")
