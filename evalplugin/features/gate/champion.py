@@ -76,7 +76,8 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
     with existing_store(tracking_uri, f"read the run {run}") as client:
         latest = max(find_runs(client, runs=[run]).runs, key=lambda logged: logged.started)
         origin = f"{latest} of bake-off {latest.bakeoff}"
-        return Recipe(latest.model, latest.tag("model_type"), latest.params, origin, latest.declared_inputs)
+        recipe = latest.recipe
+        return Recipe(latest.model, latest.tag("model_type"), recipe.params, origin, recipe.inputs)
 
 
 def _recipe(version: ModelVersion, origin: str) -> Recipe | None:

@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -243,15 +243,19 @@ class LoggedRun:
         return {name: known.get(name, unknown) for name in self.metrics}
 
     @cached_property
-    def params(self) -> Mapping[str, Any]:
-        """The model's parameters, defaults included, as tuned if they were."""
-        is_tuned = self.param("tune.metric") is not None
-        params = self._read("data/params.json", params_of) if is_tuned else self._resolved.params
-        if "***" in json.dumps(params):
+    def recipe(self) -> ModelRecipe:
+        """The type, the parameters (as tuned, if they were) and the declared inputs of the model."""
+        models = self._read("data/config_resolved.yaml", models_of)
+        if self.model not in models:
+            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
+        recipe = models[self.model]
+        if self.param("tune.metric") is not None:
+            recipe = replace(recipe, params=self._read("data/params.json", params_of))
+        if "***" in json.dumps(recipe.params):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
             )
-        return params
+        return recipe
 
     @property
     def _tuned(self) -> Tuned | None:
@@ -266,18 +270,6 @@ class LoggedRun:
         limited = [key for key, text in budget.items() if text != "null"]
         limits = {key: self._number(f"tune.budget.{key}", float) for key in limited}
         return Tuned(metric, split_text(split), budget_text(limits), metrics.get("tune/optimism", math.nan))
-
-    @property
-    def declared_inputs(self) -> tuple[str, ...]:
-        """The inputs that the model's config declares: files, patterns, URIs, and ``env:NAME``."""
-        return self._resolved.inputs
-
-    @cached_property
-    def _resolved(self) -> ModelRecipe:
-        models = self._read("data/config_resolved.yaml", models_of)
-        if self.model not in models:
-            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
-        return models[self.model]
 
     @cached_property
     def error(self) -> str | None:

@@ -192,7 +192,7 @@ def test_a_damaged_config_is_one_clear_error(store: SimpleNamespace, content: by
     for words in ("is not what was logged", "is not a resolved config with models"):
         run = LoggedRun(store.client, store.client.get_run(store.run_id))
         with pytest.raises(TrackingError, match=rf"data/config_resolved.yaml .*{words}"):
-            _ = run.params
+            _ = run.recipe
         as_logged_by_an_earlier_version(store)
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.config import ModelRecipe
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.features.tuning.pictures import study_pictures
 from evalplugin.tracking import MlflowTracker
@@ -134,13 +135,16 @@ def test_the_board_has_charts_of_tuning_where_something_was_tuned(
 def test_a_logged_run_has_the_parameters_that_were_found(
     make: SimpleNamespace, result: BakeoffResult, uri: str
 ) -> None:
-    with MlflowTracker.open(result.bakeoff, uri) as tracker:
+    resolved = "models:\n- {name: knn, type: surprise.KNNBasic, params: {k: 40}, inputs: [prices.csv]}\n"
+    with MlflowTracker.open(dataclasses.replace(result.bakeoff, config_resolved=resolved), uri) as tracker:
         ids = [tracker.start_model(m.data, m.model, m.type) for m in result.models]
-        for run_id, one in zip(ids, result.models, strict=True):
-            tracker.finish_model(run_id, one)
+        for run_id, model in zip(ids, result.models, strict=True):
+            tracker.finish_model(run_id, model)
         tracker.finish_bakeoff(result, make.comparisons(result), ids)
     run = LoggedRun(tracker.client, tracker.client.get_run(ids[1]))
-    assert run.params == result.models[1].params  # config_resolved.yaml has other ones
+    assert run.recipe == ModelRecipe(
+        "knn", "surprise.KNNBasic", dict(result.models[1].params), ("prices.csv",)
+    )
     (contest,) = read_contests(uri, bakeoff=result.bakeoff.id)
     direct = make.comparisons(result)[0].contest
     assert [m.tuned for m in contest.models] == [m.tuned for m in direct.models]
@@ -148,7 +152,7 @@ def test_a_logged_run_has_the_parameters_that_were_found(
 
     tracker.client.log_text(ids[1], "[1, 2", "data/params.json")
     with pytest.raises(TrackingError, match=r"data/params\.json"):
-        _ = LoggedRun(tracker.client, tracker.client.get_run(ids[1])).params
+        _ = LoggedRun(tracker.client, tracker.client.get_run(ids[1])).recipe
 
 
 def test_the_summary_tells_how_a_model_was_tuned(result: BakeoffResult) -> None:
