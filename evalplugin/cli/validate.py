@@ -50,7 +50,7 @@ def _check_data(config: CheckedConfig, data_home: Path | None) -> int:
     """Print what checks find in the data of a config, one line each; return the exit code."""
     from evalplugin.cli import show
     from evalplugin.execution.runner import prepare
-    from evalplugin.features.checks import data_findings
+    from evalplugin.features.checks.feature import data_findings
 
     observer = show.observer()
     prepared = prepare(config, data_home, observer)

@@ -19,7 +19,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import jobs_of, prepare, results_of
-from evalplugin.features.checks.run import data_findings, with_data_findings, with_result_findings
+from evalplugin.features.checks.feature import data_findings, result_findings
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
 
@@ -66,13 +66,12 @@ def findings(seeded: Seeded, *, of: tuple[str, ...] = ("data", "models", "result
         found = data_findings(config, data, fit="models" in of)
         if "results" not in of:
             return found
-        prepared = with_data_findings(config, data, Observer())
         execute = sequential_executor(Observer())
-        models = dict(results_of(jobs_of(config, prepared), execute))
+        models = dict(results_of(jobs_of(config, data), execute))
         result = BakeoffResult(_describe(config), tuple(models[number] for number in sorted(models)))
         compared = [compare(contest) for contest in contests_of(result)]
-        checked = with_result_findings(config, prepared, result, compared, Observer())
-    return list(dict.fromkeys([*found, *(finding for one in checked for finding in one.contest.findings)]))
+        found += result_findings(config, data, result.models, compared)
+    return list(dict.fromkeys(found))
 
 
 def _describe(config: CheckedConfig) -> Bakeoff:

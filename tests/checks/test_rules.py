@@ -21,7 +21,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
-from evalplugin.features.checks.base import Results, of_data, of_results
+from evalplugin.features.checks.base import SplitResults, of_data, of_results
 
 
 def prepared(frame: pd.DataFrame, *, held_out: Any = None, **config: Any) -> tuple[Any, PreparedData]:
@@ -204,7 +204,7 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     (data,) = prepare(checked, None, Observer())
     result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
     comparison = compare(contests_of(BakeoffResult(bakeoff(), (result,)))[0])
-    texts = [one.text for one in of_results["EV106"].find(Results(checked, data, [result], comparison))]
+    texts = [one.text for one in of_results["EV106"].find(SplitResults(checked, data, [result], comparison))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
 
@@ -221,7 +221,8 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     names = tuple(result.model for result in results)
     comparison = compare(contests_of(BakeoffResult(bakeoff(names), tuple(results)))[0])
     return [
-        found.text for found in of_results["EV106"].find(Results(checked, prepared[0], results, comparison))
+        found.text
+        for found in of_results["EV106"].find(SplitResults(checked, prepared[0], results, comparison))
     ]
 
 

@@ -13,8 +13,9 @@ from evalplugin.config.sections import Code
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import prepare
-from evalplugin.features.checks import CHECKS, check_of, data_findings
-from evalplugin.features.checks.run import with_data_findings
+from evalplugin.features.checks import CHECKS, check_of
+from evalplugin.features.checks.feature import ChecksFeature, data_findings
+from evalplugin.workspace import Workspace
 
 
 def found(**changes: Any) -> list[Finding]:
@@ -62,7 +63,7 @@ def test_ignored_checks_find_nothing_and_findings_of_error_checks_are_errors() -
 def test_an_error_of_the_data_is_raised_before_anything_is_fitted() -> None:
     config = load(small_config(relevance={}, checks={"error": ["EV114"]}))
     with pytest.raises(DataError, match=r"^EV114 tiny: .* \(checks.error\)$"):
-        with_data_findings(config, prepare(config, None, Observer()), Observer())
+        ChecksFeature().with_data(Workspace.open(config), prepare(config, None, Observer()))
 
 
 def test_what_is_the_same_under_every_split_is_found_once() -> None:

@@ -13,9 +13,9 @@ from samples import dataset_of_values, small_config
 import evalplugin
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import prepare
-from evalplugin.features.checks.run import with_data_findings
+from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.models import MODELS
+from evalplugin.workspace import Workspace
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., list[str]]
@@ -43,7 +43,8 @@ def check(tmp_path: Path) -> Check:
         observer = Warned()
         mine_alone = {"checks": {"ignore": ["EV101", "EV102"]}}  # all items of the data are in every row
         config = load(small_config(datasets=[mine], **mine_alone, **changes))
-        (prepared,) = with_data_findings(config, prepare(config, None, observer), observer)
+        workspace = Workspace.open(config, observer=observer)
+        (prepared,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
         assert [finding.line for finding in prepared.info.findings] == observer.warnings
         return observer.warnings
 

@@ -13,20 +13,20 @@ from evalplugin.execution.results import ModelResult, page_of
 from evalplugin.execution.runner import PreparedData
 
 __all__ = [
-    "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "Results", "check_of", "data_check", "model_check",
-    "result_check",
+    "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "SplitResults", "check_of", "data_check",
+    "model_check", "result_check",
 ]  # fmt: skip
 
 
 class Found(NamedTuple):
-    """What a check has found: one line with numbers, and the model that it is about, if it is one."""
+    """A defect in one line with numbers, and the model that has it, if a single one has."""
 
     text: str
     model: str | None = None
 
 
 @dataclass(frozen=True)
-class Results:
+class SplitResults:
     """The results of all models on one dataset under one split, and their comparison."""
 
     config: CheckedConfig
@@ -41,7 +41,7 @@ class Results:
 
 
 DataFinder = Callable[[CheckedConfig, PreparedData], Iterator[Found]]
-ResultFinder = Callable[[Results], Iterator[Found]]
+ResultFinder = Callable[[SplitResults], Iterator[Found]]
 Find = TypeVar("Find", DataFinder, ResultFinder)
 
 
@@ -51,10 +51,10 @@ class Check(Generic[Find]):
 
     code: str  # EV and three digits; never used again for something else
     title: str  # of the defect, in a few words
-    rule: str  # when it is found, with the reason of each threshold
+    rule: str  # when it is reported, with the reason of each threshold
     why: str  # it matters
-    source: str  # where that is shown
-    remedy: str  # what to do
+    source: str  # publications that show why
+    remedy: str
     find: Find = field(repr=False)
 
     @property

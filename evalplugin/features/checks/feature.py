@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from evalplugin.base.errors import DataError
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.config import CheckedConfig
+from evalplugin.config.sections import CheckRules
+from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.checks.run import with_data_findings, with_result_findings
+from evalplugin.features.checks.base import Check, SplitResults, of_data, of_models, of_results
 from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
 from evalplugin.workspace import Workspace
 
-__all__ = ["ChecksFeature"]
+__all__ = ["ChecksFeature", "data_findings", "result_findings"]
 
 
 class ChecksFeature(Feature):
@@ -24,22 +30,101 @@ class ChecksFeature(Feature):
         Raises:
             DataError: Findings that the config declares to be errors.
         """
-        return with_data_findings(workspace.config, prepared, workspace.observer)
+        observer = workspace.observer
+        with observer.progress("check the data"):
+            findings = data_findings(workspace.config, prepared)
+        for finding in findings:
+            if finding.severity == "warning":
+                observer.warn(finding.line)
+        if errors := [finding.line for finding in findings if finding.is_error]:
+            raise DataError("\n".join(f"{line} (checks.error)" for line in errors))
+        return [
+            replace(data, info=replace(data.info, findings=_concerning(data.info, findings)))
+            for data in prepared
+        ]
 
     def after(self, running: Running, results: Results) -> Results:
         """Add the findings in the results to the contests of the comparisons."""
-        workspace = running.workspace
-        with workspace.observer.progress("check the results"):
-            checked = with_result_findings(
-                workspace.config,
-                running.prepared,
-                results.result,
-                results.comparisons,
-                workspace.observer,
-            )
-        return replace(results, comparisons=tuple(checked))
+        observer, prepared = running.workspace.observer, running.prepared
+        models, comparisons = results.result.models, []
+        with observer.progress("check the results"):
+            findings = result_findings(running.workspace.config, prepared, models, results.comparisons)
+            for finding in findings:
+                observer.warn(finding.line)
+        for data, comparison in zip(prepared, results.comparisons, strict=True):
+            contest = comparison.contest
+            contest = replace(contest, findings=(*contest.findings, *_concerning(data.info, findings)))
+            comparisons.append(replace(comparison, contest=contest))
+        return replace(results, comparisons=tuple(comparisons))
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""
         if results.findings:
             yield findings_tag(results.findings)
+
+
+def data_findings(
+    config: CheckedConfig, prepared: Sequence[PreparedData], *, fit: bool = False
+) -> list[Finding]:
+    """Return the findings in the data, each once, by dataset, split and code.
+
+    ``fit``: whether to include the checks that fit the models on a sample.
+    """
+    checks = of_data | of_models if fit else of_data
+    findings: list[Finding] = []
+    for data in prepared:
+        findings += _run(checks, config, data.info, (config, data))
+    return _merged(findings, prepared)
+
+
+def result_findings(
+    config: CheckedConfig,
+    prepared: Sequence[PreparedData],
+    models: Sequence[ModelResult],
+    comparisons: Sequence[Comparison],
+) -> list[Finding]:
+    """Return the findings in the results, each once, by dataset, split and code.
+
+    Args:
+        config: The config of the bake-off.
+        prepared: Its data.
+        models: The results of all models on all data.
+        comparisons: A comparison for each of ``prepared``, in the same order.
+    """
+    findings: list[Finding] = []
+    for data, comparison in zip(prepared, comparisons, strict=True):
+        place = DataSplit.of(data.info)
+        here = [model for model in models if DataSplit.of(model.data) == place]
+        findings += _run(of_results, config, data.info, (SplitResults(config, data, here, comparison),))
+    return _merged(findings, prepared)
+
+
+def _run(
+    checks: Mapping[str, Check[Any]], config: CheckedConfig, info: DataInfo, arguments: tuple[Any, ...]
+) -> Iterator[Finding]:
+    """Yield the findings of checks in the order of their codes, without those that the config ignores."""
+    rules = config.spec.checks or CheckRules()
+    for code, check in sorted(checks.items()):
+        if code not in rules.ignore:
+            for text, model in check.find(*arguments):
+                yield Finding(
+                    code, text, "error" if code in rules.error else "warning", info.dataset, info.split, model
+                )
+
+
+def _merged(findings: Sequence[Finding], prepared: Sequence[PreparedData]) -> list[Finding]:
+    """Return each finding once: without a split where it is the same under every split of its dataset."""
+    splits: dict[str, set[str]] = {}
+    for data in prepared:
+        splits.setdefault(data.info.dataset, set()).add(data.info.split)
+
+    def merged(finding: Finding) -> Finding:
+        same = {other.split for other in findings if replace(other, split=finding.split) == finding}
+        return replace(finding, split="") if same == splits[finding.dataset] else finding
+
+    return list(dict.fromkeys(map(merged, findings)))
+
+
+def _concerning(info: DataInfo, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings on a dataset and split, in order."""
+    return tuple(f for f in findings if f.dataset == info.dataset and f.split in ("", info.split))

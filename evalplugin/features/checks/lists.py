@@ -17,7 +17,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, results_of
-from evalplugin.features.checks.base import Found, Results, result_check
+from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
 
@@ -55,7 +55,7 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
     "popularity. Ties: let it break them by something that it knows; often scores were rounded. To see what the order "
     "of ties is worth, run again with another `seed`.",
 )
-def _bad_lists(results: Results) -> Iterator[Found]:
+def _bad_lists(results: SplitResults) -> Iterator[Found]:
     kind = results.config.spec.recommend.candidates
     k = _cutoff(results)
     again = _OtherOrders(results, k)
@@ -84,42 +84,39 @@ def _bad_lists(results: Results) -> Iterator[Found]:
             yield Found(f"{name}: {text}", name)
 
 
-def _cutoff(results: Results) -> int:
+def _cutoff(results: SplitResults) -> int:
     n = results.config.spec.recommend.n
     return min(n, parse(results.comparison.contest.primary).k or n)
 
 
 def _could_be_full(folds: tuple[Split, ...], kind: str, k: int) -> int:
     """Return how many lists of test users could have k items."""
-    found = 0
+    lists = 0
     for fold in folds:
         users = np.unique(fold.test.user)
         seen = fold.train.rows.counts[users] if kind == "unseen" else 0
-        found += int(np.count_nonzero(np.broadcast_to(fold.train.n_items - seen >= k, users.shape)))
-    return found
+        lists += int(np.count_nonzero(np.broadcast_to(fold.train.n_items - seen >= k, users.shape)))
+    return lists
 
 
 def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]) -> float:
     """Return the share of the listed items in some rows that the user has in the train data."""
     listed = top_n.filter(rows)
-    fold_of = (
-        np.asarray(listed["fold"]) - 1 if "fold" in listed.column_names else np.zeros(len(listed), np.int32)
-    )
-    found = 0
-    for place, fold in enumerate(folds):
-        here = listed.filter(fold_of == place)
+    seen = 0
+    for place, fold in enumerate(folds, 1):
+        here = listed.filter(np.asarray(listed["fold"]) == place) if len(folds) > 1 else listed
         train = fold.train
         user, item = (
             np.searchsorted(ids, here[name].to_numpy(zero_copy_only=False))
             for name, ids in (("user", train.users), ("item", train.items))
         )
         keys = train.user.astype(np.int64) * train.n_items + train.item
-        found += int(np.isin(user * train.n_items + item, keys).sum())
-    return found / max(1, len(listed))
+        seen += int(np.isin(user * train.n_items + item, keys).sum())
+    return seen / max(1, len(listed))
 
 
-def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> str | None:
-    """Return what is tied across the cutoff, and what it is worth; None if it is little."""
+def _ties(results: SplitResults, model: ModelResult, k: int, again: _OtherOrders) -> str | None:
+    """Return a text on the ties across the cutoff and their effect on the primary metric; None if either is small."""
     folds, n = results.data.folds, results.config.spec.recommend.n
     assert model.top_n is not None
     tied = _tied(model.top_n, folds, k) if k < n else 0.0
@@ -141,7 +138,7 @@ def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> 
     if not others:
         return f"{text}; run again with another seed to see what that is worth"
     means = [model.mean(primary), *(other.mean(primary) for other in others)]
-    interval = next(one.cells[primary] for one in results.comparison.models if one.model == model.model)
+    interval = next(row.cells[primary] for row in results.comparison.models if row.model == model.model)
     if max(means) - min(means) <= _WORTH * (interval.high - interval.low):
         return None
     first, *rest = map(number, means)
@@ -151,8 +148,8 @@ def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> 
     )
 
 
-def _turned(results: Results, model: ModelResult, means: list[float]) -> str:
-    """Return that a model would lead, or would not, by another order of ties: the first mean is the one it has."""
+def _turned(results: SplitResults, model: ModelResult, means: list[float]) -> str:
+    """Return a text that the model would lead, or not, by another order of ties; its own mean is the first."""
     primary = results.comparison.contest.primary
     sign = -1 if parse(primary).metric.higher_is_better is False else 1
     rows = [row for row in results.comparison.models if row.model != model.model and primary in row.cells]
@@ -160,7 +157,7 @@ def _turned(results: Results, model: ModelResult, means: list[float]) -> str:
     if not others or parse(primary).metric.higher_is_better is None:
         return ""
     leads, *otherwise = (sign * mean > max(others) for mean in means)
-    turned = sum(one != leads for one in otherwise)
+    turned = sum(other != leads for other in otherwise)
     if not turned:
         return ""
     which = "one" if turned < len(otherwise) else "both"
@@ -186,11 +183,11 @@ def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
 class _OtherOrders:
     """Lists that are made again with two other orders of equal scores, where that is cheap."""
 
-    def __init__(self, results: Results, k: int) -> None:
+    def __init__(self, results: SplitResults, k: int) -> None:
         self._results, self._k, self._left = results, k, _SECONDS
 
     def of(self, model: ModelResult) -> list[ModelResult]:
-        """Return two more results of a model; none where it would take too long, or its code is not ours."""
+        """Return two more results of a model; an empty list where that takes too long, or its code is a plugin's."""
         config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
         recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
         if (
@@ -228,18 +225,19 @@ class _OtherOrders:
     "EMNLP 2019 (on what was really varied).",
     remedy="Look at the parameters of both in MLflow; leave one of them out.",
 )
-def _same_lists(results: Results) -> Iterator[Found]:
+def _same_lists(results: SplitResults) -> Iterator[Found]:
     k = _cutoff(results)
-    first = {}
-    for model in results.done:
-        if model.top_n is not None:
-            first[model.model] = model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
-    for (one, a), (other, b) in combinations(first.items(), 2):
-        same = _share_of_same(a, b)
+    first = {
+        model.model: model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
+        for model in results.done
+        if model.top_n is not None
+    }
+    for (model, lists), (twin, lists_of_twin) in combinations(first.items(), 2):
+        same = _share_of_same(lists, lists_of_twin)
         if same >= _SAME:
             yield Found(
-                f"{one} and {other} list the same {k} items in the same order for {share(same)} of the users: there is "
-                f"nothing to compare"
+                f"{model} and {twin} list the same {k} items in the same order for {share(same)} of the users: there "
+                f"is nothing to compare"
             )
 
 
@@ -251,7 +249,7 @@ def _share_of_same(a: pa.Table, b: pa.Table) -> float:
         here, there = a.slice(0, size), b.slice(0, size)
         if not (here["user"].equals(there["user"]) and here["rank"].equals(there["rank"])):
             return 0.0
-        items = [one["item"].to_numpy(zero_copy_only=False) for one in (here, there)]
+        items = [table["item"].to_numpy(zero_copy_only=False) for table in (here, there)]
         starts = np.flatnonzero(np.asarray(here["rank"]) == 1)
         same = float(np.logical_and.reduceat(items[0] == items[1], starts).mean())
         if same < _SAME / 2:

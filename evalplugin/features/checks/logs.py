@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags, row_entries
 from evalplugin.base.numbers import share
+from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
-from evalplugin.features.checks.copies import LEAST, NEAR_COPY, find_copies
 from evalplugin.features.checks.settings import kind_of_values
 
 __all__: list[str] = []
 
 _COPIES = 0.01  # share of the users
+_LEAST = 10  # interactions of a user who is looked at
+_NEAR_COPY = 0.8  # share of the entries of the longer of two histories that near copies have in common
+_BANDS, _ROWS = 10, 3  # signatures of a user, and minimal hashes in each
 _HEAVY, _HEAVY_SHARE = 50, 0.05  # times the median number of interactions, share of all interactions
 _WHOLE, _WHOLE_SHARE = 0.9, 0.05  # shares of the catalogue, and of all interactions
-_LARGE, _SPARSE = 100, 0.1  # items of a catalogue that nobody has whole; share of it that the median user has
+_LARGE, _SPARSE = (
+    100,
+    0.1,
+)  # items of a catalogue that no person has whole; share of it that the median user has
 _CONSTANT = 0.05  # share of the users
+
+_Hashes = npt.NDArray[np.uint64]
 
 
 @data_check(
@@ -71,7 +80,7 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
             f"or more), and so {share(taken / len(full))} of all interactions, where the median user has {median:g}: "
             f"look whether they are people, and no crawlers, imports or test accounts"
         )
-    several = counts >= LEAST
+    several = counts >= _LEAST
     if full.rating_scale[0] < full.rating_scale[1]:
         low, high = np.full(full.n_users, np.inf), np.full(full.n_users, -np.inf)
         np.minimum.at(low, full.user, full.rating)
@@ -79,49 +88,145 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
         constant = int(np.count_nonzero(several & (low == high)))
         if constant > _CONSTANT * several.sum() and kind_of_values(full) == "ratings":
             yield Found(
-                f"{constant:,} of {int(several.sum()):,} users with {LEAST} or more ratings "
+                f"{constant:,} of {int(several.sum()):,} users with {_LEAST} or more ratings "
                 f"({share(constant / several.sum())}) give the same to every item: these ratings tell nothing of taste"
             )
 
 
 def _copies(data: Interactions, users: int) -> Iterator[str]:
-    """Yield what was found of users who are copies of others, with advice that follows from it."""
-    found = find_copies(data)
-    kinds = [
-        name
-        for name, is_there in (("ratings", _varies(data.rating)), ("times", _varies(data.timestamp)))
-        if is_there
-    ]
-    copies = found.whole + found.at_other_times + found.near
+    """Yield a line on users who are copies of others, and a line on users who only have the same items, with advice."""
+    numbers = _find_copies(data)
+    columns = (("ratings", data.rating), ("times", data.timestamp))
+    kinds = [name for name, values in columns if values is not None and np.ptp(values)]
+    copies = numbers.whole + numbers.at_other_times + numbers.near
     if not kinds and copies > _COPIES * users:
         yield (
-            f"{copies:,} of {users:,} users ({share(copies / users)}) have exactly the {LEAST} or more items of "
+            f"{copies:,} of {users:,} users ({share(copies / users)}) have exactly the {_LEAST} or more items of "
             f"another one, and the data has no ratings or times to tell whether they are copies: look at some, and "
             f"keep one of each if they are"
         )
     elif copies > _COPIES * users:
         compared = ", ".join(["items", *kinds[:-1]])
         parts = [
-            (found.whole, f"with the same {LEAST} or more {compared} and {kinds[-1]}"),
-            (found.at_other_times, "with the same items and ratings at other times"),
+            (numbers.whole, f"with the same {_LEAST} or more {compared} and {kinds[-1]}"),
+            (numbers.at_other_times, "with the same items and ratings at other times"),
             (
-                found.near,
-                f"near copies, with the same {kinds[0][:-1]} of {share(NEAR_COPY)} or more of their items",
+                numbers.near,
+                f"near copies, with the same {kinds[0][:-1]} of {share(_NEAR_COPY)} or more of their items",
             ),
         ]
         counted = ", ".join(f"{count:,} {text}" for count, text in parts if count)
-        advice = "keep one of each" if copies == found.whole else "look at some, and keep one of each"
+        advice = "keep one of each" if copies == numbers.whole else "look at some, and keep one of each"
         yield f"{copies:,} of {users:,} users ({share(copies / users)}) are copies of another one: {counted}: {advice}"
-    if found.of_items > _COPIES * users:
+    if numbers.of_items > _COPIES * users:
         other = "with other ratings" if "ratings" in kinds else "at other times"
         copied = f"; {copies:,} more {'are copies' if copies > 1 else 'is a copy'}" if copies else ""
         yield (
-            f"{found.of_items:,} of {users:,} users ({share(found.of_items / users)}) have exactly the {LEAST} or more "
-            f"items of another one, {other}: they are no copies, keep them; look where their items come from "
-            f"(a form, a bundle, a default), as models that see items alone cannot tell such users apart"
-            f"{copied}"
+            f"{numbers.of_items:,} of {users:,} users ({share(numbers.of_items / users)}) have exactly the {_LEAST} "
+            f"or more items of another one, {other}: they are no copies, keep them; look where their items come from "
+            f"(a form, a bundle, a default), as models that see items alone cannot tell such users apart{copied}"
         )
 
 
-def _varies(values: npt.NDArray[Any] | None) -> bool:
-    return values is not None and bool(np.ptp(values))
+class _Copies(NamedTuple):
+    """Numbers of users with a twin before them; each is counted once, under the first that applies."""
+
+    whole: int = 0  # the same items, ratings and times, if the data has them
+    at_other_times: int = 0  # the same items and ratings
+    near: int = 0  # most items with the same rating, or at the same time where there are no ratings
+    of_items: int = 0  # the same items alone
+
+
+def _find_copies(data: Interactions) -> _Copies:
+    """Return how many users are copies of an earlier one, in time linear in the interactions.
+
+    Users with fewer than ``_LEAST`` items are left out, and users with more than half of the catalogue, who have the
+    same items by chance.
+    """
+    counts = data.rows.counts
+    looked_at = (counts >= _LEAST) & (2 * counts <= data.n_items)
+    if np.count_nonzero(looked_at) < 2:
+        return _Copies()
+    totals, repeated = [counts.astype(np.uint64)], []
+    times = data.timestamp if data.timestamp is not None and np.ptp(data.timestamp) else None
+    ratings = data.rating if data.rating_scale[0] < data.rating_scale[1] else None
+    entries = [hashed_ids(np.arange(data.n_items), 0, "EV110")[data.item]]
+    for values in (ratings, times):
+        if values is not None:
+            entries.append(mixed(entries[-1] ^ mixed(values.astype(np.float64).view(np.uint64))))
+    for hashes in entries:
+        total = np.zeros(data.n_users, dtype=np.uint64)
+        np.add.at(total, data.user, hashes)  # equal sums of random numbers: the same entries
+        totals.append(total)
+        repeated.append(_repeated(np.stack(totals, axis=1), looked_at))
+    near = np.zeros(data.n_users, dtype=np.bool_)
+    told_by = times if ratings is None else ratings
+    if told_by is not None:
+        near = _near_copies(data, entries[1], told_by, looked_at) & ~repeated[1]
+    # With both, the second sums are of items and ratings; else the last ones are all that the data has.
+    same_ratings = repeated[1] if len(entries) == 3 else repeated[-1]
+    return _Copies(
+        whole=int(repeated[-1].sum()),
+        at_other_times=int((same_ratings & ~repeated[-1]).sum()),
+        near=int(near.sum()),
+        of_items=int((repeated[0] & ~same_ratings & ~near).sum()),
+    )
+
+
+def _repeated(totals: _Hashes, looked_at: Flags) -> Flags:
+    """Return which users looked at have the same row of totals as an earlier one."""
+    users = np.flatnonzero(looked_at)
+    _, first = np.unique(totals[users], axis=0, return_index=True)
+    repeated = looked_at.copy()
+    repeated[users[first]] = False
+    return repeated
+
+
+def _near_copies(data: Interactions, entry: _Hashes, values: npt.NDArray[Any], looked_at: Flags) -> Flags:
+    """Return which users share at least ``_NEAR_COPY`` of their entries with an earlier one, beyond chance.
+
+    Users who have the same signature, of a few minimal hashes of their entries, are compared (Broder 1997): each with
+    the next one in the order of signatures, so that the work stays linear.
+    """
+    kept = np.flatnonzero(looked_at[data.user])
+    kept = kept[np.argsort(data.user[kept], kind="stable")]
+    # Half of the bits suffice for a pair of users, and take half of the time.
+    hashes, users = (entry[kept] >> np.uint64(32)).astype(np.uint32), np.flatnonzero(looked_at)
+    counts = data.rows.counts[users]
+    indptr = np.append(0, np.cumsum(counts))
+    # Ratings of chance agree on k items with probability alike ** k; it is below 1 over all pairs of users.
+    _, times = np.unique(values[kept], return_counts=True)
+    alike = float(np.sum((times / len(kept)) ** 2))
+    least = 2 * np.log(len(users)) / -np.log(alike) if alike < 1 else np.inf
+    factors = (
+        generator(0, "checks", "EV110", "near").integers(0, 2**31, (_BANDS, _ROWS), dtype=np.uint32) * 2 + 1
+    )
+    near = np.zeros(len(users), dtype=np.bool_)
+    for band in factors:
+        signature = np.zeros(len(users), dtype=np.uint64)
+        for factor in band:
+            signature = mixed(signature ^ np.minimum.reduceat(hashes * factor, indptr[:-1]).astype(np.uint64))
+        order = np.argsort(signature, kind="stable")
+        pairs = np.flatnonzero(signature[order[1:]] == signature[order[:-1]])
+        first, second = order[pairs], order[pairs + 1]  # the first comes earlier in the vocabulary
+        first, second = first[~near[second]], second[~near[second]]
+        common = _common(hashes, indptr, first, second)
+        near[
+            second[(common >= _NEAR_COPY * np.maximum(counts[first], counts[second])) & (common > least)]
+        ] = True
+    copies = np.zeros(data.n_users, dtype=np.bool_)
+    copies[users[near]] = True
+    return copies
+
+
+def _common(
+    hashes: npt.NDArray[np.uint32], indptr: npt.NDArray[np.int64], first: Any, second: Any
+) -> npt.NDArray[np.int64]:
+    """Return the number of entries that the rows of each pair share: int64 (len(first),)."""
+    sides = [row_entries(indptr, rows) for rows in (first, second)]
+    entry = np.concatenate([hashes[entries] for entries, _ in sides])
+    pair = np.concatenate([row for _, row in sides])
+    order = np.lexsort((entry, pair))
+    entry, pair = entry[order], pair[order]
+    same = (entry[1:] == entry[:-1]) & (pair[1:] == pair[:-1])
+    return np.bincount(pair[1:][same], minlength=len(first))

@@ -1,4 +1,4 @@
-"""Checks of the results: what leads, where the best parameters lie, whether the users suffice."""
+"""Checks of the results: a leading popularity, best parameters at an edge, too few users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.config.grid import points_of
 from evalplugin.config.names import CHAMPION
 from evalplugin.config.tuning import Space, values_text
-from evalplugin.features.checks.base import Found, Results, result_check
+from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     remedy="Tune the learned models; look at `novelty` and `coverage` and at groups of users by popularity; ask "
     "whether the split tests tastes. Where popularity is simply hard to beat, that is a result.",
 )
-def _popularity_leads(results: Results) -> Iterator[Found]:
+def _popularity_leads(results: SplitResults) -> Iterator[Found]:
     ranked = [row for row in results.comparison.models if row.rank is not None]
     popular = [row for row in ranked if row.type == "popularity"]
     learned = [row for row in ranked if row.type not in _BASELINES]
@@ -71,22 +71,22 @@ def _popularity_leads(results: Results) -> Iterator[Found]:
     remedy="Widen the range at that end and run again: what was computed is taken from the cache. Where the end is one "
     "of nature (a share of 0 or 1), ignore it.",
 )
-def _at_edge(results: Results) -> Iterator[Found]:
+def _at_edge(results: SplitResults) -> Iterator[Found]:
     spaces = {model.name: model.space for model in results.config.models if model.space}
     for model in results.done:
         if model.tuning is None or model.model not in spaces:
             continue
-        best, folds = model.tuning.best, len(model.tuning.best)
+        best = model.tuning.best
         for key, space in spaces[model.model].items():
-            at_end = [one[key] for one in best if key in one and _is_at_end(space, one[key])]
+            at_end = [values[key] for values in best if key in values and _is_at_end(space, values[key])]
             if at_end:
-                where = f" (on {len(at_end)} of {folds} folds)" if folds > 1 else ""
+                where = f" (on {len(at_end)} of {len(best)} folds)" if len(best) > 1 else ""
                 ends = space.ends if space.choices is None else _ends(space.choices)
                 yield Found(_edge_text(model.model, {key: at_end[-1]}, ends, where), model.model)
     yield from _grid_edges(results)
 
 
-def _grid_edges(results: Results) -> Iterator[Found]:
+def _grid_edges(results: SplitResults) -> Iterator[Found]:
     ranks = {row.model: i for i, row in enumerate(results.comparison.models) if row.rank is not None}
     for spec in results.config.spec.models:
         points = [(name, values) for name, values in points_of(spec) if name in ranks]
@@ -103,8 +103,8 @@ def _is_at_end(space: Space, value: Any) -> bool:
 
 
 def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
-    """Return the lowest and the highest of some numbers; nothing where they are too few, or no numbers."""
-    are_numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in choices)
+    """Return the lowest and the highest of some numbers; an empty tuple for few values or other ones."""
+    are_numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in choices)
     return (min(choices), max(choices)) if are_numbers and len(choices) >= _LEAST_VALUES else ()
 
 
@@ -126,7 +126,7 @@ def _edge_text(model: str, value: Mapping[str, Any], ends: tuple[float, ...], wh
     remedy="Test more users, for example more of each user's data, several folds, or a longer time; or ask for a gain "
     "that these users can show.",
 )
-def _too_few_users(results: Results) -> Iterator[Found]:
+def _too_few_users(results: SplitResults) -> Iterator[Found]:
     gate, contest = results.config.spec.gate, results.comparison.contest
     if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
         return
@@ -143,8 +143,8 @@ def _too_few_users(results: Results) -> Iterator[Found]:
     ]
     gain = gate.least_gain.beside(abs(champion.cells[metric].mean))
     level = 1 - (1 - gate.confidence) / max(1, len(challengers))
-    found = [_power(champion, row, metric, gain, level) for row in challengers]
-    known = [one for one in found if one is not None]
+    powers = [_power(champion, row, metric, gain, level) for row in challengers]
+    known = [power for power in powers if power is not None]
     if not known:
         return
     detectable, users, needed, name = min(known)
@@ -159,7 +159,7 @@ def _too_few_users(results: Results) -> Iterator[Found]:
 def _power(
     champion: ComparedModel, challenger: ComparedModel, metric: str, gain: float, level: float
 ) -> tuple[float, int, int, str] | None:
-    """Return the detectable gain, the users, the users needed, the challenger; None where that cannot be known."""
+    """Return the detectable gain, the users, the users needed, the challenger; None where it has no spread."""
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None
@@ -171,5 +171,5 @@ def _power(
     try:
         detectable = detectable_gain(sd, len(both), level=level, one_sided=True)
         return detectable, len(both), users_needed(sd, gain, level=level, one_sided=True), challenger.model
-    except DataError:  # no spread: equal models, of which none can be better
+    except DataError:  # no spread: the models are equal
         return None

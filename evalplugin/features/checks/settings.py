@@ -1,4 +1,4 @@
-"""Checks of settings against the data: what is relevant, what is compared with what, what models may have seen."""
+"""Checks of settings against the data: tuning, candidates, columns, relevance, values, models fitted before."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterato
 
 
 def _could_be_tuned(model: ModelRecipe) -> bool:
-    """Return whether a model is not tuned and has numbers among its parameters, those of random numbers apart."""
+    """Return whether a model is not tuned and has numbers among its parameters, apart from seeds."""
     is_from_elsewhere = hasattr(MODELS.entry(model.type).cls, "recommend_task")
     # A champion has the parameters that it was promoted with.
     return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
@@ -128,8 +128,7 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     "rows out where the data comes from or by a filter, `{type: rating, min: 1}`.",
 )
 def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    for text in relevance_warnings(config.metrics, config.spec.relevance.threshold, data.info.full):
-        yield Found(text)
+    yield from map(Found, relevance_warnings(config.metrics, config.spec.relevance.threshold, data.info.full))
 
 
 def relevance_warnings(
@@ -139,7 +138,14 @@ def relevance_warnings(
     *,
     setting: str = "relevance.threshold",
 ) -> Iterator[str]:
-    """Yield the text of EV114 where the threshold, called ``setting``, does not suit explicit ratings."""
+    """Yield the text of EV114 where the threshold does not suit explicit ratings.
+
+    Args:
+        specs: The metrics; without one that asks which items are relevant, no threshold is needed.
+        threshold: Ratings from it on are relevant; None: all above 0.
+        data: The ratings.
+        setting: The name of the threshold in the text.
+    """
     if not looks_at_relevance(specs) or kind_of_values(data) != "ratings":
         return
     lowest, highest = data.rating_scale

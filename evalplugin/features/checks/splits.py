@@ -1,4 +1,4 @@
-"""Checks of the split: what the train data knows of the future, what nobody can find, what the test stands for."""
+"""Checks of splits and filters: leakage, unreachable items, unrepresentative test data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
+from evalplugin.data.filters import filter_text
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 
@@ -46,7 +47,7 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: what else are 
 )
 def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
-    known = [one for one in shares if one is not None]
+    known = [of_fold for of_fold in shares if of_fold is not None]
     if not known:
         return
     own, later = np.mean(known, axis=0)
@@ -59,7 +60,7 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
 
 
 def _left_by_time(full: Interactions) -> str:
-    """Return whom the proposed split would leave for the test, without making it."""
+    """Return a text on the users that the proposed split would leave for the test, without making it."""
     assert full.timestamp is not None
     position = int(_QUANTILE * len(full))
     is_test = full.timestamp >= np.partition(full.timestamp, position)[position]
@@ -74,7 +75,7 @@ def _left_by_time(full: Interactions) -> str:
 
 
 def _future_shares(fold: Split) -> tuple[float, float] | None:
-    """Return the share of test users with a later train interaction, and that of later train data; None: no times."""
+    """Return the shares of test users with a later train interaction and of later train data; None without times."""
     train, test = fold.train, fold.test
     if train.timestamp is None or test.timestamp is None:
         return None
@@ -101,7 +102,8 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
 def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     counts = [fold.counts for fold in data.folds]
     cold, all_ = (
-        sum(one[key] for one in counts) for key in ("test_interactions_on_cold_items", "test_interactions")
+        sum(of_fold[key] for of_fold in counts)
+        for key in ("test_interactions_on_cold_items", "test_interactions")
     )
     if cold > _COLD * all_:
         yield Found(
@@ -205,3 +207,31 @@ def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
         f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week, or "
         f"several folds"
     )
+
+
+@data_check(
+    "EV117",
+    title="a filter that looks at the test data",
+    rule="Found where a filter counts interactions (`k_core`, `min_count`, or one that says so by `depends_on_others`) "
+    "and, on the train data of the first fold alone, would leave out interactions that are in it. A filter before the "
+    "split sees train and test data together.",
+    why="Who is in the data then depends on what users did afterwards: in production, the same users and items would "
+    "be missing, or have less history. Filtered data has users and items that are easier to predict, and models may "
+    "come in another order on it.",
+    source="Beel and Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019.",
+    remedy="Leave the filter out, lower its numbers, or report the result for what it is: one for users and items that "
+    "will have this many interactions. `min_train` of a split asks for train interactions alone.",
+)
+def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)
+    train = data.folds[0].train
+    for type, filter in dataset.filters:
+        if not getattr(filter, "depends_on_others", False):
+            continue
+        lost = len(train) - int(filter.keep(train).mask.sum())
+        if lost:
+            yield Found(
+                f"filter {filter_text(type, filter)} runs before the split and counts test interactions too: by the "
+                f"train data alone, it would leave out {lost:,} more of {len(train):,} train interactions "
+                f"({share(lost / len(train))})"
+            )

@@ -43,7 +43,7 @@ def describe_data(workspace: Workspace) -> DataReport:
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
     """
-    from evalplugin.features.checks import data_findings
+    from evalplugin.features.checks.feature import data_findings
 
     observer = workspace.observer
     prepared = workspace.prepare(cached=False)
