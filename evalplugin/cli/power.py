@@ -1,14 +1,15 @@
-"""The command ``power``: users that it takes to find a gain, and the gain that the users at hand would find."""
+"""The command ``power``: the number of users that finds a gain, and the gain that the users at hand find."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo_data, load_all
+from evalplugin.cli.shared import echo_data, open_all
 
 __all__ = ["power"]
 
@@ -36,14 +37,7 @@ __all__ = ["power"]
 @click.option(
     "--decisions", type=click.IntRange(1), metavar="N", help="Decisions of a gate, which share it too."
 )
-@click.option(
-    "--power",
-    "probability",
-    type=float,
-    default=0.8,
-    show_default=True,
-    help="Probability of finding the gain.",
-)
+@click.option("--power", type=float, default=0.8, show_default=True, help="Probability of finding the gain.")
 @click.option("--tracking-uri", help="MLflow tracking URI.")
 @options.shown("table", "json")
 @options.set_value
@@ -58,15 +52,11 @@ def power(
     experiment: str | None,
     bakeoff: str | None,
     metrics: tuple[str, ...],
-    level: float | None,
-    one_sided: bool,
-    comparisons: int | None,
-    decisions: int | None,
-    probability: float,
     tracking_uri: str | None,
     shown: str,
     overrides: tuple[str, ...],
     data_home: Path | None,
+    **test: Any,
 ) -> int:
     """Tell how many users it takes to find a gain, and what gain the users at hand would find.
 
@@ -77,39 +67,40 @@ def power(
     from evalplugin.cli import show
     from evalplugin.cli.show.tables import show_power
     from evalplugin.features import power as power_of
-    from evalplugin.workspace import Workspace
+    from evalplugin.tracking.read.contests import read_contests
 
     observer = show.observer()
-    own = {"--level": level, "--comparisons": comparisons, "--decisions": decisions, "--users": users, "--sd": sd,
-           "--bakeoff": bakeoff, "--metric": metrics or None, "--one-sided": one_sided or None}  # fmt: skip
-    test = power_of.PowerTest(
-        0.95 if level is None else level, probability, one_sided, comparisons or 1, decisions or 1
-    )
+    asked = power_of.PowerTest(**{name: value for name, value in test.items() if value is not None})
     if config is not None:
+        own = {"--level": test["level"], "--comparisons": test["comparisons"], "--decisions": test["decisions"],
+               "--users": users, "--sd": sd, "--bakeoff": bakeoff, "--metric": metrics or None,
+               "--one-sided": test["one_sided"] or None}  # fmt: skip
         if given := [name for name, value in own.items() if value is not None]:
             raise click.UsageError(
                 f"{', '.join(given)}: the config says it; --set changes a value of the config"
             )
-        (checked,) = load_all([config], overrides, data_home)
-        workspace = Workspace.open(
-            checked, tracking_uri=tracking_uri, experiment=experiment, observer=observer, data_home=data_home
+        (workspace,) = open_all(
+            [config],
+            overrides,
+            observer,
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+            data_home=data_home,
         )
         prepared = workspace.prepare(cached=False)
-        report = power_of.power_of_config(workspace, prepared, power=probability, gain=gain)
+        report = power_of.power_of_config(workspace, prepared, power=asked.power, gain=gain)
     elif sd is not None:
         if experiment or bakeoff or metrics:
             raise click.UsageError(
                 "--sd is a spread, and a bake-off or metric has one of its own: give one of them"
             )
-        report = power_of.power_of_spread(test, sd, users=users, gain=gain)
+        report = power_of.power_of_spread(asked, sd, users=users, gain=gain)
     else:
         if overrides:
             raise click.UsageError("--set sets a value of a CONFIG: give one")
         with observer.progress("read the bake-off"):
-            report = power_of.power_of_runs(
-                test, users=users, gain=gain, tracking_uri=tracking_uri, experiment=experiment, bakeoff=bakeoff,
-                metrics=metrics,
-            )  # fmt: skip
+            contests = read_contests(tracking_uri, bakeoff=bakeoff or "latest", experiment=experiment)
+            report = power_of.power_of_runs(asked, contests, metrics=metrics, users=users, gain=gain)
     if shown == "json":
         echo_data(power_of.power_json(report))
     else:

@@ -1,4 +1,4 @@
-"""Power: the users that it takes to find a gain, and the gain that users find, from a spread."""
+"""Power: the number of users that finds a gain, and the gain that a number of users finds, from a spread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.numbers import number, percent
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
@@ -39,7 +39,7 @@ ASSUMED = (0.1, 0.2, 0.3)
 
 @dataclass(frozen=True)
 class PowerTest:
-    """The test whose power is asked for, of a paired mean difference."""
+    """A test of a paired mean difference."""
 
     level: float = 0.95
     power: float = POWER
@@ -70,9 +70,9 @@ class PowerTest:
 
 @dataclass(frozen=True)
 class PowerRow:
-    """One spread, and what it means; unknown values are None.
+    """One spread, with the gain that some users find and the users that find some gain; unknown values are None.
 
-    ``gain`` and ``detectable`` are true gains, of which ``margin`` is what a gate requires them to be above.
+    ``gain`` and ``detectable`` are true gains; ``margin`` is the gain that a gate requires them to exceed.
     """
 
     origin: str  # given, logged or assumed
@@ -116,6 +116,12 @@ class PowerReport:
 def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: float | None) -> PowerReport:
     """Return the power for a given spread.
 
+    Args:
+        test: The test.
+        sd: Standard deviation of users' differences.
+        users: The users at hand; None: only the users that ``gain`` needs are asked for.
+        gain: The true gain to be found; None: only the gain that ``users`` find is asked for.
+
     Raises:
         DataError: A number outside its range, or neither users nor a gain.
     """
@@ -128,23 +134,24 @@ def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: floa
 
 def power_of_runs(
     test: PowerTest,
+    contests: Sequence[Contest],
     *,
+    metrics: Sequence[str] = (),
     users: int | None = None,
     gain: float | None = None,
-    tracking_uri: str | None = None,
-    experiment: str | None = None,
-    bakeoff: str | None = None,
-    metrics: Sequence[str] = (),
 ) -> PowerReport:
     """Return the power for the spreads between the leader of a logged bake-off and its other models.
 
-    Without ``users`` those of the bake-off, without ``gain`` the difference that was measured.
+    Args:
+        test: The test.
+        contests: The contests of the bake-off.
+        metrics: Names of metrics; empty: the primary one.
+        users: The users at hand; None: the users of the bake-off.
+        gain: The true gain to be found; None: the difference that was measured.
 
     Raises:
-        DataError: No such bake-off or metric; a number outside its range.
-        TrackingError: The store cannot be reached, or a run lacks logged files.
+        DataError: A metric without scores, no spread, or a number outside its range.
     """
-    contests = read_contests(tracking_uri, bakeoff=bakeoff or "latest", experiment=experiment)
     rows = []
     for contest in contests:
         for metric in [parse(name).name for name in metrics] or [contest.primary]:
@@ -152,17 +159,14 @@ def power_of_runs(
                 raise DataError(
                     f"no model has scores by {metric!r}{did_you_mean(metric, contest.metrics, noun='there are')}"
                 )
-            for row in _spreads(contest, metric):
-                asked = replace(
-                    row, users=users or row.users, gain=gain if gain is not None else _above(row.measured)
-                )
-                rows.append(_solved(test, asked))
+            for row, _ in _spreads(contest, metric):
+                sought = _size(row.measured) if gain is None else gain
+                rows.append(_solved(test, replace(row, users=users or row.users, gain=sought)))
     if not rows:
         raise DataError(
             f"in {contests[0].name} no model differs from the leader: there is no spread; give --sd"
         )
-    notes = (f"spreads of the bake-off {contests[0].name}, between the leader and each other model",)
-    return PowerReport(test, tuple(rows), notes)
+    return PowerReport(test, tuple(rows), (_origin(contests),))
 
 
 def power_of_config(
@@ -174,8 +178,14 @@ def power_of_config(
 ) -> PowerReport:
     """Return the power of a config's gate, or else of its comparison, with the users that its data has.
 
-    The spreads are those of the last bake-off of its experiment; where there is none, or the store cannot be reached,
-    they are assumed, and a note says so.
+    The spreads are those of the last bake-off of its experiment; where no bake-off can be read they are assumed, and a
+    note says so.
+
+    Args:
+        workspace: The config, and the store and the experiment of the last bake-off.
+        prepared: The config's data.
+        power: Probability of finding the gain.
+        gain: The true gain to be found; None: twice the gate's ``min_gain``, or else the difference that was measured.
     """
     config = workspace.config
     gate = config.spec.gate
@@ -189,14 +199,14 @@ def power_of_config(
     metric = config.primary.name if gate is None or gate.metric is None else parse(gate.metric).name
     known, note = _last_spreads(workspace.uri, workspace.experiment, metric)
     rows, notes = [], [note]
-    for one in prepared:
-        users = len(np.unique(np.concatenate([fold.test.user for fold in one.folds])))
-        here = [r for r in known if DataSplit.of(r[0]) == DataSplit.of(one.info)]
-        place = PowerRow("assumed", math.nan, *DataSplit.of(one.info), metric)
+    for data in prepared:
+        users = len(np.unique(np.concatenate([fold.test.user for fold in data.folds])))
+        here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
+        place = PowerRow("assumed", math.nan, *DataSplit.of(data.info), metric)
         for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
             limit = 0.0 if least is None else least.beside(mean)
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
-            sought = gain if gain is not None else 2 * limit or _above(row.measured)
+            sought = gain if gain is not None else 2 * limit or _size(row.measured)
             rows.append(_solved(test, replace(row, users=users, margin=limit, gain=sought)))
         if least is not None and least.is_share and not here:
             notes.append(
@@ -217,9 +227,9 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _above(value: float | None) -> float | None:
-    """Return the size of a difference; None of one that is not there."""
-    return abs(value) if value else None
+def _size(difference: float | None) -> float | None:
+    """Return the size of a difference; None if it is 0 or unknown."""
+    return abs(difference) if difference else None
 
 
 def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
@@ -232,41 +242,36 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
     return replace(row, detectable=detectable, users_needed=needed)
 
 
-def _spreads(contest: Contest, metric: str) -> Iterator[PowerRow]:
-    """Yield the spread between the leader and each other model that is not the same for every user."""
+def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
+    """Yield the spread between the leader and each model that differs from it, with that model's mean."""
     direction = parse(metric).direction or 1
-    scored = [m for m in contest.models if m.has_values(metric)]
+    scored = {m.model: m.scores for m in contest.models if m.scores is not None and m.has_values(metric)}
     if len(scored) < 2 or parse(metric).metric.scope != "user":
         return
-    leader = max(scored, key=lambda m: direction * _mean(m, metric))
-    for other in scored:
-        if other is leader:
+    leader = max(scored, key=lambda model: direction * scored[model].means[metric])
+    for model, scores in scored.items():
+        if model == leader:
             continue
-        assert leader.scores is not None and other.scores is not None
-        _, values = aligned((leader.scores, other.scores), metric)
+        _, values = aligned((scored[leader], scores), metric)
         difference = paired_difference(*values[~np.isnan(values).any(axis=1)].T)
         sd = standard_deviation(difference)
         if math.isfinite(sd) and sd > 0:
-            yield PowerRow(
-                "logged", sd, contest.dataset, contest.split, metric, leader.model, other.model, len(difference),
+            row = PowerRow(
+                "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
                 direction * mean_of_defined(difference),
             )  # fmt: skip
-
-
-def _mean(model: ComparedModel, metric: str) -> float:
-    assert model.scores is not None
-    return model.scores.means[metric]
+            yield row, scores.means[metric]
 
 
 def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[PowerRow, float]], str]:
-    """Return the spreads of the last bake-off of an experiment, each with the other model's mean; and their origin."""
+    """Return the spreads of the last bake-off of an experiment, and a note on their origin."""
     try:
         contests = read_contests(uri, bakeoff="latest", experiment=experiment)
     except (DataError, TrackingError):
         shown = ", ".join(f"{sd:g}" for sd in ASSUMED)
         return [], f"no bake-off of the experiment {experiment!r} can be read: spreads of {shown} are assumed"
-    found = []
-    for contest in contests:
-        means = {m.model: _mean(m, metric) for m in contest.models if m.has_values(metric)}
-        found += [(row, means[row.against]) for row in _spreads(contest, metric)]
-    return found, f"spreads of the bake-off {contests[0].name}, between the leader and each other model"
+    return [pair for contest in contests for pair in _spreads(contest, metric)], _origin(contests)
+
+
+def _origin(contests: Sequence[Contest]) -> str:
+    return f"spreads of the bake-off {contests[0].name}, between the leader and each other model"

@@ -20,6 +20,7 @@ from evalplugin.features.power import (
     power_of_runs,
 )
 from evalplugin.tracking import MlflowTracker
+from evalplugin.tracking.read.contests import read_contests
 from evalplugin.workspace import Workspace
 
 
@@ -117,7 +118,7 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespa
     for result in results:
         tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
     tracker.client.set_terminated(tracker._start_summary("summary"), "FINISHED")
-    report = power_of_runs(PowerTest(), tracking_uri=uri, experiment="nightly", gain=0.01)
+    report = power_of_runs(PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=0.01)
     (row,) = report.rows
     knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))
     difference = (knn - random)[~np.isnan(knn - random)]
