@@ -96,6 +96,11 @@ class Space(Closed):
             raise ValueError(f"the step, {self.step:g}, is larger than the range, {low:g} to {high:g}")
 
     @property
+    def conditions(self) -> dict[str, list[Any]]:
+        """The values of each other parameter with which this one is tuned."""
+        return {key: value if isinstance(value, list) else [value] for key, value in self.when.items()}
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest value of a range."""
         low, high = self.integers or self.floats or (0, 0)
@@ -116,7 +121,7 @@ class Space(Closed):
     def holds(self, value: Any) -> bool:
         """Return whether a value is one of the space."""
         if self.choices is not None:
-            return any(is_same(value, one) for one in self.choices)
+            return any(is_same(value, choice) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
         low, high = self.ends

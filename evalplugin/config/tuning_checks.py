@@ -27,10 +27,10 @@ _NO_TEST = "none"  # the split whose test data is the train data
 def check_tuning(
     checks: Checks, models: Iterable[ModelRecipe], metrics: Sequence[MetricSpec], primary: MetricSpec | None
 ) -> TuningPlan | None:
-    """Return how models are tuned, None if none is; add the problems of ``tune`` and of search spaces to the others.
+    """Return how models are tuned, None without a tuned model; report problems of ``tune`` and of search spaces.
 
     Args:
-        checks: The checks of the config.
+        checks: The checks of the config, which receive the problems.
         models: The models whose parameters are right.
         metrics: The metrics of the config; empty if they are malformed.
         primary: The metric that ranks the models.
@@ -69,7 +69,7 @@ def _check_section(checks: Checks, tune: Tune | None, tuned: Sequence[KeyPath]) 
 def _metric(
     checks: Checks, tune: Tune, metrics: Sequence[MetricSpec], primary: MetricSpec | None
 ) -> MetricSpec | None:
-    """Return the metric to tune for; None without one, or if it does not suit."""
+    """Return the metric to tune for; None without a metric, or with an unsuitable one."""
     metric, path = primary, ("tune", "metric")
     if tune.metric is not None:
         metric = checks.attempt(path, parse, tune.metric)
@@ -89,19 +89,18 @@ def _metric(
 
 
 def _problems_of_spaces(spec: ModelSpec, written: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with the search space of a model whose parameters are right; paths are below the model's.
+    """Yield the problems of the search space of a model whose parameters are right; paths are below the model's.
 
-    The model is created at each end of a range and with each value of a list, the others at their defaults. ``written``
-    has the spaces as the config has them, which may be lists alone.
+    The model is created at each end of a range and with each value of a list, the other parameters at their defaults.
+    ``written`` has the spaces as the config has them, which may be lists alone.
     """
     if spec.grid:
         yield Problem(
             ("tune",), "tune and grid of one model exclude each other: name the model twice, or keep one"
         )
         return
-    conditions = [*_conditions(spec.tune)]
-    yield from conditions
-    if conditions:
+    if problems := [*_problems_of_conditions(spec.tune)]:
+        yield from problems
         return
     for key, space in spec.tune.items():
         is_list = isinstance(written[key], list)
@@ -109,15 +108,14 @@ def _problems_of_spaces(spec: ModelSpec, written: Mapping[str, Any]) -> Iterator
             yield from _refused(spec, key, ("tune", key, *path[is_list:]), value)
 
 
-def _conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
+def _problems_of_conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
     for key, space in spaces.items():
-        for other, allowed in space.when.items():
+        for other, values in space.conditions.items():
             path = ("tune", key, "when", other)
             if other not in spaces:
                 near = did_you_mean(other, list(spaces), noun="tuned")
                 yield Problem(path, f"{other!r} is not tuned{near}", at_key=True)
                 continue
-            values = allowed if isinstance(allowed, list) else [allowed]
             if not values:
                 yield Problem(path, "names no value")
             for value in values:
@@ -130,15 +128,15 @@ def _conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
 
 
 def _needed(key: str, spaces: Mapping[str, Space]) -> set[str]:
-    """Return the parameters that the condition of one depends on, directly or indirectly."""
-    found: set[str] = set()
+    """Return the parameters that the condition of a parameter depends on, directly or indirectly."""
+    needed: set[str] = set()
     pending = [*spaces[key].when]
     while pending:
         other = pending.pop()
-        if other not in found and other in spaces:
-            found.add(other)
+        if other not in needed and other in spaces:
+            needed.add(other)
             pending += spaces[other].when
-    return found
+    return needed
 
 
 def _values(space: Space) -> Iterator[tuple[KeyPath, Any]]:
@@ -165,6 +163,6 @@ def _refused(spec: ModelSpec, key: str, path: KeyPath, value: Any) -> Iterator[P
 def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
     """Return values with which the condition of a parameter is met."""
     values: dict[str, Any] = {}
-    for other, allowed in spaces[key].when.items():
-        values |= {**_met(other, spaces), other: allowed[0] if isinstance(allowed, list) else allowed}
+    for other, allowed in spaces[key].conditions.items():
+        values |= {**_met(other, spaces), other: allowed[0]}
     return values

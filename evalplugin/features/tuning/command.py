@@ -1,4 +1,4 @@
-"""Studies alone: the best parameters of a config's tuned models; nothing is tested and nothing is logged."""
+"""Studies without a bake-off: the best parameters of a config's tuned models; nothing is tested or logged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TunedModel:
     name: str
     entry: Mapping[str, Any]  # of the section `models`, with the best parameters in place of the spaces
     tuning: Tuning | None  # None: all trials failed
-    error: str | None = None  # why
+    error: str | None = None  # of the defaults, if all failed
 
 
 def tune(workspace: Workspace, *, workers: int | None = None) -> list[TunedModel]:
@@ -94,7 +94,7 @@ def _tuned_model(config: CheckedConfig, job: Job) -> TunedModel:
 
 
 def tuned_yaml(models: Sequence[TunedModel]) -> str:
-    """Return the entries of the section ``models`` as YAML without credentials, with what is known in comments.
+    """Return the entries of the section ``models`` as YAML without credentials, with comments on their tuning.
 
     With several datasets or splits, there is a document for each.
     """
@@ -119,13 +119,13 @@ def _document(models: Sequence[TunedModel]) -> Iterator[str]:
                 f"{model.name}: every trial failed: {model.error and last_line(model.error)}"
             )
             continue
-        for line in _found(model.tuning):
+        for line in _summary(model.tuning):
             yield "  " + _comment(line)
         text = yaml.safe_dump([redact_values(model.entry)], sort_keys=False, allow_unicode=True)
         yield indent(text.rstrip("\n"), "  ")
 
 
-def _found(tuning: Tuning) -> Iterator[str]:
+def _summary(tuning: Tuning) -> Iterator[str]:
     counts = {state: tuning.count(state) for state in ("dropped", "failed")}
     left = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
     trials = count_text(len(tuning.trials), "trial") + (f" ({left})" if left else "")

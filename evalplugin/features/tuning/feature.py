@@ -41,7 +41,7 @@ class TuningFeature(Feature):
         return study_pictures(result)
 
     def before_tasks(self, running: Running) -> Running:
-        """Give the jobs of tuned models the parameters that were found.
+        """Run the studies, and give the jobs of tuned models their best parameters.
 
         Raises:
             StoreError: Some trials are not cached, with ``sync``.
@@ -52,7 +52,7 @@ class TuningFeature(Feature):
             yield from ()
             raise workspace.missing_error(len(list(tasks)), "trial")
 
-        # The progress of all trials is shown, and not that of each.
+        # The progress of all trials together is shown.
         run = refuse if workspace.mode == "sync" else task_executor(running.session, Observer())
         jobs = run_studies(self.studies, running.jobs, run, workspace.cache, workspace.observer)
         return replace(running, jobs=jobs)

@@ -22,13 +22,13 @@ _TOP = 5  # trials at least that count as the best: fewer have too much in commo
 
 
 def importance(tuning: Tuning) -> dict[str, float] | str:
-    """Return the share of each tuned parameter in what sets the best trials apart, the largest first.
+    """Return the importance of each tuned parameter, by which the best trials differ from the rest, the largest first.
 
     The best are a tenth of the trials, and five at least. Trials that were dropped are not among them; trials that
     failed, and defaults outside of the space, do not count. With several folds, it is the mean over the folds.
 
     Returns:
-        Shares that add up to 1; or why they are not known, in a few words.
+        Shares that add up to 1; or the reason why there are none, in a few words.
     """
     if len(tuning.space) < 2:
         return "only one parameter is tuned"
@@ -37,10 +37,10 @@ def importance(tuning: Tuning) -> dict[str, float] | str:
         by_fold.setdefault(row["fold"], []).append(row)
     shares: dict[str, float] = dict.fromkeys(tuning.space, 0.0)
     for rows in by_fold.values():
-        known = _of_fold(rows, tuning)
-        if isinstance(known, str):
-            return known
-        for name, value in known.items():
+        of_fold = _of_fold(rows, tuning)
+        if isinstance(of_fold, str):
+            return of_fold
+        for name, value in of_fold.items():
             shares[name] += value / len(by_fold)
     return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 

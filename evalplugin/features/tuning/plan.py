@@ -30,11 +30,16 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     plan = config.tune
     if plan is None:
         return []
-    found = []
+    studies = []
     # By identity: the models of one dataset and split share their folds.
-    validation = {id(fold): _validation(config, plan, one, fold) for one in prepared for fold in one.folds}
+    validation = {id(fold): _validation(config, plan, data, fold) for data in prepared for fold in data.folds}
     for number, job in enumerate(jobs):
-        for fold, task in enumerate(job.tasks[: job.folds] if job.model.space else ()):
+        if not job.model.space:
+            continue
+        # A model is tuned once on each fold, whatever the number of seeds.
+        once = replace(job, tasks=job.tasks[: job.folds], seeds=1)
+        space = SearchSpace(job.model.space)
+        for fold, task in enumerate(once.tasks):
             split, candidates, settings = validation[id(task.split)]
             base = replace(
                 task,
@@ -44,17 +49,10 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
                 stream=(split.train.digest,),
                 metrics=(plan.metric,),
             )
-            assert job.model.space is not None
-            space = SearchSpace(job.model.space)
-            found.append(
-                Study(number, fold, _label(job, fold), base, space, plan, settings, name=job.name(fold))
+            studies.append(
+                Study(number, fold, once.label(fold), base, space, plan, settings, name=once.name(fold))
             )
-    return found
-
-
-def _label(job: Job, fold: int) -> str:
-    """Return the name of a study for people: a model is tuned once on each fold, whatever the number of seeds."""
-    return replace(job, tasks=job.tasks[: job.folds], seeds=1).label(fold)
+    return studies
 
 
 def _validation(
@@ -72,12 +70,12 @@ def _validation(
     try:
         if fold.overlap_allowed:
             raise DataError("the test data is part of the train data, so that tuning would see the test")
-        found = split.component.split(fold.train, generator(seed, *stream, "split"))[0]
-        if found.overlap_allowed:
+        validation = split.component.split(fold.train, generator(seed, *stream, "split"))[0]
+        if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
         if recommend.cold_users == "skip":
-            found = found.without_cold_users()
-        check_data(config, fold.train, [found])
+            validation = validation.without_cold_users()
+        check_data(config, fold.train, [validation])
     except DataError as error:
         hint = (
             "" if plan.split is not None else " (tune.split is left out, so that it is split like all data)"
@@ -88,7 +86,8 @@ def _validation(
     settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
     drawing = generator(seed, *stream, "candidates")
     negatives = recommend.negatives or 0
-    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), settings
+    candidates = Candidates.of(recommend.candidates, validation, drawing, n_negatives=negatives)
+    return validation, candidates, settings
 
 
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -50,21 +50,24 @@ class SearchSpace:
 
     def suggest(self, trial: Trial) -> dict[str, Any]:
         """Return a value of each parameter whose condition is met, as Optuna suggests."""
-        values: dict[str, Any] = {}
-        for key in self._order():
-            if self._is_met(key, values):
-                values[key] = self._suggest(trial, key)
-        return {key: values[key] for key in self.spaces if key in values}
+        return self._chosen(lambda key: self._suggest(trial, key))
 
     def defaults(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a model's parameters that are tuned and whose condition is met."""
-        values: dict[str, Any] = {}
-        for key in self._order():
+
+        def value_of(key: str) -> Any:
             value: Any = params
             for part in key.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None
+            return value
+
+        return self._chosen(value_of)
+
+    def _chosen(self, value_of: Callable[[str], Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key in self._order():
             if self._is_met(key, values):
-                values[key] = value
+                values[key] = value_of(key)
         return {key: values[key] for key in self.spaces if key in values}
 
     def points(self) -> Iterator[dict[str, Any]]:
@@ -81,7 +84,7 @@ class SearchSpace:
                 yield from self._points(order[1:], {**values, order[0]: value})
 
     def told(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, BaseDistribution]] | None:
-        """Return values as Optuna has them, and their distributions; None if one is outside of its space."""
+        """Return values as Optuna has them, and their distributions; None if a value is outside of its space."""
         if not all(self.spaces[key].holds(value) for key, value in values.items()):
             return None
         theirs = {key: self._told(self.spaces[key], value) for key, value in values.items()}
@@ -100,11 +103,8 @@ class SearchSpace:
 
     def _is_met(self, key: str, values: Mapping[str, Any]) -> bool:
         return all(
-            other in values
-            and any(
-                is_same(values[other], one) for one in (allowed if isinstance(allowed, list) else [allowed])
-            )
-            for other, allowed in self.spaces[key].when.items()
+            other in values and any(is_same(values[other], value) for value in allowed)
+            for other, allowed in self.spaces[key].conditions.items()
         )
 
     def _suggest(self, trial: Trial, key: str) -> Any:
@@ -120,7 +120,7 @@ class SearchSpace:
 
     def _told(self, space: Space, value: Any) -> Any:
         if space.choices is not None:
-            return next(number for number, one in enumerate(space.choices) if is_same(value, one))
+            return next(n for n, choice in enumerate(space.choices) if is_same(value, choice))
         if space.step is not None:
             return next(number for number in range(space.n_steps) if space.at_step(number) == value)
         return value

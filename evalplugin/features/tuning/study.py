@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,16 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["GENERATION", "Study", "Trial", "TrialOutcome"]
 
-GENERATION = (
-    4  # trials that are asked for before any of them is told, so that workers never change what is asked
-)
+GENERATION = 4  # trials that are asked for before the first is told, whatever the number of workers
 _BARREN = 5  # generations of failures, after which a study ends
 _DRAWS = 100  # random points, after which the untried ones are searched for in order
 
 
 @dataclass(frozen=True, eq=False)
 class TrialOutcome:
-    """The outcome of a trial."""
+    """The outcome of a trial; its seconds count in the budget."""
 
     state: Literal["done", "dropped", "failed"]
     value: float | None = None  # mean of the metric over the users seen; None: it failed
@@ -46,14 +45,9 @@ class TrialOutcome:
     costs: Costs = field(default_factory=Costs)
     scores: Floats | None = field(
         default=None, repr=False
-    )  # of every user, for a race; None: not for each of them
+    )  # of every user, for a race; None: of some or none
     cached: bool = False  # whether nothing was computed for it
     failure: TaskFailure | None = None
-
-    @property
-    def seconds(self) -> float:
-        """What it counts in the budget."""
-        return self.costs.seconds
 
 
 @dataclass(eq=False)
@@ -65,6 +59,11 @@ class Trial:
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
     outcome: TrialOutcome | None = None
+
+    @property
+    def value(self) -> float:
+        """The value of the outcome; NaN until the trial has ended, and if it failed."""
+        return math.nan if self.outcome is None or self.outcome.value is None else self.outcome.value
 
 
 @dataclass(eq=False)
@@ -87,9 +86,7 @@ class Study:
     is_exhausted: bool = False  # whether every point of the search space has been tried
     _barren: int = 0
     _study: optuna.Study = field(init=False, repr=False)
-    _random: optuna.Study = field(
-        init=False, repr=False
-    )  # draws points in place of those that have been tried
+    _random: optuna.Study = field(init=False, repr=False)  # draws points in place of points that were tried
 
     def __post_init__(self) -> None:
         import optuna
@@ -113,9 +110,14 @@ class Study:
         return len(np.unique(self.base.split.test.user))
 
     @property
+    def outcomes(self) -> list[TrialOutcome]:
+        """The outcomes of the trials that have ended."""
+        return [trial.outcome for trial in self.trials if trial.outcome is not None]
+
+    @property
     def spent(self) -> float:
         """The seconds that the trials have cost."""
-        return sum(trial.outcome.seconds for trial in self.trials if trial.outcome is not None)
+        return sum(outcome.costs.seconds for outcome in self.outcomes)
 
     @property
     def ended(self) -> bool:
@@ -130,17 +132,17 @@ class Study:
 
     @property
     def only_fails(self) -> bool:
-        """Whether it ends as all trials of the last generations failed."""
+        """Whether all trials of the last generations failed."""
         return self._barren >= _BARREN
 
     @property
     def best(self) -> Trial | None:
         """The incumbent: the trial with the best value on all users, of equal ones the first."""
         done = [t for t in self.trials if t.outcome is not None and t.outcome.state == "done"]
-        return max(done, key=lambda t: self.plan.metric.direction * _value(t), default=None)
+        return max(done, key=lambda trial: self.plan.metric.direction * trial.value, default=None)
 
     def ask(self) -> list[Trial]:
-        """Return the trials of the next generation; none when the study has ended."""
+        """Return the trials of the next generation; an empty list when the study has ended."""
         if self.ended:
             return []
         budget, race = self.plan.budget.trials, self._race()
@@ -195,7 +197,7 @@ class Study:
         self._barren = 0 if succeeded else self._barren + 1
 
     def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> TrialOutcome:
-        """Return the outcome of a trial's task."""
+        """Return the outcome of a trial, given the result of its task; ``cached``: whether nothing was computed."""
         if isinstance(result, TaskFailure):
             return TrialOutcome("failed", cached=cached, failure=result)
         name, scores = self.plan.metric.name, result.per_user
@@ -208,7 +210,7 @@ class Study:
         return TrialOutcome(state, value, users, result.costs, column if state == "done" else None, cached)
 
     def _params_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all parameters, as the model has them; where it refuses them, so that the trial fails, as chosen."""
+        """Return all parameters as the model has them; as chosen where it refuses them, so that the trial fails."""
         params = params_at(self.base.model.params, values)
         with suppress(EvalpluginError):
             params = as_mapping(MODELS.create(self.base.model.type, params))
@@ -230,7 +232,7 @@ class Study:
         states = optuna.trial.TrialState
         with quiet():
             if trial.asked is None:
-                # Optuna learns of defaults outside of the space, or that fail, nothing.
+                # Optuna is not told of defaults that are outside of the space or fail.
                 told = self.space.told(trial.values)
                 if told is not None and outcome.state == "done":
                     params, distributions = told
@@ -248,8 +250,3 @@ class Study:
 
 def _text(params: Mapping[str, Any]) -> str:
     return json.dumps(params, sort_keys=True)  # tells 1 from true
-
-
-def _value(trial: Trial) -> float:
-    assert trial.outcome is not None and trial.outcome.value is not None
-    return trial.outcome.value

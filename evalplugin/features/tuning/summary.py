@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, value_text, values_text
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
-from evalplugin.features.tuning.study import Study, Trial, TrialOutcome
+from evalplugin.features.tuning.study import Study, Trial
 from evalplugin.metrics.moments import mean_of_defined
 
 if TYPE_CHECKING:
@@ -24,44 +24,38 @@ __all__ = ["tuning_of"]
 
 
 def tuning_of(studies: Sequence[Study]) -> Tuning:
-    """Return how the parameters of a model were found; ``studies`` are those of its folds, each with a best trial."""
-    best = [(study, trial, outcome) for study in studies for trial, outcome in _best(study)]
+    """Return the summary of a model's studies: one for each fold, each with a best trial."""
+    best = [trial for study in studies if (trial := study.best) is not None]
     return Tuning(
         metric=studies[0].plan.metric.name,
-        best=tuple(trial.values for _, trial, _ in best),
-        validation=mean_of_defined(np.array([o.value for _, _, o in best], dtype=np.float64)),
+        best=tuple(trial.values for trial in best),
+        validation=mean_of_defined(np.array([trial.value for trial in best])),
         trials=_table(studies),
         settings=studies[0].settings,
         space={key: space.as_mapping() for key, space in studies[0].space.spaces.items()},
-        notes=tuple(_notes(studies)),
+        notes=tuple(_notes(studies, [trial.values for trial in best])),
     )
-
-
-def _best(study: Study) -> Iterator[tuple[Trial, TrialOutcome]]:
-    if (trial := study.best) is not None and trial.outcome is not None:
-        yield trial, trial.outcome
 
 
 def _table(studies: Sequence[Study]) -> pa.Table:
     import pyarrow as pa
 
-    rows = [(study, trial, trial.outcome) for study in studies for trial in study.trials]
-    told = [(study, trial, outcome) for study, trial, outcome in rows if outcome is not None]
+    trials = [(study, trial) for study in studies for trial in study.trials if trial.outcome is not None]
+    outcomes = [outcome for study in studies for outcome in study.outcomes]
+    failures = [outcome.failure for outcome in outcomes]
     columns = {
-        "fold": pa.array([study.fold + 1 for study, _, _ in told], pa.int32()),
-        "trial": pa.array([trial.number for _, trial, _ in told], pa.int32()),
-        "state": pa.array([outcome.state for _, _, outcome in told], pa.string()),
-        "value": pa.array([outcome.value for _, _, outcome in told], pa.float64()),
-        "users": pa.array([outcome.users for _, _, outcome in told], pa.int64()),
+        "fold": pa.array([study.fold + 1 for study, _ in trials], pa.int32()),
+        "trial": pa.array([trial.number for _, trial in trials], pa.int32()),
+        "state": pa.array([outcome.state for outcome in outcomes], pa.string()),
+        "value": pa.array([outcome.value for outcome in outcomes], pa.float64()),
+        "users": pa.array([outcome.users for outcome in outcomes], pa.int64()),
+        **{name: pa.array([getattr(o.costs, name) for o in outcomes], pa.float64()) for name in Costs.WORK},
+        "cached": pa.array([outcome.cached for outcome in outcomes], pa.bool_()),
+        "best": pa.array([trial is study.best for study, trial in trials], pa.bool_()),
+        "error": pa.array([failure and last_line(failure.error) for failure in failures], pa.string()),
     }
-    for name in Costs.WORK:
-        columns[name] = pa.array([getattr(outcome.costs, name) for _, _, outcome in told], pa.float64())
-    columns["cached"] = pa.array([outcome.cached for _, _, outcome in told], pa.bool_())
-    columns["best"] = pa.array([trial is study.best for study, trial, _ in told], pa.bool_())
-    errors = [outcome.failure for _, _, outcome in told]
-    columns["error"] = pa.array([f and last_line(f.error) for f in errors], pa.string())
     for key in studies[0].space.spaces:
-        columns[f"params.{key}"] = _column([trial.values.get(key) for _, trial, _ in told])
+        columns[f"params.{key}"] = _column([trial.values.get(key) for _, trial in trials])
     return pa.table(columns)
 
 
@@ -79,7 +73,7 @@ def _column(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
 
 
-def _notes(studies: Sequence[Study]) -> Iterator[str]:
+def _notes(studies: Sequence[Study], best: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     outside = {
         key: value
         for key, value in studies[0].defaults.items()
@@ -94,20 +88,16 @@ def _notes(studies: Sequence[Study]) -> Iterator[str]:
     several = len(studies) > 1
     for study in studies:
         prefix = f"fold {study.fold + 1}: " if several else ""
-        for trial, _ in _best(study):
+        if (trial := study.best) is not None:
             yield from (f"{prefix}{note}" for note in _notes_on_best(study, trial))
         if study.is_exhausted or study.only_fails:
-            why = (
-                "all points of the search space have been tried"
-                if study.is_exhausted
-                else "the last ones failed"
-            )
+            tried = "all points of the search space have been tried"
+            why = tried if study.is_exhausted else "the last ones failed"
             yield f"{prefix}the study ended after {count_text(len(study.trials), 'trial')}: {why}"
-    found = [trial.values for study in studies for trial, _ in _best(study)]
-    if any(dict(values) != dict(found[0]) for values in found):
-        chosen = "; ".join(f"fold {number + 1}: {values_text(values)}" for number, values in enumerate(found))
+    if any(dict(values) != dict(best[0]) for values in best):
+        chosen = "; ".join(f"fold {number}: {values_text(values)}" for number, values in enumerate(best, 1))
         yield f"folds chose different parameters ({chosen}); those of the last fold are shown and registered"
-    outcomes = [trial.outcome for study in studies for trial in study.trials if trial.outcome is not None]
+    outcomes = [outcome for study in studies for outcome in study.outcomes]
     failed = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     if failed:
         reason, _ = Counter(last_line(failure.error) for failure in failed).most_common(1)[0]
@@ -130,20 +120,18 @@ def _notes_on_best(study: Study, trial: Trial) -> Iterator[str]:
 def _allowed(space: Space) -> str:
     if space.choices is not None:
         return ", ".join(map(value_text, space.choices))
-    low, high = space.ends
-    return f"{value_text(low)} to {value_text(high)}" + (
-        f" by {value_text(space.step)}" if space.step is not None else ""
-    )
+    low, high = map(value_text, space.ends)
+    return f"{low} to {high}" if space.step is None else f"{low} to {high} by {value_text(space.step)}"
 
 
 def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:
     trials = dropped = lists = saved = 0
     for study in studies:
-        outcomes = [trial.outcome for trial in study.trials if trial.outcome is not None]
-        trials += len(outcomes)
-        dropped += sum(outcome.state == "dropped" for outcome in outcomes)
-        lists += study.n_users * len(outcomes)
-        saved += sum(study.n_users - outcome.users for outcome in outcomes if outcome.state == "dropped")
+        unseen = [study.n_users - outcome.users for outcome in study.outcomes if outcome.state == "dropped"]
+        trials += len(study.outcomes)
+        dropped += len(unseen)
+        lists += study.n_users * len(study.outcomes)
+        saved += sum(unseen)
     if dropped:
         yield (
             f"race: {dropped} of {count_text(trials, 'trial')} {'were' if dropped > 1 else 'was'} dropped early, which "
