@@ -14,9 +14,8 @@ from samples import tuning
 from evalplugin.features.tuning.importance import importance
 from evalplugin.features.tuning.pictures import (
     FoldTrials,
-    HistoryRequest,
-    ImportanceRequest,
     StudyCurve,
+    StudyRequest,
     history_limits,
 )
 
@@ -37,12 +36,12 @@ def pixels(png: bytes) -> np.ndarray:
 
 
 def histories(*curves: StudyCurve) -> dict[str, bytes]:
-    return HistoryRequest(curves, 4, history_limits(curves)).draw()
+    return StudyRequest("history", curves, 4, history_limits(curves)).draw()
 
 
 def test_every_tuned_model_gets_pictures_of_the_same_size() -> None:
     curves = [curve("knn"), curve("svd", (0.1, 0.15), colour="#D55E00")]
-    for drawn in (histories(*curves), ImportanceRequest(curves, 2).draw()):
+    for drawn in (histories(*curves), StudyRequest("importance", curves, 2).draw()):
         assert list(drawn) == ["knn", "svd"]
         assert {pixels(png).shape[:2] for png in drawn.values()} == {(440, 640)}
         assert drawn["knn"] != drawn["svd"]
@@ -55,11 +54,13 @@ def test_a_model_that_was_not_tuned_gets_pictures_on_the_same_axes() -> None:
     assert history_limits(curves) == history_limits([curve("knn")])
     assert drawn["knn"] == histories(curve("knn"))["knn"]
     assert drawn["popularity"] != drawn["knn"]
-    assert {pixels(png).shape[:2] for png in ImportanceRequest(curves, 2).draw().values()} == {(440, 640)}
+    assert {pixels(png).shape[:2] for png in StudyRequest("importance", curves, 2).draw().values()} == {
+        (440, 640)
+    }
 
 
 def test_pictures_are_the_same_from_another_process() -> None:
-    request = HistoryRequest([curve()], 4, (0.0, 1.0))
+    request = StudyRequest("history", [curve()], 4, (0.0, 1.0))
     assert request.draw() == pickle.loads(pickle.dumps(request)).draw()
 
 
@@ -100,7 +101,7 @@ def test_a_history_shows(changed: str) -> None:
         "folds": [curve(folds=(fold, fold._replace(values=fold.values * 0.9)))],
     }[changed]
     limits = history_limits([plain])
-    first, second = (HistoryRequest(curves, 4, limits).draw()["knn"] for curves in ([plain], other))
+    first, second = (StudyRequest("history", curves, 4, limits).draw()["knn"] for curves in ([plain], other))
     assert first != second
 
 

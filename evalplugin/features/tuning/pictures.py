@@ -1,4 +1,4 @@
-"""Pictures of tuning, two for each model, on common axes: values of trials, importance of parameters."""
+"""Pictures of tuning on common axes, two for each model: values of trials, importance of parameters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FoldTrials",
-    "HistoryRequest",
-    "ImportanceRequest",
     "StudyCurve",
+    "StudyRequest",
     "history_limits",
     "study_pictures",
 ]
@@ -60,7 +58,7 @@ class StudyCurve:
     folds: tuple[FoldTrials, ...]
     validation: float
     test: float  # mean on the test data; NaN where the metric has none there
-    importance: Mapping[str, float] | str  # by parameter, from 0 to 1; or why it is not known
+    importance: Mapping[str, float] | str  # by parameter, from 0 to 1; or the reason why there is none
     best: Mapping[str, str]  # the best value of each parameter, as text
     subtitle: str
 
@@ -82,44 +80,35 @@ class StudyCurve:
         return np.where(np.isfinite(best), best, np.nan)
 
 
-class HistoryRequest(NamedTuple):
-    """The histories of some models' trials."""
+class StudyRequest(NamedTuple):
+    """A picture of each model's tuning: the history of its trials, or the importance of its parameters."""
 
+    kind: Literal["history", "importance"]
     curves: Sequence[StudyCurve]
-    trials: int  # at the right end of the axis
-    limits: tuple[float, float]  # of the value axis, see ``history_limits``
+    length: int  # of the axis: the most trials of any fold, or the most parameters of any model
+    limits: tuple[float, float] = (0.0, 1.0)  # of the values of a history, see ``history_limits``
 
     @property
     def size(self) -> int:
         """How many values there are."""
-        return sum(len(fold.values) for curve in self.curves for fold in curve.folds)
+        return sum(len(curve.values) for curve in self.curves)
 
     def draw(self) -> dict[str, bytes]:
         """Return the PNG of each model."""
-        return {curve.model: _png(partial(_history, self, curve), curve) for curve in self.curves}
-
-
-class ImportanceRequest(NamedTuple):
-    """The importance of some models' tuned parameters."""
-
-    curves: Sequence[StudyCurve]
-    most: int  # parameters of one model
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return sum(len(curve.best) for curve in self.curves)
-
-    def draw(self) -> dict[str, bytes]:
-        """Return the PNG of each model."""
-        return {curve.model: _png(partial(_importance, self, curve), curve) for curve in self.curves}
+        paint = _history if self.kind == "history" else _importance
+        pictures = {}
+        for curve in self.curves:
+            figure = _figure(curve)
+            paint(self, curve, figure)
+            pictures[curve.model] = png_of(figure)
+        return pictures
 
 
 def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
     """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
 
-    None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
-    of its runs have.
+    Without a tuned model there are none. Else every model gets them, tuned or not: MLflow's compare page shows the
+    files that all of its runs have.
     """
     from evalplugin.execution.results import DataSplit  # not where pictures are drawn
 
@@ -135,12 +124,12 @@ def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, Pict
     ]
     every = [curve for _, curve in curves]
     trials = max(len(fold.values) for curve in every for fold in curve.folds)
-    most = max(len(curve.best) for curve in every)
+    parameters = max(len(curve.best) for curve in every)
     limits = history_limits(every)
     for data, group in groupby(curves, key=lambda pair: pair[0]):
         shown = [curve for _, curve in group]
-        yield data, "tune_history.png", HistoryRequest(shown, trials, limits)
-        yield data, "tune_importance.png", ImportanceRequest(shown, most)
+        yield data, "tune_history.png", StudyRequest("history", shown, trials, limits)
+        yield data, "tune_importance.png", StudyRequest("importance", shown, parameters)
 
 
 def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
@@ -171,11 +160,11 @@ def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
 
 def _best(tuning: Tuning) -> Mapping[str, str]:
     """Return the best value of each tuned parameter as text: of each fold, where folds differ."""
-    found = {}
+    texts = {}
     for name in tuning.space:
         values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
-        found[name] = ", ".join(values) or "unset"
-    return found
+        texts[name] = ", ".join(values) or "unset"
+    return texts
 
 
 def _value(value: object) -> str:
@@ -201,23 +190,22 @@ def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _png(draw: Any, curve: StudyCurve) -> bytes:
-    """Return a picture with the title of a model; ``draw`` adds the rest to its figure."""
+def _figure(curve: StudyCurve) -> Figure:
+    """Return a figure with the title of a model."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
     FigureCanvasAgg(figure)
     figure_title(figure, curve.model, curve.colour, curve.subtitle)
-    draw(figure)
-    return png_of(figure)
+    return figure
 
 
-def _history(request: HistoryRequest, curve: StudyCurve, figure: Figure) -> None:
+def _history(request: StudyRequest, curve: StudyCurve, figure: Figure) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes = figure.add_axes((_LEFT, 0.155, _WIDTH, 0.695))
-    axes.set_xlim(-0.5, max(request.trials, 1) - 0.5)
+    axes.set_xlim(-0.5, max(request.length, 1) - 0.5)
     axes.set_ylim(request.limits)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial; the first has the defaults", color=QUIET, fontsize=11, loc="left")
@@ -284,11 +272,11 @@ def _key(curve: StudyCurve, others: int) -> Iterator[str]:
         yield "grey: another tuned model" if others == 1 else f"grey: {others} other tuned models"
 
 
-def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -> None:
+def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> None:
     left = 0.3
     axes = figure.add_axes((left, 0.155, _LEFT + _WIDTH - left, 0.695))
     axes.set_xlim(0, 1)
-    axes.set_ylim(max(request.most, _BARS) - 0.5, -0.5)
+    axes.set_ylim(max(request.length, _BARS) - 0.5, -0.5)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel("importance", color=QUIET, fontsize=11, loc="left")
     style_axes(axes, INK, grid="x")
