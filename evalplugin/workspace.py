@@ -1,4 +1,4 @@
-"""``Workspace``: what every command that works on a config starts from."""
+"""``Workspace``: a config with its tracking store, cache and observer, the start of every command on a config."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Workspace:
         Args:
             config: From ``evalplugin.config.load``.
             tracking_uri, experiment: Win over the config's.
-            observer: Receives progress; None: nobody does.
+            observer: Receives progress; None: progress is not reported.
             mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there
                 is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
             data_home: Folder where datasets are looked up before they are downloaded.
@@ -100,7 +100,7 @@ class Workspace:
         return jobs_of(self.config, prepared, tracking_uri=self.uri)
 
     def check_stored(self) -> None:
-        """Look up what models read from the tracking store.
+        """Look up the models and runs that models of the config read from the tracking store.
 
         Raises:
             ConfigError: A model or run is not there; with its place in the config.
@@ -122,11 +122,11 @@ class Workspace:
     def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
         """Return the fingerprints of the inputs that models' parameters name and that the config declares.
 
-        A program without a version is run again, and is not compared. Of folders it is reported how much is compared. A
+        A program without a version is run again, and is not compared. The sizes of compared folders are reported. A
         plugin that uses a reader whose files cannot be recorded is a warning, if one of its models names no inputs.
 
         Raises:
-            DataError: Of a declared input it cannot be known whether it has changed.
+            DataError: A declared input whose changes cannot be recognised.
         """
         with self.observer.progress("look up the inputs of models"):
             for model in self.config.models:
@@ -163,7 +163,7 @@ class Workspace:
         Args:
             inputs: Files that tasks read, with fingerprints, which must be the same on every node.
             workers: Tasks at a time; None: as in the config.
-            here: Whether nothing is to be computed, so that no other machine is asked.
+            here: Whether the session computes nothing, so that no other machine is needed.
 
         Raises:
             EngineError: The engine cannot run the tasks.

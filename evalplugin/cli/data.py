@@ -1,4 +1,4 @@
-"""The command ``data``: what a config's datasets hold, and how their splits divide them."""
+"""The command ``data``: a description of a config's datasets and splits."""
 
 from __future__ import annotations
 

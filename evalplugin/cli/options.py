@@ -64,7 +64,7 @@ def shown(*formats: str, **options: Any) -> Callable[..., Any]:
 
 
 def _on_this_machine(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a URI, of which a path would make a folder here."""
+    """Refuse a URI: as a path it would be a new folder in the working directory."""
     if value is not None and is_remote(value):
         refuse_credentials(str(value))
         raise click.BadParameter(f"{value}: must be on this machine, not a URI")

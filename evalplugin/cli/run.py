@@ -114,6 +114,6 @@ def _command_line(config: Path) -> list[str]:
         given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and parameter.name in _REPEATED:
             value = context.params[parameter.name]
-            for one in value if isinstance(value, tuple) else (value,):
-                typed += [parameter.opts[0], str(one)]
+            for part in value if isinstance(value, tuple) else (value,):
+                typed += [parameter.opts[0], str(part)]
     return typed

@@ -67,13 +67,13 @@ def schedule(
     bake-off that was cut off is continued. Exit code: with --once that of `run`; else 0, or 130 where a bake-off was
     cut off by the end.
     """
-    given = [("--set", value) for value in overrides]
-    for name, value in (
+    pairs = [
+        *(("--set", value) for value in overrides),
         ("--tracking-uri", tracking_uri),
         ("--experiment", experiment),
         ("--data-home", _data_home_of(context, data_home, unit)),
-    ):
-        given += [(name, value)] if value is not None else []
+    ]
+    given = [(name, value) for name, value in pairs if value is not None]
     typed = [part for pair in given for part in pair]
     if out is not None and unit is None:
         raise click.UsageError("--out goes with --print")
@@ -89,25 +89,22 @@ def schedule(
         argv += ["--outcome", str(outcome_file)] if outcome_file is not None else []
         return run_with(context, argv)
 
-    from evalplugin.schedule import scheduled_configs
+    from evalplugin.schedule import Scheduler, scheduled_configs
 
     checked = load_all(configs, overrides, data_home, runs_here=unit is None)
     jobs = scheduled_configs(checked, configs, tracking_uri=tracking_uri)
     stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
-    if unit is not None:
-        _refuse_secrets(given)
+    if unit is None:
+        _check_stores(stores, unit)
+        return Scheduler(jobs, [*changed, *typed], write=echo, report=print_diagnostic).run()
+    _refuse_secrets(given)
     _check_stores(stores, unit)
-    if unit is not None:
-        _write_unit(unit, jobs, typed, out, image)
-        return EXIT_DONE
-
-    from evalplugin.schedule import Scheduler
-
-    return Scheduler(jobs, [*changed, *typed], write=echo, report=print_diagnostic).run()
+    _write_unit(unit, jobs, typed, out, image)
+    return EXIT_DONE
 
 
 def _data_home_of(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
-    """Return the folder of datasets to pass to a run."""
+    """Return the folder of datasets to pass to a run; None to pass none."""
     if data_home is None:
         return None
     if unit not in REMOTE_UNITS:

@@ -39,10 +39,15 @@ def load_all(
     runs_here: bool = True,
     engine: str | None = None,
 ) -> list[CheckedConfig]:
-    """Return the checked configs; ``runs_here`` and ``engine``: as in ``config.load``.
+    """Return the checked configs.
+
+    Args:
+        configs: Files.
+        overrides: Values to set, ``KEY=VALUE``.
+        data_home, runs_here, engine: As in ``config.load``.
 
     Raises:
-        ConfigError: The mistakes of all of them.
+        ConfigError: The mistakes of all configs.
     """
     from evalplugin.config import load
 
@@ -75,7 +80,7 @@ def open_all(
 
     Args:
         configs, overrides, runs_here, engine, data_home: As in ``load_all``.
-        observer, mode: Of the workspaces.
+        observer, mode: As in ``Workspace.open``.
         store: Options ``tracking_uri`` and ``experiment``, which win over the config's.
 
     Raises:
@@ -92,7 +97,7 @@ def open_all(
 
 
 def open_store(folder: Path) -> StoreView | None:
-    """Return the store in a folder, read-only; None if there is none."""
+    """Return the store in a folder, read-only; None if the folder is not a store."""
     from evalplugin.execution.store import StoreView, store_path
 
     view = StoreView(store_path(folder))
@@ -105,7 +110,7 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def echo_data(text: str, *, nl: bool = True) -> None:
-    """Print CSV, JSON or markup on stdout: to a file or a pipe exactly as it is, in UTF-8."""
+    """Print CSV, JSON or markup on stdout: unchanged and in UTF-8 to a file or a pipe."""
     if sys.stdout is None or sys.stdout.isatty():
         click.echo(escape_controls(text), nl=nl)
     elif not hasattr(sys.stdout, "buffer"):  # text in memory, as of contextlib.redirect_stdout

@@ -57,7 +57,7 @@ def sync(context: click.Context, folder: Path) -> int:
 
 @contextmanager
 def _default_store(store: Path) -> Iterator[None]:
-    """Name a store in the environment: a config that names no other uses it."""
+    """Name a store in the environment, for configs without a store."""
     from evalplugin.execution.store import STORE
 
     before = os.environ.get(STORE)

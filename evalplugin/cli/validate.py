@@ -1,4 +1,4 @@
-"""The command ``validate``: configs checked, and their data where that is asked for."""
+"""The command ``validate``: checks of configs, and of their data with --data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def validate(
 
 
 def _check_data(config: CheckedConfig, data_home: Path | None) -> int:
-    """Print what checks find in the data of a config, one line each; return the exit code."""
+    """Print the findings in the data of a config, a line each; return the exit code."""
     from evalplugin.cli import show
     from evalplugin.execution.runner import prepare
     from evalplugin.features.checks.feature import data_findings
@@ -55,9 +55,9 @@ def _check_data(config: CheckedConfig, data_home: Path | None) -> int:
     observer = show.observer()
     prepared = prepare(config, data_home, observer)
     with observer.progress("check the data, and the models on a sample of it"):
-        found = data_findings(config, prepared, fit=True)
-    for finding in found:
+        findings = data_findings(config, prepared, fit=True)
+    for finding in findings:
         echo(f"{config.name}: {finding.severity}: {finding.line}")
-    if not found:
+    if not findings:
         echo(f"{config.name}: checks found nothing")
-    return EXIT_USAGE if any(finding.is_error for finding in found) else EXIT_DONE
+    return EXIT_USAGE if any(finding.is_error for finding in findings) else EXIT_DONE

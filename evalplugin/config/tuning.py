@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -118,16 +118,20 @@ class Space(Closed):
         value = Decimal(str(low)) + number * Decimal(str(self.step))
         return int(value) if self.integers is not None else float(value)
 
-    def holds(self, value: Any) -> bool:
-        """Return whether a value is one of the space."""
+    def listed(self) -> Iterator[Any] | None:
+        """Return the values of a list or of a range with a step, in order; None for a range without a step."""
         if self.choices is not None:
-            return any(is_same(value, choice) for choice in self.choices)
+            return iter(self.choices)
+        return None if self.step is None else map(self.at_step, range(self.n_steps))
+
+    def holds(self, value: Any) -> bool:
+        """Return whether the space has a value."""
+        if (listed := self.listed()) is not None:
+            return any(is_same(value, other) for other in listed)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
         low, high = self.ends
-        if not low <= value <= high or (self.integers is not None and value != int(value)):
-            return False
-        return self.step is None or any(value == self.at_step(n) for n in range(self.n_steps))
+        return bool(low <= value <= high and (self.integers is None or value == int(value)))
 
     def is_at_end(self, value: Any) -> bool:
         """Return whether a value is at an end of a range, or, of floats, within 2 % of it."""
@@ -143,12 +147,12 @@ class Space(Closed):
         return bool(min(value - low, high - value) <= _EDGE * (high - low))
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the space as a config names it, without what is left out."""
+        """Return the space as a config names it, without defaults."""
         return self.model_dump(by_alias=True, exclude_defaults=True)
 
 
 def is_same(value: object, other: object) -> bool:
-    """Return whether two plain values are one: 1 is 1.0, and not true."""
+    """Return whether two plain values are the same: 1 is 1.0, and not true."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

@@ -1,4 +1,4 @@
-"""Several seeds: which models are fitted once all the same."""
+"""Several seeds: a report on the models that are fitted once all the same."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Started:
     """A running bake-off: functions to wait for it, read its payload and end it."""
 
     wait: Callable[[], int]  # returns the exit code
-    payload: Callable[[], dict[str, Any]]  # returns its payload; {} if it could not write one
+    payload: Callable[[], dict[str, Any]]  # returns its outcome; {} if it could not write one
     stop: Callable[[bool], None]  # by SIGTERM, or, with True, by SIGKILL
 
 
@@ -81,10 +81,10 @@ class _Planned:
 
     job: ScheduledConfig
     due: datetime
-    run: Future[None] | None = None  # the last one, which may wait for those of other configs
+    run: Future[None] | None = None  # the last run, which may wait for runs of other configs
 
     def take(self, now: datetime) -> datetime:
-        """Return the latest time that is due now, and plan the one after it: missed times are one."""
+        """Return the latest time that is due now, and plan the next: several missed times are a single run."""
         latest = self.due
         while self.due <= now:
             latest, self.due = self.due, self.job.cron.next(self.due)
@@ -145,7 +145,7 @@ class Scheduler:
             if datetime.now(UTC) - due > timedelta(seconds=max(1, round(hours * 3600))):
                 self._leave_out(job, due, f"more than {hours:g} hours late")
             else:
-                self._run_one(job)
+                self._run(job)
 
     def _leave_out(self, job: ScheduledConfig, due: datetime, reason: str) -> None:
         self._line(job, event="left out", due=_text(due), reason=reason)
@@ -158,7 +158,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - the next run may succeed
             self.report(f"{job.file.name}: {type(error).__name__}: {error}")
 
-    def _run_one(self, job: ScheduledConfig) -> None:
+    def _run(self, job: ScheduledConfig) -> None:
         begun = datetime.now(UTC)
         with self._lock:
             if self._stopping:

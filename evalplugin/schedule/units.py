@@ -48,7 +48,7 @@ class ScheduledConfig:
     file: Path  # absolute
     schedule: Schedule
     cron: Cron
-    variables: tuple[str, ...]  # of the environment, which it reads
+    variables: tuple[str, ...]  # of the environment that the config reads
 
 
 def scheduled_configs(
@@ -59,7 +59,7 @@ def scheduled_configs(
     ``tracking_uri`` wins over the configs'.
 
     Raises:
-        ConfigError: Some have no schedule, or one is given twice.
+        ConfigError: A config without a schedule, or one that is given twice.
     """
     paths = [file.resolve() for file in files]
     twice = dict.fromkeys(str(file) for n, file in enumerate(files) if paths[n] in paths[:n])
@@ -69,23 +69,23 @@ def scheduled_configs(
     if without:
         add = "schedule: {cron: 0 3 * * *, timezone: Europe/Berlin}"
         raise ConfigError([f"{name}: has no schedule; add one, such as {add}" for name in without])
-    found: list[ScheduledConfig] = []
+    jobs: list[ScheduledConfig] = []
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
         variables = variables_in(*notify.texts) if notify else []
         if not (tracking_uri or config.spec.tracking.uri):
             variables.insert(0, _STORE)
-        found.append(
+        jobs.append(
             ScheduledConfig(
-                name=_name(file.stem, [one.name for one in found]),
+                name=_name(file.stem, [job.name for job in jobs]),
                 file=file.absolute(),
                 schedule=schedule,
                 cron=Cron.of(schedule.cron, schedule.timezone),
                 variables=tuple(dict.fromkeys(variables)),
             )
         )
-    return found
+    return jobs
 
 
 def units(
@@ -114,15 +114,15 @@ def units(
                 f"{text!r}: a unit cannot hold this path or option: it has characters that cannot be printed"
             )
     environment = _environment()
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for job in jobs:
         values = _values(job, str(folder), options, image)
         if kind == "airflow" and re.search(r"\{[{%#]", f"{shlex.join(values['command'])} {folder}"):
             raise DataError(f"{job.file}: Airflow would read this path or option as a template")
         for template, file in _FILES[kind].items():
             name, text = file.format(**values), environment.get_template(template).render(values)
-            found[name] = found[name] + "\n" + text if name in found else text
-    return found
+            texts[name] = texts[name] + "\n" + text if name in texts else text
+    return texts
 
 
 def _values(job: ScheduledConfig, folder: str, options: Sequence[str], image: str | None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Popularity:
     Labels hold the lowest and the highest mean of the group: ``niche 0-41 users per item``. Users with equal means are
     never parted. With several folds the first fold that tests the user counts.
 
-    Nobody knows these groups before the items are held out: they show where a score comes from, and no winner is named
+    These groups are unknown before the items are held out: they show where a score comes from, and no winner is named
     in them.
     """
 

@@ -87,7 +87,7 @@ class SearchSpace:
         """Return values as Optuna has them, and their distributions; None if a value is outside of its space."""
         if not all(self.spaces[key].holds(value) for key, value in values.items()):
             return None
-        theirs = {key: self._told(self.spaces[key], value) for key, value in values.items()}
+        theirs = {key: _told(self.spaces[key], value) for key, value in values.items()}
         return theirs, {key: _distribution(self.spaces[key]) for key in values}
 
     def _order(self) -> list[str]:
@@ -118,20 +118,17 @@ class SearchSpace:
         assert space.floats is not None
         return trial.suggest_float(key, *space.floats, log=space.log)
 
-    def _told(self, space: Space, value: Any) -> Any:
-        if space.choices is not None:
-            return next(n for n, choice in enumerate(space.choices) if is_same(value, choice))
-        if space.step is not None:
-            return next(number for number in range(space.n_steps) if space.at_step(number) == value)
-        return value
+
+def _told(space: Space, value: Any) -> Any:
+    """Return a value of a space as Optuna has it."""
+    listed = space.listed()
+    return value if listed is None else next(n for n, other in enumerate(listed) if is_same(value, other))
 
 
 def _values(space: Space) -> Iterator[Any]:
     """Yield the values of a space; of a range without a step its middle, the middles of its halves, and so on."""
-    if space.choices is not None:
-        yield from space.choices
-    elif space.step is not None:
-        yield from map(space.at_step, range(space.n_steps))
+    if (listed := space.listed()) is not None:
+        yield from listed
     elif space.integers is not None:
         yield from range(space.integers[0], space.integers[1] + 1)
     elif space.ends[0] == space.ends[1]:
