@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, open_all, show_error
 from evalplugin.files.outputs import refuse_input
-
-if TYPE_CHECKING:
-    from evalplugin.workspace import Mode
 
 __all__ = ["run", "run_with"]
 
@@ -61,7 +58,7 @@ def run(
         refuse_input(outcome_file, configs)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        workspaces = open_all(configs, overrides, observer, mode=cast("Mode", mode or "run"), **where)
+        workspaces = open_all(configs, overrides, observer, mode=mode or "run", **where)
     except Exception as error:
         if not dry_run:
             from evalplugin.config import ConfigHeader

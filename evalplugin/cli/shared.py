@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
     from evalplugin.execution.observer import Observer
     from evalplugin.execution.store import StoreView
-    from evalplugin.workspace import Mode, Workspace
+    from evalplugin.workspace import Workspace
 
 __all__ = [
     "echo",
@@ -70,18 +70,16 @@ def open_all(
     overrides: Sequence[str],
     observer: Observer,
     *,
-    mode: Mode = "run",
     runs_here: bool = True,
     engine: str | None = None,
     data_home: Path | None = None,
-    **store: str | None,
+    **opened: Any,
 ) -> list[Workspace]:
     """Return the workspaces of configs, all of which are checked first.
 
     Args:
         configs, overrides, runs_here, engine, data_home: As in ``load_all``.
-        observer, mode: As in ``Workspace.open``.
-        store: Options ``tracking_uri`` and ``experiment``, which win over the config's.
+        observer, opened: As in ``Workspace.open``.
 
     Raises:
         ConfigError: The mistakes of all configs.
@@ -90,10 +88,7 @@ def open_all(
     checked = load_all(configs, overrides, data_home, runs_here=runs_here, engine=engine)
     from evalplugin.workspace import Workspace
 
-    return [
-        Workspace.open(config, observer=observer, mode=mode, data_home=data_home, **store)
-        for config in checked
-    ]
+    return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]
 
 
 def open_store(folder: Path) -> StoreView | None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
-
-if TYPE_CHECKING:
-    from evalplugin.workspace import Mode
 
 __all__ = ["tune"]
 
@@ -35,7 +32,7 @@ def tune(config: Path, overrides: tuple[str, ...], workers: int | None, fresh: b
     from evalplugin.cli import show
     from evalplugin.features.tuning import command
 
-    mode: Mode = "fresh" if fresh else "run"
+    mode = "fresh" if fresh else "run"
     (workspace,) = open_all([config], overrides, show.observer(), mode=mode, **where)
     models = command.tune(workspace, workers=workers)
     echo_data(command.tuned_yaml(models), nl=False)

@@ -190,15 +190,9 @@ class _OtherOrders:
         """Return two more results of a model; an empty list where that takes too long, or its code is a plugin's."""
         config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
         recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
-        if (
-            recipe is None
-            or not entry.is_own
-            or hasattr(entry.cls, "recommend_task")
-            or recipe.space
-            or costs is None
-        ):
+        if recipe is None or recipe.space or not entry.is_own or hasattr(entry.cls, "recommend_task"):
             return []
-        if costs.seconds > _SECOND or 2 * costs.seconds > self._left:
+        if costs is None or costs.seconds > _SECOND or 2 * costs.seconds > self._left:
             return []
         self._left -= 2 * costs.seconds
         (job,) = jobs_of(replace(config, models=(recipe,)), [self._results.data])

@@ -82,7 +82,7 @@ def _at_edge(results: SplitResults) -> Iterator[Found]:
             if at_end:
                 where = f" (on {len(at_end)} of {len(best)} folds)" if len(best) > 1 else ""
                 ends = space.ends if space.choices is None else _ends(space.choices)
-                yield Found(_edge_text(model.model, {key: at_end[-1]}, ends, where), model.model)
+                yield _edge(model.model, {key: at_end[-1]}, ends, where)
     yield from _grid_edges(results)
 
 
@@ -95,7 +95,7 @@ def _grid_edges(results: SplitResults) -> Iterator[Found]:
         name, values = min(points, key=lambda point: ranks[point[0]])
         for key, choices in spec.grid.items():
             if values[key] in (ends := _ends(choices)):
-                yield Found(_edge_text(name, {key: values[key]}, ends, ""), name)
+                yield _edge(name, {key: values[key]}, ends)
 
 
 def _is_at_end(space: Space, value: Any) -> bool:
@@ -108,11 +108,12 @@ def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
     return (min(choices), max(choices)) if are_numbers and len(choices) >= _LEAST_VALUES else ()
 
 
-def _edge_text(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str) -> str:
+def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str = "") -> Found:
     low, high = ends
-    return (
+    return Found(
         f"{model}: the best {values_text(value)} is at an edge of its range, {low:g} to {high:g}{where}: a wider one "
-        f"may hold a better value"
+        f"may hold a better value",
+        model,
     )
 
 

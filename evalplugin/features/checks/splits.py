@@ -194,9 +194,8 @@ def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
     times = [test.timestamp for test in tests if test.timestamp is not None]
     if full.timestamp is None or not times:
         return None
-    if full.timestamp.min() < _EARLIEST or full.timestamp.max() > _LATEST:
-        return None
-    if full.timestamp.max() // _DAY == full.timestamp.min() // _DAY:
+    start, end = full.timestamp.min(), full.timestamp.max()
+    if start < _EARLIEST or end > _LATEST or start // _DAY == end // _DAY:
         return None
     days, counts = np.unique(np.concatenate(times) // _DAY, return_counts=True)
     top = int(counts.argmax())

@@ -280,7 +280,11 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel("importance", color=QUIET, fontsize=11, loc="left")
     style_axes(axes, INK, grid="x")
-    known = curve.importance if not isinstance(curve.importance, str) else {}
+    known: Mapping[str, float] = {}
+    if isinstance(curve.importance, str):
+        note = curve.importance
+    else:
+        known, note = curve.importance, "by PED-ANOVA: what the best trials share"
     names = list(known or curve.best)
     axes.set_yticks(range(len(names)), [_cut(name) for name in names], parse_math=False)
     for y, name in enumerate(names):
@@ -300,10 +304,7 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
             fontsize=11,
             parse_math=False,
         )
-    reason = (
-        curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
-    )
-    figure_note(figure, reason, most=80)
+    figure_note(figure, note, most=80)
 
 
 def _cut(text: str) -> str:
