@@ -46,8 +46,8 @@ class Workspace:
     observer: Observer
     mode: Mode = "run"
     data_home: Path | None = None  # where datasets are looked up before they are downloaded
-    if_changed: bool = False  # whether nothing is to be done where data, config and code have not changed
-    outcome_file: Path | None = None  # receives what came of the bake-off, a line of JSON
+    if_changed: bool = False  # whether to do nothing where data, config and code have not changed
+    outcome_file: Path | None = None  # receives the outcome of the bake-off, a line of JSON
 
     @classmethod
     def open(

@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Print nothing more on stdout: what is left in its buffer would be a traceback at exit."""
+    """Print nothing more on stdout: the rest of its buffer would cause a traceback at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

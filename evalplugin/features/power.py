@@ -43,9 +43,9 @@ class PowerTest:
 
     level: float = 0.95
     power: float = POWER
-    one_sided: bool = False  # as a gate tests, and not as a comparison
-    comparisons: int = 1  # which share the error: the first step of Holm's correction
-    decisions: int = 1  # which share it too
+    one_sided: bool = False  # True: the test of a gate; False: of a comparison
+    comparisons: int = 1  # share the error: the first step of Holm's correction
+    decisions: int = 1  # of a gate, share it too
 
     @property
     def confidence(self) -> float:

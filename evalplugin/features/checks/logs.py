@@ -1,4 +1,4 @@
-"""Checks of the users in the data: copies, machines, and people who rate everything alike."""
+"""Checks of the users in the data: copies, machines, constant raters."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ _NEAR_COPY = 0.8  # share of the entries of the longer of two histories that nea
 _BANDS, _ROWS = 10, 3  # signatures of a user, and minimal hashes in each
 _HEAVY, _HEAVY_SHARE = 50, 0.05  # times the median number of interactions, share of all interactions
 _WHOLE, _WHOLE_SHARE = 0.9, 0.05  # shares of the catalogue, and of all interactions
-_LARGE, _SPARSE = (
-    100,
-    0.1,
-)  # items of a catalogue that no person has whole; share of it that the median user has
+_LARGE = 100  # items of a catalogue that no person has whole
+_SPARSE = 0.1  # share of the catalogue that the median user has
 _CONSTANT = 0.05  # share of the users
 
 _Hashes = npt.NDArray[np.uint64]
@@ -163,7 +161,7 @@ def _find_copies(data: Interactions) -> _Copies:
     told_by = times if ratings is None else ratings
     if told_by is not None:
         near = _near_copies(data, entries[1], told_by, looked_at) & ~repeated[1]
-    # With both, the second sums are of items and ratings; else the last ones are all that the data has.
+    # The second sums are of items and ratings, if the data has times too; else the last sums have all columns.
     same_ratings = repeated[1] if len(entries) == 3 else repeated[-1]
     return _Copies(
         whole=int(repeated[-1].sum()),

@@ -25,7 +25,7 @@ _ONE_GROUP = 0.8  # share of the test users
 _COLD_USERS = 0.5  # share of the test users
 _EQUAL_TIMES = 0.05  # share of the test users
 _DAY = 86_400  # seconds
-_EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: what else are no seconds since 1970
+_EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times are hardly seconds since 1970
 
 
 @data_check(

@@ -124,7 +124,7 @@ class _Progress:
     """The progress of all studies: trials done, the latest best value, an estimate of the time left."""
 
     studies: Sequence[Study]
-    advance: Callable[[int], None] = lambda done: None  # of the observer
+    advance: Callable[[int], None] = lambda done: None  # receives how many more trials are done
     computed: int = 0  # trials that were not cached
     started: float | None = None  # when the first of these was, on the monotonic clock
     _best: dict[int, Trial] = field(default_factory=dict)  # by identity of the study

@@ -43,9 +43,8 @@ class TrialOutcome:
     value: float | None = None  # mean of the metric over the users seen; None: it failed
     users: int = 0  # seen
     costs: Costs = field(default_factory=Costs)
-    scores: Floats | None = field(
-        default=None, repr=False
-    )  # of every user, for a race; None: of some or none
+    # Of every user, for a race; None where some have no score.
+    scores: Floats | None = field(default=None, repr=False)
     cached: bool = False  # whether nothing was computed for it
     failure: TaskFailure | None = None
 
@@ -70,8 +69,8 @@ class Trial:
 class Study:
     """The trials of one model on one fold.
 
-    They are asked for in generations, all of which are told in order before the next. So a study depends on the seed,
-    the train data and the budget alone, and one that is repeated from cached results is the same.
+    They are asked for in generations; all of a generation are told in order before the next is asked for. So a study
+    depends on the seed, the train data and the budget alone, and is the same when it is repeated from cached results.
     """
 
     job: int  # number of the job
