@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bakeoff.test_resume import assert_same_end, write_config
+from bakeoff.test_resume import assert_same_end, write_own
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
@@ -25,7 +25,7 @@ def killed_at(
 ) -> dict[str, list[int]]:
     """Return the exit codes by point: of the killed bake-off, and of the resumed one."""
     (folder / "template").mkdir(parents=True)
-    write_config(folder / "template")
+    write_own(folder / "template")
     shutil.copy(store, folder / "template")
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/bakeoff/killing.py"), str(folder), json.dumps(points)],
