@@ -160,7 +160,7 @@ def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any)
 
 
 def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalplugin.lists.spark.frames.check_workers", None)  # would be the first job
+    monkeypatch.setattr("evalplugin.lists.spark.frames._check_workers", None)  # would be the first job
     pandas_lists, pandas_truth, _ = list_tables()
     lists, truth = frames(spark, pandas_lists, pandas_truth)
     cases: list[tuple[Any, Any, str]] = [
