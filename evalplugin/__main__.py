@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from evalplugin.base.signals import ignore_signals_from_now_on, interrupt_on_signals
 
-__all__ = ["script"]
-
 _INTERRUPTED = 130  # the exit code, also before it can be imported
 _SECONDS_TO_EXIT = 5.0
 _SECONDS_TO_EXIT_INTERRUPTED = 1.0

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from evalplugin.report.notebook import Comparisons
     from evalplugin.report.sections import Section
 
-__all__ = ["compare", "history", "run", "score"]
-
 
 def run(
     config: str | Path | Mapping[str, Any],

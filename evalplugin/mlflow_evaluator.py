@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from evalplugin.lists.evaluation import Cells, Evaluated, Evaluation
 
-__all__ = ["MODEL_TYPES", "RankingEvaluator"]
-
 MODEL_TYPES = ("ranker", "recommender")  # MLflow's own evaluators take neither
 
 

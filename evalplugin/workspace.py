@@ -31,8 +31,6 @@ from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.uris import stored_version, uri_version
 
-__all__ = ["Mode", "Workspace"]
-
 Mode = Literal["run", "fresh", "resume", "sync"]
 
 

@@ -106,12 +106,14 @@ def modules() -> list[str]:
 
 
 def test_all_is_complete() -> None:
-    """``__all__`` has every public function and class that a module defines, and nothing that is not there."""
+    """``__all__`` of a package has every public function and class that it defines, and nothing that is not there."""
     import importlib
     import inspect
 
-    for name in modules():
-        module = importlib.import_module(name)
+    listing = [module for module in map(importlib.import_module, modules()) if hasattr(module, "__all__")]
+    assert len(listing) > 5
+    for module in listing:
+        name = module.__name__
         listed = set(module.__all__)
         assert [public for public in listed if not hasattr(module, public)] == [], name
         defined = {

@@ -15,8 +15,6 @@ from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
 
-__all__ = ["describe_bakeoff", "fingerprints_of", "inputs_of"]
-
 
 def fingerprints_of(
     config: CheckedConfig, prepared: Sequence[PreparedData], experiment: str, tracking: str

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from evalplugin.features.gate.decision import Decision
     from evalplugin.features.history.trends import PastBakeoff
 
-__all__ = ["FEATURES", "Outcome", "read_data", "run_bakeoff"]
-
 # Called in this order at each moment.
 FEATURES: tuple[type[Feature], ...] = (
     GateFeature,

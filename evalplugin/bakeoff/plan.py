@@ -11,8 +11,6 @@ from evalplugin.features.power import PowerReport, power_of_config
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
 
-__all__ = ["Plan", "PlannedTask", "plan"]
-
 
 @dataclass(frozen=True)
 class PlannedTask:

@@ -18,8 +18,6 @@ from evalplugin.lists.inputs import Format, lists_and_truth
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
 
-__all__ = ["Options", "log", "score", "score_as"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -17,8 +17,6 @@ from evalplugin.features.base import Running
 from evalplugin.tracking import MlflowTracker
 from evalplugin.workspace import Workspace
 
-__all__ = ["load_results", "run_tasks"]
-
 
 def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> None:
     """Fill jobs with what is cached, and report how much that is; ``of`` says which jobs these are.

@@ -1,3 +1,1 @@
 """Errors, secrets, text, numbers, arrays, random generators, processes and signals, used by every other package."""
-
-__all__: list[str] = []

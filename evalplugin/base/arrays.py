@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Codes", "Flags", "Floats", "Ints", "position_in_row", "row_entries"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vocabulary

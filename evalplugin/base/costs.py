@@ -14,8 +14,6 @@ from pathlib import Path
 
 from evalplugin.base.errors import ModelError
 
-__all__ = ["Peak", "Stopwatch", "cheap_collections", "check_memory", "peak_memory"]
-
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 _are_cheap = False  # whether collections are cheap now

@@ -10,34 +10,6 @@ from pathlib import PurePath
 
 from evalplugin.base.secrets import redact_message
 
-__all__ = [
-    "EXIT_DONE",
-    "EXIT_FAILED",
-    "EXIT_INTERRUPTED",
-    "EXIT_USAGE",
-    "ConfigError",
-    "DataError",
-    "EngineError",
-    "EvalpluginError",
-    "KeyPath",
-    "MissingPackageError",
-    "ModelError",
-    "ParameterError",
-    "PluginError",
-    "Problem",
-    "StoreError",
-    "TrackingError",
-    "TrackingUriError",
-    "UnchangedError",
-    "UnknownNameError",
-    "UsageError",
-    "did_you_mean",
-    "did_you_mean_file",
-    "how_to_install",
-    "is_disk_full",
-    "nearness",
-]
-
 EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2

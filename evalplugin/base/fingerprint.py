@@ -6,8 +6,6 @@ import hashlib
 import json
 from pathlib import Path
 
-__all__ = ["check_digest", "digest", "file_digest", "fingerprint"]
-
 
 def fingerprint(value: object) -> str:
     """Return 16 hexadecimal digits that depend on a JSON value alone, not on the order of its keys."""

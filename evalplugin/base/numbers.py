@@ -5,24 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = [
-    "UNDEFINED",
-    "about",
-    "bracketed",
-    "count_range",
-    "memory",
-    "number",
-    "p_equals",
-    "p_value",
-    "percent",
-    "relative",
-    "rounded",
-    "seconds",
-    "share",
-    "signed",
-    "span",
-]
-
 UNDEFINED = "–"
 
 

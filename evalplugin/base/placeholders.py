@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from evalplugin.base.errors import DataError
 from evalplugin.base.secrets import register_secret
 
-__all__ = ["fill_placeholders", "unset_variables", "variables_in"]
-
 _PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 
 

@@ -17,17 +17,6 @@ from typing import IO
 
 from evalplugin.base.signals import deferred_signals
 
-__all__ = [
-    "end_process",
-    "ended_by_signal",
-    "find_program",
-    "kill_group",
-    "kill_processes",
-    "run_program",
-    "start_python",
-    "with_output",
-]
-
 _SECONDS_TO_END = 0.3  # less than this process has to end when it is interrupted
 _KEPT = 64 * 2**10  # bytes of the end of the output
 _LINES, _WIDTH = 15, 500  # of the output of a program that failed

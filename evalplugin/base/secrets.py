@@ -13,16 +13,6 @@ from urllib.parse import quote, quote_plus, unquote
 if TYPE_CHECKING:
     import yaml
 
-__all__ = [
-    "redact",
-    "redact_message",
-    "redact_values",
-    "redact_yaml",
-    "register_secret",
-    "register_secrets",
-    "register_uri",
-]
-
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
 _USERINFO = re.compile(r"(?<=://)(?:[^\s/:@'\"]*:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]+)@")

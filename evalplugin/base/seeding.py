@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Ints
 
-__all__ = ["generator", "hashed_ids", "hashed_ranks", "mixed"]
-
 
 def generator(seed: int, *names: object) -> np.random.Generator:
     """Return the stream of one piece of work, named by words and numbers.

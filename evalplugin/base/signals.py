@@ -10,16 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-__all__ = [
-    "ENDING",
-    "deferred_signals",
-    "ignore_signals",
-    "ignore_signals_from_now_on",
-    "interrupt_on_signals",
-    "is_interrupted",
-    "restored_signals",
-]
-
 ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # A terminal and the process that started this one may both send a signal for one Ctrl-C.
 _SAME_SECONDS = 1.0

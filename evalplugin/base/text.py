@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["escape_controls", "escape_formula", "shorten"]
-
 # C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"

@@ -9,8 +9,6 @@ from evalplugin.base.placeholders import variables_in
 from evalplugin.base.secrets import register_uri
 from evalplugin.base.text import escape_controls
 
-__all__ = ["DATABASES", "NO_FOLDERS", "check_driver", "check_tracking_uri", "store_kind"]
-
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
 _SCHEMES = ("http", "https", "databricks", *DATABASES)
 NO_FOLDERS = (

@@ -7,8 +7,6 @@ import re
 from evalplugin.base.errors import DataError
 from evalplugin.base.text import shorten
 
-__all__ = ["bytes_of", "count_text", "duration_text", "seconds_of", "size_text"]
-
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _LONGEST = 1e12  # seconds, 30,000 years: more than any clock can show

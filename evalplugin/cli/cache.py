@@ -18,8 +18,6 @@ from evalplugin.cli.shared import echo, open_store, print_diagnostic
 if TYPE_CHECKING:
     from evalplugin.execution.store import EntryInfo
 
-__all__ = ["cache"]
-
 
 @click.group()
 def cache() -> None:

@@ -12,8 +12,6 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, open_all
 
-__all__ = ["data"]
-
 
 @click.command()
 @options.configs

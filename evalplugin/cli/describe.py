@@ -12,8 +12,6 @@ from evalplugin.cli import options
 from evalplugin.cli.list import COMPONENT_KINDS, registry_of
 from evalplugin.cli.shared import echo
 
-__all__ = ["describe"]
-
 _CACHED = (
     "Its results are stored, and computed again when its parameters, its code, a file that it opens, or a file or URI\n"
     "that a parameter names has changed. What it reads over the network, from a database or in another process is not\n"

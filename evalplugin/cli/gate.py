@@ -10,9 +10,6 @@ import click
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
-__all__ = ["gate"]
-
-
 _HELP = """Decide on logged models: is a challenger to take the champion's place?
 
 RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. Nothing is fitted and

@@ -14,8 +14,6 @@ from evalplugin.cli.shared import echo
 if TYPE_CHECKING:
     from evalplugin.components.registry import Registry
 
-__all__ = ["COMPONENT_KINDS", "list_", "registry_of"]
-
 # Only what is asked for is imported: imports are most of the time of a command that prints text.
 _PACKAGES = {
     "models": "evalplugin.models",

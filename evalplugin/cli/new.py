@@ -13,8 +13,6 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo
 
-__all__ = ["new"]
-
 _CHECKS = {
     "model": "check_recommender",
     "metric": "check_metric",

@@ -11,27 +11,6 @@ import click
 
 from evalplugin.files.uris import is_remote, local_path, refuse_credentials
 
-__all__ = [
-    "Output",
-    "bakeoff",
-    "configs",
-    "data_home",
-    "debug",
-    "engine",
-    "experiment",
-    "if_changed",
-    "intersect",
-    "outcome_file",
-    "plugin",
-    "runs",
-    "set_value",
-    "shown",
-    "source_experiment",
-    "store",
-    "tracking_uri",
-    "workers",
-]
-
 
 def debug(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add an option to a command that makes ``main`` show the traceback of an error."""

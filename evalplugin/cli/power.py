@@ -11,8 +11,6 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
 
-__all__ = ["power"]
-
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)

@@ -42,8 +42,6 @@ from evalplugin.cli.sync import sync
 from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
 
-__all__ = ["main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""

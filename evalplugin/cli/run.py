@@ -13,8 +13,6 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, open_all, show_error
 from evalplugin.files.outputs import refuse_input
 
-__all__ = ["run", "run_with"]
-
 
 @click.command()
 @options.configs

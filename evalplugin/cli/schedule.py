@@ -19,8 +19,6 @@ from evalplugin.files.outputs import open_output, refuse_input
 if TYPE_CHECKING:
     from evalplugin.schedule import ScheduledConfig
 
-__all__ = ["schedule"]
-
 UNITS = ("cron", "systemd", "kubernetes", "github", "airflow")
 REMOTE_UNITS = ("kubernetes", "github")  # they run on other machines
 # A URL that holds no secret: a host and placeholders of environment variables.

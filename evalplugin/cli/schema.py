@@ -10,8 +10,6 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
-__all__ = ["schema"]
-
 
 @click.command()
 @options.debug

@@ -11,8 +11,6 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
-__all__ = ["score"]
-
 
 @click.command()
 @click.option(

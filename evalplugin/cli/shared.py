@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from evalplugin.execution.store import StoreView
     from evalplugin.workspace import Workspace
 
-__all__ = [
-    "echo",
-    "echo_data",
-    "load_all",
-    "open_all",
-    "open_store",
-    "print_diagnostic",
-    "show_error",
-    "show_warning",
-]
-
 
 def load_all(
     configs: Sequence[Path],

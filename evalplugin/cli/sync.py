@@ -14,8 +14,6 @@ from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, open_store, print_diagnostic, show_error
 
-__all__ = ["sync"]
-
 
 @click.command()
 @options.store

@@ -15,8 +15,6 @@ from evalplugin.cli.shared import echo, load_all
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
 
-__all__ = ["validate"]
-
 
 @click.command()
 @options.configs

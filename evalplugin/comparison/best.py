@@ -18,8 +18,6 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
-__all__ = ["BestModels", "best_models"]
-
 
 @dataclass(frozen=True)
 class BestModels:

@@ -22,20 +22,6 @@ from evalplugin.metrics.scores import PerUserScores
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "LEVEL",
-    "Cell",
-    "ComparedModel",
-    "Mark",
-    "Pair",
-    "SegmentCell",
-    "Tuned",
-    "aligned",
-    "budget_text",
-    "metric_cells",
-    "split_text",
-]
-
 LEVEL = 0.95  # default of every interval
 
 Mark = Literal["+", "-", ""]

@@ -35,8 +35,6 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
 
-__all__ = ["LEVEL", "Comparison", "compare"]
-
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
 # Users times models squared, up to which all metrics are compared for every pair.
 _VALUES_OF_EVERY_PAIR = 2**19

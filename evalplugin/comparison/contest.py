@@ -13,8 +13,6 @@ from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
-__all__ = ["AS_LISTED", "Contest", "Rules", "contests_of", "findings_of", "with_choice"]
-
 AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 
 

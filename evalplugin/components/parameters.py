@@ -17,17 +17,6 @@ from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
 from evalplugin.base.secrets import redact_values
 
-__all__ = [
-    "OMITTED_IF_DEFAULT",
-    "Parameter",
-    "as_mapping",
-    "build",
-    "class_in",
-    "parameters_of",
-    "problems_of",
-    "schema_of",
-]
-
 T = TypeVar("T")
 
 # Metadata of a field that was added later: without it, hashes of configs stay as they were.

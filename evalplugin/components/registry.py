@@ -25,8 +25,6 @@ from evalplugin.base.errors import (
 from evalplugin.components.parameters import build
 from evalplugin.files.recording import recorded_inputs
 
-__all__ = ["Entry", "Registry", "is_own", "load_plugin_file", "modules_loaded_by"]
-
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 

@@ -21,8 +21,6 @@ from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec
 from evalplugin.segments import Segmenter
 
-__all__ = ["CheckedConfig", "ModelRecipe", "Named", "NamedDataset", "TuningPlan"]
-
 T = TypeVar("T")
 
 

@@ -29,8 +29,6 @@ from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 
-__all__ = ["Checks"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
 

@@ -8,8 +8,6 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from evalplugin.config.sections import Closed
 
-__all__ = ["ComponentSpec", "DatasetSpec", "EngineSpec", "FilterSpec", "InlineSpec", "in_one_line"]
-
 
 def in_one_line(name: str) -> str:
     """Return a name, which stands in lines of tables and messages."""

@@ -15,8 +15,6 @@ from evalplugin.base.errors import DataError, did_you_mean
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-__all__ = ["Cron"]
-
 _FIELDS = {
     "minute": "0-59",
     "hour": "0-23",

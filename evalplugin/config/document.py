@@ -17,8 +17,6 @@ from evalplugin.base.text import escape_controls, shorten
 from evalplugin.base.units import size_text
 from evalplugin.data.reading import path_text, reason_of
 
-__all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
-
 MAX_NODES = 20_000  # values, those that aliases repeat included
 MAX_BYTES = 2**20  # of a file
 MAX_DEPTH = 50  # mappings and lists inside each other

@@ -10,8 +10,6 @@ from evalplugin.components.registry import Registry
 if TYPE_CHECKING:
     from evalplugin.execution.engines import Needs, Session
 
-__all__ = ["ENGINES", "Engine"]
-
 
 class Engine(Protocol):
     """A frozen dataclass whose fields are its parameters. It opens sessions, each for the tasks of one bake-off.

@@ -11,19 +11,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, mo
 
 from evalplugin.config.sections import Closed
 
-__all__ = [
-    "Amount",
-    "ChampionSpec",
-    "Cost",
-    "CostLimit",
-    "FailOn",
-    "Gate",
-    "Guardrails",
-    "Register",
-    "SegmentMargin",
-    "is_registered",
-]
-
 FailOn = Literal["keep", "refuse", "never"]
 # Of a fold, on average; memory: the highest of the process, in 2**20 bytes.
 Cost = Literal["fit_seconds", "recommend_seconds_per_user", "peak_memory_mb"]

@@ -12,8 +12,6 @@ from evalplugin.config.names import CHAMPION, ConfigNames, unknown_name, unliste
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 
-__all__ = ["CHAMPION_ALIAS", "PREVIOUS_ALIAS", "champion_of", "check_gate"]
-
 CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from evalplugin.config.schema import ModelSpec
 
-__all__ = ["has_parameter", "parameter_at", "params_at", "points_of"]
-
 
 def points_of(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the chosen values of each point of a model's grid; of a model without one the model itself."""

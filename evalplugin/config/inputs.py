@@ -14,8 +14,6 @@ from evalplugin.files.stores import is_known_to_fsspec, store_of
 from evalplugin.files.uris import COMMAND, URI_SCHEMES, scheme_of
 from evalplugin.models import MODELS
 
-__all__ = ["declared_inputs", "inputs_at", "inputs_of_model", "stored_uris"]
-
 
 def inputs_at(text: str, folder: Path) -> list[str]:
     """Return the names of the inputs that an entry under ``inputs`` declares; paths are relative to ``folder``.

@@ -13,8 +13,6 @@ from evalplugin.data import DATASETS, FILTERS, SPLITS
 from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS
 
-__all__ = ["json_schema"]
-
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a config.

@@ -28,8 +28,6 @@ from evalplugin.config.tuning_checks import check_tuning
 from evalplugin.data import SPLITS, LoadContext
 from evalplugin.segments import SEGMENTS
 
-__all__ = ["ConfigHeader", "load"]
-
 
 def load(
     source: Path | Mapping[str, Any],

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from evalplugin.base.errors import KeyPath, Problem, did_you_mean
 from evalplugin.metrics import MetricSpec
 
-__all__ = ["CHAMPION", "ConfigNames", "unknown_name", "unlisted_metric"]
-
 CHAMPION = "champion"  # the name of a champion from MLflow among the models
 
 

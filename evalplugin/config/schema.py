@@ -23,15 +23,6 @@ from evalplugin.config.sections import (
 )
 from evalplugin.config.tuning import Space, Tune
 
-__all__ = [
-    "Config",
-    "Decides",
-    "Effect",
-    "EnvironmentInput",
-    "ModelSpec",
-    "SegmentSpec",
-]
-
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them
     "comparison",  # ranks and differences of models

@@ -14,21 +14,6 @@ from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
 from evalplugin.files.uris import check_folder_uri
 
-__all__ = [
-    "CheckRules",
-    "Closed",
-    "Code",
-    "Compare",
-    "GateOutcome",
-    "Notify",
-    "Recommend",
-    "Relevance",
-    "Schedule",
-    "StoreSpec",
-    "TaskLimits",
-    "Tracking",
-]
-
 GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 
 

@@ -13,8 +13,6 @@ from pydantic import Field, model_validator
 from evalplugin.config.components import InlineSpec
 from evalplugin.config.sections import Closed
 
-__all__ = ["Budget", "Space", "Tune", "is_same", "value_text", "values_text"]
-
 _EDGE = 0.02  # share of a range of floats that counts as its end
 
 

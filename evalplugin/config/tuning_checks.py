@@ -19,8 +19,6 @@ from evalplugin.data import SPLITS
 from evalplugin.metrics import MetricSpec, is_overall, parse
 from evalplugin.models import MODELS
 
-__all__ = ["check_tuning"]
-
 _NO_TEST = "none"  # the split whose test data is the train data
 
 

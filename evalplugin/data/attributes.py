@@ -20,8 +20,6 @@ from evalplugin.data.libraries import pa, pc, pd
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table, column_problem, is_number_type
 
-__all__ = ["Attributes", "Entity", "EntityTable", "Separator", "column_problems", "open_attributes"]
-
 Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = npt.NDArray[Any]
 Separator = Annotated[

@@ -12,8 +12,6 @@ from evalplugin.base.arrays import Ints, position_in_row
 from evalplugin.data import Interactions
 from evalplugin.data.libraries import pa, pd
 
-__all__ = ["HISTORY", "Background", "background_of"]
-
 HISTORY = 20  # latest interactions of each user in the train data
 
 

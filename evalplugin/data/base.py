@@ -15,21 +15,6 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions
 
-__all__ = [
-    "DATASETS",
-    "FILTERS",
-    "SPLITS",
-    "DatasetLoader",
-    "Filter",
-    "Kept",
-    "LoadContext",
-    "Split",
-    "Splitter",
-    "data_filter",
-    "dataset",
-    "split",
-]
-
 
 @dataclass(frozen=True)
 class LoadContext:

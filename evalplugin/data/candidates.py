@@ -11,8 +11,6 @@ from evalplugin.base.arrays import Ints
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
 
-__all__ = ["CandidateKind", "Candidates"]
-
 CandidateKind = Literal["unseen", "all", "judged", "sampled"]
 
 _BLOCK_CELLS = 4_000_000  # negatives drawn at a time: 32 MB of numbers

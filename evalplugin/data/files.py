@@ -27,8 +27,6 @@ from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_fol
 from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote, local_path
 
-__all__ = ["FoundFiles", "TableFiles", "find_files"]
-
 _PARQUET = "*.parquet"
 _DELTA_LOG = "_delta_log"  # a folder
 _COPY = ", or write a copy of it as plain Parquet"

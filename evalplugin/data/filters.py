@@ -16,8 +16,6 @@ from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.times import is_date, time_text, timestamp_of
 
-__all__ = ["KCore", "MinCount", "Period", "RatingRange", "filter_text", "filtered"]
-
 
 @data_filter("k_core")
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from evalplugin.data.libraries import pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
 
-__all__ = ["CsvFormat", "FileFormat", "ParquetFormat", "TrecFormat"]
-
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache

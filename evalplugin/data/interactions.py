@@ -19,8 +19,6 @@ from evalplugin.data.libraries import pd
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
 
-__all__ = ["DuplicatePolicy", "Interactions", "Rows", "interactions_from", "rows_by_code"]
-
 DuplicatePolicy = Literal["error", "last", "mean", "max"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max")
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"

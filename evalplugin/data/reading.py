@@ -19,18 +19,6 @@ from evalplugin.files.remote import File, RemoteFile, open_file, size_of
 from evalplugin.files.repeated_reads import RepeatedReads
 from evalplugin.files.stores import store_reason
 
-__all__ = [
-    "COMPRESSED",
-    "DAMAGE",
-    "LineCounter",
-    "check_parquet",
-    "open_parquet",
-    "open_text",
-    "path_text",
-    "readable",
-    "reason_of",
-]
-
 _SHOWN = 300  # characters of a path or of another library's message
 _HEAD = 4096  # bytes of a file that show what it is
 _DECOMPRESSED = {".gz": "gzip", ".bz2": "bz2"}  # while reading, by the ending of the name

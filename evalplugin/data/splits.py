@@ -14,8 +14,6 @@ from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions, rows_by_code
 
-__all__ = ["ColdRule", "Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "held_out", "times_of"]
-
 ColdRule = Annotated[
     Literal["keep", "drop"],
     Field(

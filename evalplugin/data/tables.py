@@ -14,17 +14,6 @@ from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.libraries import pa, pc
 
-__all__ = [
-    "IdKind",
-    "Ids",
-    "Table",
-    "check_roles",
-    "column_problem",
-    "ids_of",
-    "is_number_type",
-    "row_number",
-]
-
 IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled

@@ -18,8 +18,6 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of
 from evalplugin.data.times import NOT_SECONDS, timestamp_of
 
-__all__ = ["Temporal"]
-
 _LENGTHS = ("every", "window", "gap")  # parameters that are lengths of time
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["NOT_SECONDS", "is_date", "time_text", "timestamp_of"]
-
 _SINCE_1971 = 31_536_000  # smaller numbers are no seconds since 1970, but an order such as 1, 2, 3
 NOT_SECONDS = 10**11  # as seconds it is the year 5138; milliseconds of today are above
 

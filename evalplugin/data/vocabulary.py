@@ -14,8 +14,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.libraries import pa, pc
 from evalplugin.data.tables import Ids
 
-__all__ = ["arrow_dictionary", "check_kinds", "codes_end", "codes_in", "encode"]
-
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
 _MAX_THREADS = 4

@@ -1,3 +1,1 @@
 """Execution of a config: data, folds, tasks, worker processes, and the store of finished steps."""
-
-__all__: list[str] = []

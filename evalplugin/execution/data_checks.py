@@ -11,8 +11,6 @@ from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
 from evalplugin.metrics import MetricSpec
 
-__all__ = ["check_data", "looks_at_relevance"]
-
 
 def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
     """Check that scores can be computed at all; likely mistakes are found by ``evalplugin.features.checks``.

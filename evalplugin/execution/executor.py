@@ -19,13 +19,12 @@ from evalplugin.base.costs import cheap_collections, peak_memory
 from evalplugin.base.errors import DataError
 from evalplugin.data import Split
 from evalplugin.execution.engines import Call, Handle, Session, run_calls
-from evalplugin.execution.isolation import error_text, outcome_of
+from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Result, TaskExecutor
 from evalplugin.execution.tasks import (
     Task,
-    TaskFailure,
     TaskLists,
     TaskResult,
     Work,
@@ -43,8 +42,6 @@ from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
 from evalplugin.models.base import BlockOrder
 from evalplugin.models.recommend import user_blocks
-
-__all__ = ["Fitted", "RangeResult", "fit_for_ranges", "run_range", "sequential_executor", "task_executor"]
 
 _SHARED = ("split", "candidates")  # fields of a task that it shares with the other models on its fold
 

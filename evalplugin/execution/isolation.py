@@ -19,8 +19,6 @@ import numpy as np
 from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
 
-__all__ = ["TaskFailure", "error_text", "isolated", "last_line", "outcome_of"]
-
 T = TypeVar("T")
 
 _MAX_ERROR = 20_000  # characters

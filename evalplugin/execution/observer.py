@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Observer", "PythonWarnings", "warn_caller"]
-
 # Packages whose frames lie between a user's code and a warning.
 _PACKAGES = (__name__.partition(".")[0], "mlflow")
 

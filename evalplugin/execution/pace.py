@@ -10,8 +10,6 @@ from statistics import fmean
 from evalplugin.execution.runner import Job
 from evalplugin.execution.tasks import TaskResult
 
-__all__ = ["Pace"]
-
 
 @dataclass
 class Pace:

@@ -11,8 +11,6 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.metrics.moments import Moments
 
-__all__ = ["Race"]
-
 _SHARES = (8, 4, 2)  # a trial is judged after an eighth, a quarter and a half of the users
 _ALPHA = 0.01  # of each test: of the trials as good as the incumbent, at most 3 % are dropped
 _MIN_USERS = 20  # with a value, below which the test's level does not hold

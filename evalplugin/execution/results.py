@@ -25,19 +25,6 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Bakeoff",
-    "BakeoffResult",
-    "Costs",
-    "DataInfo",
-    "DataSplit",
-    "Finding",
-    "ModelResult",
-    "Tuning",
-    "new_id",
-    "page_of",
-]
-
 
 def page_of(code: str) -> str:
     """Return the address of the page on a check."""

@@ -20,10 +20,11 @@ from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.config.inputs import inputs_of_model
 from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult
+from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
@@ -31,8 +32,6 @@ from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Job", "PreparedData", "Result", "TaskExecutor", "jobs_of", "load_cached", "prepare", "results_of"]
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.

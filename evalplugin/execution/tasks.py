@@ -16,7 +16,6 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
-from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
@@ -32,20 +31,6 @@ from evalplugin.models.recommend import ColdUsers
 
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
-
-__all__ = [
-    "Task",
-    "TaskFailure",
-    "TaskLists",
-    "TaskResult",
-    "Work",
-    "curve_ks",
-    "joined_lists",
-    "measured",
-    "run_task",
-    "score_state",
-    "task_costs",
-]
 
 T = TypeVar("T")
 

@@ -30,18 +30,6 @@ from evalplugin.files.recording import ignore_folder, recorded_inputs
 if TYPE_CHECKING:
     from evalplugin.config.sections import TaskLimits
 
-__all__ = [
-    "NOT_GUARDED",
-    "NOT_WRITTEN",
-    "NO_SPACE",
-    "Assignment",
-    "Limits",
-    "PluginFile",
-    "WorkerSettings",
-    "refuse_in_worker",
-    "work",
-]
-
 # Exit codes of a worker that would start a bake-off of its own, or cannot write its result: as the disk is full, or as
 # the task has changed its process.
 NOT_GUARDED, NO_SPACE, NOT_WRITTEN = 79, 80, 81

@@ -20,8 +20,6 @@ from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
 
-__all__ = ["Feature", "Planned", "Results", "Running"]
-
 
 @dataclass(frozen=True)
 class Planned:

@@ -22,17 +22,6 @@ from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.workspace import Workspace
 
-__all__ = [
-    "ASSUMED",
-    "PowerReport",
-    "PowerRow",
-    "PowerTest",
-    "power_json",
-    "power_of_config",
-    "power_of_runs",
-    "power_of_spread",
-]
-
 # Standard deviations of users' differences that metrics between 0 and 1 have: similar and very different models.
 ASSUMED = (0.1, 0.2, 0.3)
 

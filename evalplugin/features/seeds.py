@@ -6,8 +6,6 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.features.base import Feature
 from evalplugin.workspace import Workspace
 
-__all__ = ["SeedsFeature"]
-
 
 class SeedsFeature(Feature):
     """Reports which models are fitted once though there are several seeds, as no random numbers decide their lists."""

@@ -1,3 +1,1 @@
 """Files and URIs: stores, fingerprints, what code has read, and output that is written whole or not at all."""
-
-__all__: list[str] = []

@@ -27,23 +27,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.files.uris import COMMAND, GLOB, PROGRAM, URI_SCHEMES, local_path, scheme_of
 
-__all__ = [
-    "CHANGED",
-    "ENV",
-    "WRITTEN",
-    "Inputs",
-    "Resolve",
-    "Signature",
-    "changed_input",
-    "command_input",
-    "fingerprint_of",
-    "folder_size",
-    "inputs_named_in",
-    "merged",
-    "program_input",
-    "signature_of",
-]
-
 ENV = "env:"
 # Instead of a fingerprint: the input changed while it was in use, or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"

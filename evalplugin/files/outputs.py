@@ -17,8 +17,6 @@ from evalplugin.files.remote import matches_pattern, store_errors
 from evalplugin.files.stores import FileStore, no_bucket, store_of
 from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
 
-__all__ = ["check_writable", "open_output", "refuse_input", "written_whole"]
-
 
 @contextmanager
 def open_output(target: str | Path) -> Iterator[IO[bytes]]:

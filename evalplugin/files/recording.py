@@ -19,8 +19,6 @@ from typing import Any
 from evalplugin.files.inputs import CHANGED, WRITTEN, Signature, fingerprint_of, signature_of
 from evalplugin.files.uris import GLOB
 
-__all__ = ["ignore_folder", "recorded_inputs"]
-
 # Code that looks for modules and their sources, which are not inputs of a result.
 _IMPORTING = ("importlib", "zipimport", "pkgutil", "pkg_resources", "tokenize", "linecache", "inspect")
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/run", "/usr/lib", "/usr/share", "/lib", "/lib64")

@@ -20,19 +20,6 @@ from evalplugin.files.stores import FileStore, no_bucket, store_of, store_reason
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
-__all__ = [
-    "File",
-    "RemoteFile",
-    "find_remote",
-    "is_remote_folder",
-    "matches_pattern",
-    "objects_at",
-    "open_file",
-    "size_of",
-    "store_errors",
-    "version_of",
-]
-
 _HEAD = 2**16  # bytes of one request where parts of a file are read
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
 

@@ -16,8 +16,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from evalplugin.files.stores import max_attempts
 
-__all__ = ["RepeatedReadError", "RepeatedReads", "S3Reader"]
-
 _LOST_ERROR = "Failed to flush response stream"
 _LONGEST_PAUSE = 20.0  # seconds; of 1, 2, 4 ... a random share, as AWS's client waits
 

@@ -17,16 +17,6 @@ from evalplugin.files.uris import MLFLOW_SCHEMES, STORE_SCHEMES, kind_of, refuse
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = [
-    "FileStore",
-    "delta_options",
-    "is_known_to_fsspec",
-    "max_attempts",
-    "no_bucket",
-    "store_of",
-    "store_reason",
-]
-
 _AWS_ERROR = re.compile(
     r"AWS Error (\w+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation:? ?(.*)", re.DOTALL
 )

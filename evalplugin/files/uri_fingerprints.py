@@ -12,8 +12,6 @@ from evalplugin.base.secrets import redact, redact_message
 from evalplugin.files.remote import objects_at, version_of
 from evalplugin.files.uris import COMMAND, PROGRAM, scheme_of
 
-__all__ = ["unknowable", "uri_fingerprint"]
-
 _SECONDS = 10.0  # for an answer of a server
 _COMMAND_SECONDS = 60.0
 _MAX_OBJECTS = 10_000

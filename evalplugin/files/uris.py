@@ -10,23 +10,6 @@ from evalplugin.base.placeholders import variables_in
 from evalplugin.base.secrets import register_secret, register_uri
 from evalplugin.base.text import escape_controls
 
-__all__ = [
-    "COMMAND",
-    "GLOB",
-    "MLFLOW_SCHEMES",
-    "PROGRAM",
-    "STORE_SCHEMES",
-    "URI_SCHEMES",
-    "canonical_uri",
-    "check_folder_uri",
-    "is_remote",
-    "kind_of",
-    "local_path",
-    "refuse_credentials",
-    "scheme_of",
-    "uri_parts",
-]
-
 GLOB = "glob:"  # begins a pattern of local files, which is not a URI
 COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
 PROGRAM = "program"  # a scheme: without a fingerprint

@@ -11,8 +11,6 @@ from pathlib import Path
 from evalplugin.base.processes import start_python
 from evalplugin.files.outputs import written_whole
 
-__all__ = ["cached", "make_in_background"]
-
 _SECONDS = 60  # to wait for a process that makes something
 _processes: dict[str, subprocess.Popen[bytes]] = {}  # by name of the content
 

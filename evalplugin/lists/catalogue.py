@@ -17,15 +17,6 @@ from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
-__all__ = [
-    "NO_IDS",
-    "Catalogue",
-    "PartContents",
-    "interactions_alone",
-    "interactions_on",
-    "refuse_repeated",
-]
-
 NO_IDS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
 _AT_A_TIME = 16  # tables whose items are encoded together
 

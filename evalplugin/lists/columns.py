@@ -20,16 +20,6 @@ from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
 
-__all__ = [
-    "ListColumns",
-    "ListInput",
-    "PairColumns",
-    "Role",
-    "ScoreRequest",
-    "check_same_kinds",
-    "refuse_rows",
-]
-
 Role: TypeAlias = Literal["lists", "truth", "train"]
 
 

@@ -29,8 +29,6 @@ from evalplugin.models.selection import TopN, row_codes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Command"]
-
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _SHOWN = 80  # characters of the command in messages

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["DEFAULT_METRICS", "Cells", "Evaluated", "Evaluation", "EvaluatorOptions", "column_of", "is_list"]
-
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
 
 _Text = Annotated[str, Field(min_length=1)]

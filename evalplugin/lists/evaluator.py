@@ -14,8 +14,6 @@ from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import check_request
 
-__all__ = ["Evaluator"]
-
 _SAMPLE = 1000  # ids of the truth as examples in messages
 
 

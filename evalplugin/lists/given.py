@@ -21,8 +21,6 @@ from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, row_codes
 
-__all__ = ["lists_on", "shortfalls"]
-
 
 class _Entries(NamedTuple):
     """Listed items, in the order of lists: positions in vocabularies of raw ids."""

@@ -31,16 +31,6 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = [
-    "Format",
-    "engine_of",
-    "lists_and_truth",
-    "open_files",
-    "open_sources",
-    "rows_named",
-    "score_lists",
-]
-
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
 # Of files whose content is compared on all nodes; beyond, only the first of each table is.

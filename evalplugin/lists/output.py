@@ -23,17 +23,6 @@ from evalplugin.metrics.scores import PerUserScores
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Row",
-    "check_output",
-    "csv_text",
-    "json_text",
-    "numbers_csv",
-    "numbers_json",
-    "rows_of",
-    "write_per_user",
-]
-
 _ENDINGS = (".parquet", ".csv")
 
 

@@ -17,8 +17,6 @@ from evalplugin.metrics.correlation import count_pairs
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["PROFILES", "Profile", "profile"]
-
 # A cutoff beyond every list, so that the ideal list of nDCG holds the whole relevant truth.
 _ALL = 2**31 - 1
 _HOLES = {"k": r"[1-9]\d*", "x": r"\d*\.?\d+"}

@@ -15,8 +15,6 @@ from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.matching import Matches
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["RankedLists"]
-
 _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
 
 

@@ -19,8 +19,6 @@ from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ListScores", "specs_of"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ListScores:

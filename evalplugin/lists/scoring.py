@@ -25,8 +25,6 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["Scoring", "TruthRows", "blocks_of", "need_catalogue", "top_n_on"]
-
 
 @dataclass(frozen=True, eq=False)
 class TruthRows:

@@ -14,8 +14,6 @@ from evalplugin.models.kernels.compiled import Bytes, Codes, CodesOut, Flags, In
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["compiled_dictionary"]
-
 # Odd multipliers without structure; they affect the speed, never the result.
 _FACTOR, _OTHER_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)

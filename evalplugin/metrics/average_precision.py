@@ -11,8 +11,6 @@ from evalplugin.base.arrays import Floats, Ints
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["ap", "rbp", "rr"]
-
 
 @metric("rr", higher_is_better=True, bounds=(0.0, 1.0))
 def rr(context: ScoringContext, k: int) -> Floats:

@@ -17,19 +17,6 @@ from evalplugin.base.errors import PluginError
 from evalplugin.components.registry import Registry
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = [
-    "CONVENTIONS_VERSION",
-    "METRICS",
-    "NAME",
-    "Metric",
-    "Need",
-    "OverallMetric",
-    "UserMetric",
-    "is_mergeable",
-    "is_overall",
-    "metric",
-]
-
 C = TypeVar("C", bound=type)
 MetricFunction: TypeAlias = Callable[..., Floats]
 F = TypeVar("F", bound=MetricFunction)

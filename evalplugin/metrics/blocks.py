@@ -19,8 +19,6 @@ from evalplugin.metrics.matching import Matches, worth_compiling
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "Broken", "BrokenRowsError", "ListSource", "raw_text"]
-
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
 # Users of a block with short lists, as arrays of a value a user or a truth item must fit as well.

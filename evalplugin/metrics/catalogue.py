@@ -12,8 +12,6 @@ from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["Coverage", "Entropy", "Gini", "Personalization"]
-
 
 @metric("coverage")
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import ItemCategories, check_attribute
 
-__all__ = ["Calibration", "CategoryCoverage", "CategoryEntropy"]
-
 
 @dataclass(frozen=True)
 class _CategoryMetric(UserMetric):

@@ -13,8 +13,6 @@ from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["RankedItems", "ScoringContext"]
-
 
 @dataclass(frozen=True, eq=False)
 class RankedItems:

@@ -11,8 +11,6 @@ from evalplugin.base.arrays import Floats, Ints
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["Pairs", "concordant_pairs", "count_pairs", "kendall", "spearman"]
-
 
 class Pairs(NamedTuple):
     """Numbers of pairs of items in each user's truth, by kind: int64 (B,) each."""

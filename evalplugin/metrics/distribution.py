@@ -13,8 +13,6 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.metrics.moments import Moments
 
-__all__ = ["DISTINCT", "VALUES_BELOW", "Distribution", "FewValues", "Summary", "ValueCounts", "summarise"]
-
 DISTINCT = 2**20  # values told apart; their last binary digits are dropped until no more are left
 VALUES_BELOW = 2000  # users; from there on, moments are all that an interval needs
 

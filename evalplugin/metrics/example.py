@@ -16,8 +16,6 @@ from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["apply", "evaluate"]
-
 
 def evaluate(
     name: str,

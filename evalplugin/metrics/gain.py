@@ -13,8 +13,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import RankedItems, ScoringContext
 
-__all__ = ["DCG", "NDCG"]
-
 _LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64
 
 

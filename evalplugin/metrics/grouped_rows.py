@@ -13,8 +13,6 @@ import numpy.typing as npt
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.models.threads import thread_count
 
-__all__ = ["GroupedRows", "Users", "group_by_rank", "group_rows"]
-
 Users: TypeAlias = slice | npt.NDArray[np.int64]  # consecutive positions of users, or ascending ones
 
 _CHUNK = 2**20  # rows moved at a time

@@ -8,8 +8,6 @@ import numpy as np
 
 from evalplugin.models.kernels import compiled as nb
 
-__all__ = ["best_first", "match", "scatter"]
-
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
 _STAMPS_PER_ITEM = 64  # few enough collisions that comparing a collided item with all before it costs little

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Matches", "PairTable", "worth_compiling"]
-
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
 _SLOTS_PER_PAIR = 16

@@ -15,8 +15,6 @@ import numpy as np
 
 from evalplugin.base.arrays import Floats
 
-__all__ = ["ExactSum", "Moments", "mean_of_defined"]
-
 _UNIT = 1074  # all float64 are multiples of 2 ** -1074, their squares of its square
 _BLOCK, _BITS = 2**15, 16  # values that stay in the processor's cache; 2 + _BLOCK <= 2 ** _BITS
 _HUGE = 2.0**900  # below it, no sum of a block overflows

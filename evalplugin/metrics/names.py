@@ -16,8 +16,6 @@ from evalplugin.components.parameters import build, parameters_of
 from evalplugin.components.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
 
-__all__ = ["MetricSpec", "definitions_hash", "parse"]
-
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MAX_K = 2**31 - 1

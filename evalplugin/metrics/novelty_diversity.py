@@ -11,8 +11,6 @@ from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["diversity", "novelty", "popularity", "serendipity"]
-
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
 _ROWS_A_PAIR = 100  # rows that are scored in the time of one pair
 

@@ -12,8 +12,6 @@ from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["Recall", "f1", "hit", "precision", "r_precision"]
-
 
 @metric("precision", higher_is_better=True, bounds=(0.0, 1.0))
 def precision(

@@ -15,8 +15,6 @@ from evalplugin.metrics.base import OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum
 
-__all__ = ["MAE", "RMSE"]
-
 
 @dataclass(frozen=True)
 class _RatingLoss(UserMetric, OverallMetric):

@@ -18,8 +18,6 @@ from evalplugin.metrics.moments import mean_of_defined
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counts", "PerUserScores", "ScoreTotals", "average_folds"]
-
 
 class Counts(NamedTuple):
     """Numbers of users for whom a metric is defined and undefined."""

@@ -28,8 +28,6 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
 
-__all__ = ["check_request", "score_blocks", "score_part", "score_top_n", "with_ids"]
-
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
 

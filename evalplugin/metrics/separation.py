@@ -11,8 +11,6 @@ from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["RECALL_PERCENT", "auc", "bpref", "precision_at_recall", "precision_recall_curve"]
-
 RECALL_PERCENT = tuple(range(0, 101, 10))
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["ItemUsers", "sums_of_cosines"]
-
 _BITS = 64
 _GROUP = 32  # items of a list that are marked at once, a bit each
 _CACHE_BITS = 20  # of the number of pairs of items whose common users are cached by a thread: 12 MB

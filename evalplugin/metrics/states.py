@@ -19,8 +19,6 @@ from evalplugin.metrics.names import MetricSpec
 from evalplugin.metrics.scores import PerUserScores, ScoreTotals
 from evalplugin.metrics.separation import RECALL_PERCENT
 
-__all__ = ["Request", "ScorerState", "UserValues", "check_mergeable"]
-
 
 @dataclass(frozen=True)
 class Request:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from evalplugin.metrics.similarity_loops import ItemUsers
 
-__all__ = ["CategoryShares", "ItemCategories", "TrainData", "check_attribute"]
-
 _SEPARATOR = "|"  # between the categories of one item
 _CELLS = 2**22  # cells of the co-occurrence table computed at a time
 _CACHED = 2**23  # pairs whose cosine is cached for the next block: 128 MB

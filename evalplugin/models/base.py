@@ -15,23 +15,6 @@ from evalplugin.components.registry import Registry
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.selection import TopN
 
-__all__ = [
-    "MODELS",
-    "BlockOrder",
-    "CandidateRecommender",
-    "ListRecommender",
-    "ListRequest",
-    "RatingPredictor",
-    "Recommender",
-    "ScoringRecommender",
-    "TaskRecommender",
-    "cold_answer",
-    "is_stochastic",
-    "model",
-    "own_parameters",
-    "uses_ratings",
-]
-
 C = TypeVar("C", bound=type)
 
 

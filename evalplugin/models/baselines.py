@@ -14,8 +14,6 @@ from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates
 
-__all__ = ["MostPopular", "Random"]
-
 
 @model("random")
 @dataclass

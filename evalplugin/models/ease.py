@@ -15,8 +15,6 @@ from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
 
-__all__ = ["EASE"]
-
 
 @model("ease")
 @dataclass

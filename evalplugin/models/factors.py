@@ -18,8 +18,6 @@ from evalplugin.models.threads import for_ranges
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["FactorModel", "MatrixModel", "MatrixValues", "dot_products", "matrix_of"]
-
 
 @dataclass
 class FactorModel:

@@ -18,15 +18,6 @@ from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, ma
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
 
-__all__ = [
-    "AlternatingLeastSquares",
-    "BM25Recommender",
-    "BayesianPersonalizedRanking",
-    "CosineRecommender",
-    "LogisticMatrixFactorization",
-    "TFIDFRecommender",
-]
-
 Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
 Iterations = Annotated[int, Field(ge=1, description="passes over the data")]
 Rate = Annotated[float, Field(gt=0, description="learning rate")]

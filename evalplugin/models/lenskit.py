@@ -21,8 +21,6 @@ from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.threads import one_blas_thread, thread_count
 
-__all__ = ["BiasedMFScorer", "ImplicitMFScorer", "ItemKNNScorer", "UserKNNScorer"]
-
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Side = Literal["user", "item"]

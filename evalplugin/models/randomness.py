@@ -14,8 +14,6 @@ from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
 from evalplugin.data import Rows
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["RandomState", "Seeded", "UserStreams", "draw_seed"]
-
 RandomState = Annotated[
     int | None,
     Field(ge=0, le=2**32 - 1, description="seed of the algorithm; null: drawn from the task's seed"),

@@ -36,8 +36,6 @@ from evalplugin.models.selection import (
 )
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["BLOCK_BYTES", "ColdUsers", "predict_ratings", "recommend", "user_blocks"]
-
 BLOCK_BYTES = 64 * 2**20
 
 CodeType = TypeVar("CodeType", bound=np.integer[Any])

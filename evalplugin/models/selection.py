@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Candidates, Interactions, Rows
 
-__all__ = [
-    "NO_ITEM",
-    "TopN",
-    "candidate_mask",
-    "rank_entries",
-    "row_codes",
-    "select_candidates",
-    "select_top_n",
-    "selection_rows",
-]
-
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
 _STRIDE = 16  # one item in 16 is sampled to estimate the n-th best score

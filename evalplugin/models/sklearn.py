@@ -21,8 +21,6 @@ from evalplugin.models.threads import for_ranges
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
-
 _SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 
 Components = Annotated[

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 from evalplugin.base.errors import ModelError
 
-__all__ = ["for_ranges", "in_threads", "limit_threads", "one_blas_thread", "thread_count"]
-
 _VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 _LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
 T = TypeVar("T")

@@ -12,8 +12,6 @@ from typing import NamedTuple, Protocol
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
 
-__all__ = ["Drawing", "PictureRequest", "answer", "draw", "drawing_processes"]
-
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
 _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DPI", "SIZE", "Curve", "FigureRequest", "axis_limits", "figure_note", "figure_title"]
-
 SIZE = (6.4, 4.4)  # inches, of 100 dots each: sharp at full size and legible as a thumbnail
 DPI = 100
 _POINTS = np.linspace(0.0, 100.0, 401)

@@ -17,8 +17,6 @@ from evalplugin.report.verdict import verdict_sentence
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare_csv", "compare_frame", "compare_json", "segment_frame"]
-
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {
     "pairs": attrgetter("paired.users"),

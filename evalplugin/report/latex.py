@@ -8,8 +8,6 @@ from evalplugin.base.text import escape_controls
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 
-__all__ = ["compare_latex"]
-
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

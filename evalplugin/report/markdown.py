@@ -15,8 +15,6 @@ from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
 
-__all__ = ["compare_markdown", "escape", "leaderboard_markdown", "markdown_table", "statement_markdown"]
-
 
 def escape(text: object) -> str:
     """Return text that Markdown and HTML show unchanged, on one line."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Comparisons", "table_html"]
-
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
 # Distinguishable on white and on black.

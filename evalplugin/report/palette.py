@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BASELINE_COLOUR", "INK", "PALETTE", "QUIET", "model_colours", "png_of", "png_with", "style_axes"]
-
 INK, QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 
 BASELINE_COLOUR = "#7F7F7F"

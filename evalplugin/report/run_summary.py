@@ -21,8 +21,6 @@ from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
 from evalplugin.report.words import NO_INTERVAL, heading
 
-__all__ = ["note_markdown", "summary_markdown"]
-
 _INTERVAL = f"{percent(LEVEL)} interval"
 _METRIC_HEADS = (
     "metric", "mean", _INTERVAL, "std", "p10", "median", "p90", "users at 0", "users", "undefined",

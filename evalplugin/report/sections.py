@@ -10,8 +10,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import DataSplit
 from evalplugin.report.tables import TextTable
 
-__all__ = ["Section", "Statement"]
-
 
 @dataclass(frozen=True)
 class Statement:

@@ -25,19 +25,6 @@ from evalplugin.report.words import (
     seed_texts,
 )
 
-__all__ = [
-    "COST_HEADS",
-    "TextCell",
-    "TextTable",
-    "comparison_tables",
-    "cost_texts",
-    "mean_cell",
-    "models_table",
-    "name_cell",
-    "pairs_table",
-    "segment_table",
-]
-
 COST_HEADS = ("start", "fit", "recommend", "score", "peak memory")
 
 

@@ -15,8 +15,6 @@ from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics import parse
 from evalplugin.report.words import MAY_ERR, seed_range
 
-__all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
-
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
 _MOST_GROUPS = 2
 

@@ -13,27 +13,6 @@ from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.metrics import parse
 
-__all__ = [
-    "MARKS",
-    "MAY_ERR",
-    "NO_INTERVAL",
-    "TEST_NAMES",
-    "better_words",
-    "few_users_legend",
-    "further_tests",
-    "heading",
-    "interval_methods",
-    "legend",
-    "marks_legend",
-    "outcome_words",
-    "permutation_test",
-    "seed_lines",
-    "seed_range",
-    "seed_texts",
-    "small_legend",
-    "tuning_lines",
-]
-
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
 _METHODS = {

@@ -21,8 +21,6 @@ from typing import Any, NoReturn
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from evalplugin.schedule.units import ScheduledConfig
 
-__all__ = ["Scheduler", "Started", "start_process"]
-
 # A wait pauses while a machine sleeps: the scheduler wakes up this often to read the clock.
 _WAKE_SECONDS = 60
 

@@ -22,8 +22,6 @@ from evalplugin.tracking.location import DEFAULT_URI
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["KINDS", "Kind", "ScheduledConfig", "scheduled_configs", "units"]
-
 Kind = Literal["cron", "systemd", "kubernetes", "github", "airflow"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

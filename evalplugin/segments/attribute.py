@@ -19,8 +19,6 @@ from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 
-__all__ = ["Attribute"]
-
 
 @segment("attribute")
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,6 @@ from evalplugin.components.registry import Registry
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 
-__all__ = ["SEGMENTS", "Segmentation", "Segmenter", "segment", "segmentation"]
-
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:

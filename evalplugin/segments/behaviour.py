@@ -13,8 +13,6 @@ from evalplugin.data import LoadContext, Split
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_quantile
 
-__all__ = ["NO_HISTORY", "Activity", "Cold", "Popularity"]
-
 Parts = Annotated[
     int, Field(ge=1, description="groups of about the same size; fewer where many users are equal")
 ]

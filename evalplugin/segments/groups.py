@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
-__all__ = ["Groups", "by_number", "by_quantile", "by_text"]
-
 _MOST_DECIMALS = 6
 
 

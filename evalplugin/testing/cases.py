@@ -14,8 +14,6 @@ from evalplugin.components.parameters import as_mapping, build
 from evalplugin.components.registry import Registry
 from evalplugin.data import Interactions
 
-__all__ = ["N_ITEMS", "N_USERS", "created", "interactions", "require", "require_plain"]
-
 N_USERS, N_ITEMS = 60, 25
 
 T = TypeVar("T")

@@ -22,8 +22,6 @@ from evalplugin.data import (
 )
 from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require
 
-__all__ = ["check_dataset", "check_filter", "check_split"]
-
 R = TypeVar("R")
 
 

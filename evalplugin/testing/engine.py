@@ -25,8 +25,6 @@ from evalplugin.execution.tasks import TaskResult
 from evalplugin.execution.worker import Limits
 from evalplugin.testing.cases import require
 
-__all__ = ["check_engine"]
-
 _SECONDS, _BYTES = 15.0, 3 * 2**30  # limits of the calls that break them
 _PATIENCE = 60.0  # seconds until a process must have ended
 _CONFIG = {

@@ -17,8 +17,6 @@ from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.testing.cases import N_ITEMS, N_USERS, interactions, require
 
-__all__ = ["check_metric"]
-
 _N = 12
 _THRESHOLDS = (None, 3.0)
 _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western", None], dtype=object)

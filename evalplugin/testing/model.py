@@ -27,22 +27,6 @@ from evalplugin.models.base import ListRequest, cold_answer
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.cases import created, require, require_plain
 
-__all__ = [
-    "RECOMMENDER_CHECKS",
-    "check_learns_the_checkerboard",
-    "check_leaves_data_untouched",
-    "check_lists_are_valid",
-    "check_lists_do_not_depend_on_blocks",
-    "check_lists_of_cold_users",
-    "check_parameters_are_plain",
-    "check_predicts_on_the_rating_scale",
-    "check_recommender",
-    "check_same_seed_gives_same_lists",
-    "check_seeds_decide_only_what_is_declared",
-    "check_survives_pickling",
-    "checkerboard",
-]
-
 Make = Callable[[], Recommender]
 
 _UNSEEN_OWN = 3  # items of a user's own colour without an interaction

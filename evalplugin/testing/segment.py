@@ -15,8 +15,6 @@ from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups
 from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require, require_plain
 
-__all__ = ["check_segment"]
-
 
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
     """Check the contract of a segment on small data.

@@ -18,8 +18,6 @@ from evalplugin.tracking.new_store import create_store
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["FAIL_FAST", "attempt", "connect", "existing_store", "is_missing", "store_exists", "tracking_call"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

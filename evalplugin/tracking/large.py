@@ -28,16 +28,6 @@ from evalplugin.tracking.read.tables import read_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "LARGE",
-    "SAMPLE_USERS",
-    "LargeTables",
-    "Manifest",
-    "manifest_path",
-    "read_large_table",
-    "sampled_users",
-]
-
 _FORMAT = 1
 # A request to MLflow's server ends after 30 s unless it is told otherwise, and one through a proxy often after 60 s.
 # In 30 s, 100 MB pass at 28 Mbit/s; uploads of more fail at many sites (issues 7564, 8539 and 8963 of MLflow).

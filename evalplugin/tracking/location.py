@@ -13,17 +13,6 @@ from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
 from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
-__all__ = [
-    "DEFAULT_URI",
-    "artifact_location",
-    "is_database",
-    "resolve_uri",
-    "sqlite_path",
-    "store_file",
-    "ui_base_url",
-    "ui_command",
-]
-
 DEFAULT_URI = "sqlite:///mlflow.db"
 _UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 

@@ -9,18 +9,6 @@ from typing import Any
 
 from evalplugin.base.errors import TrackingError
 
-__all__ = [
-    "MAX_KEY_LENGTH",
-    "MAX_PARAM",
-    "MAX_TAG",
-    "flatten",
-    "is_allowed",
-    "metric_name",
-    "metric_names",
-    "model_keys",
-    "shorten_value",
-]
-
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
 # Keys of counts that are logged next to the metrics.
 _RESERVED = frozenset({"users", "users_undefined"})

@@ -16,8 +16,6 @@ from evalplugin.base.fingerprint import digest
 from evalplugin.files.user_cache import cached, make_in_background
 from evalplugin.tracking.location import sqlite_path
 
-__all__ = ["create_store", "prepare_store", "tables"]
-
 
 def prepare_store(uri: str) -> None:
     """Start a process that makes the tables of a new SQLite store, unless the store or the tables exist."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Job
-from evalplugin.execution.tasks import TaskFailure, TaskResult
+from evalplugin.execution.tasks import TaskResult
 
 
 def done(seconds: float) -> TaskResult:

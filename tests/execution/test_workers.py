@@ -22,10 +22,10 @@ from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines import local as workers_module
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
-from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
 
 ROOT = Path(__file__).parents[2]

@@ -16,19 +16,6 @@ from evalplugin.comparison.compared import Mark
 from evalplugin.report.sections import Statement
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = [
-    "STYLED_MARKS",
-    "WIDTH",
-    "Terminal",
-    "coloured",
-    "new_table",
-    "rich_table",
-    "show_statement",
-    "show_text_table",
-    "show_titled",
-    "stdout",
-]
-
 STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
 _COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}

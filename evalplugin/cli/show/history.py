@@ -16,8 +16,6 @@ from evalplugin.features.history.report import history_tables, worse_lines
 from evalplugin.features.history.trends import History
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = ["history_csv", "history_json", "show_history"]
-
 _COLOURS = {"promote": "green", "refuse": "red", "failed": "red", "not registered": "red"}
 
 

@@ -27,8 +27,6 @@ from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import Terminal
 from evalplugin.execution.observer import Observer
 
-__all__ = ["SECONDS_BETWEEN_LINES", "SecondsLeft", "observer"]
-
 SECONDS_BETWEEN_LINES = 10.0
 SecondsLeft = Callable[[], float | None]
 Label = str | Callable[[], str]

@@ -48,10 +48,6 @@ if TYPE_CHECKING:
     from evalplugin.features.power import PowerReport
     from evalplugin.lists.output import Row
 
-__all__ = [
-    "show_comparisons", "show_data", "show_numbers", "show_outcome", "show_plan", "show_power", "show_scores",
-]  # fmt: skip
-
 
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""

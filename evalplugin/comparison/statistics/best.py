@@ -16,9 +16,6 @@ from evalplugin.comparison.statistics.pairs import paired_difference, standard_d
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.metrics.moments import mean_of_defined
 
-__all__ = ["may_be_best"]
-
-
 _DRAWS = 10_000
 _VALUES_AT_ONCE = 2**20
 # Below this share of their variance, the variance of a difference is taken from the differences themselves: by the

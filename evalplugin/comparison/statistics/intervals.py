@@ -17,19 +17,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
 from evalplugin.metrics.moments import Moments
 
-__all__ = [
-    "AUTO_BOOTSTRAP_BELOW",
-    "ROUNDING",
-    "Column",
-    "Interval",
-    "Method",
-    "check_interval",
-    "distribution_interval",
-    "intervals_of",
-    "mean_interval",
-    "mean_intervals",
-]
-
 # Per-user scores are skewed and full of zeros. The t interval's error in each tail falls with skewness /
 # sqrt(n): at a skewness of 3 and this many users it is below 0.006, and the bootstrap's work would only grow.
 # experiments/statistics has the rates of both.

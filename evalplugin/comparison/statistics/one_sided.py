@@ -12,8 +12,6 @@ from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
 from evalplugin.metrics.moments import mean_of_defined
 
-__all__ = ["lower_bound", "p_above", "weakest"]
-
 Statistic = TypeVar("Statistic", float, Column)
 
 

@@ -16,8 +16,6 @@ from evalplugin.comparison.statistics.pairs import PairMoments, paired_differenc
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
-__all__ = ["LEAST_P", "TESTS", "Paired", "Test", "benjamini_hochberg", "compare_pairs", "holm"]
-
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
 

@@ -9,8 +9,6 @@ import numpy as np
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.metrics.moments import ExactSum, Moments
 
-__all__ = ["PairMoments", "paired_difference", "standard_deviation"]
-
 
 @dataclass(frozen=True)
 class PairMoments:

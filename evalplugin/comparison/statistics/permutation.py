@@ -12,8 +12,6 @@ from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.metrics.moments import Moments
 
-__all__ = ["NORMAL_FROM", "RELIABLE_FROM", "Permuted", "all_signs", "sign_flip_tests"]
-
 # Users with different scores from whom on a test at 5 % calls models of equal means different in 5.5 % on average and
 # at most 6.3 %, also where one serves twice as many half as well; below it is up to 8 % (experiments/statistics).
 RELIABLE_FROM = 30

@@ -7,8 +7,6 @@ from bisect import bisect_left
 
 from evalplugin.base.errors import DataError
 
-__all__ = ["POWER", "detectable_gain", "users_needed"]
-
 POWER = 0.8  # by default a gain is found 4 times out of 5
 
 _LEAST_POWER = 0.6  # scipy's inverse is wrong for a noncentrality close to 0

@@ -13,16 +13,6 @@ from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired
 from evalplugin.metrics.moments import mean_of_defined
 
-__all__ = [
-    "SeedSpread",
-    "bound_with_seeds",
-    "interval_with_seeds",
-    "p_above_with_seeds",
-    "paired_with_seeds",
-    "range_of_seeds",
-    "seed_spread",
-]
-
 _STEPS = 60  # of a bisection on the logarithm of p
 _LEAST = 1e-15  # p-value, as a level nearer to 1 is rounded
 

@@ -1,3 +1,1 @@
 """The registered datasets."""
-
-__all__: list[str] = []

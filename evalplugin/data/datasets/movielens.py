@@ -31,8 +31,6 @@ from evalplugin.data.tables import Table
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-__all__ = ["MovieLens"]
-
 _SERVER = "https://files.grouplens.org/datasets/movielens"
 _TIMEOUT_SECONDS = 30
 _CHUNK = 1 << 18  # bytes of a download at a time

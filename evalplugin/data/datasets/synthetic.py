@@ -15,8 +15,6 @@ from evalplugin.base.seeding import generator
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["Blobs", "Synthetic"]
-
 _BLOCK_ROWS = 1_000_000  # interactions made at a time
 _BLOCK_CELLS = 4_000_000  # user x item scores at a time, where those are needed
 _TASTE, _STYLE = 0.15, 0.1  # Dirichlet concentrations: how mixed a user's taste and an item's style are

@@ -21,8 +21,6 @@ from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.tables import Table
 
-__all__ = ["Csv", "DataFrame", "ItemTable", "Parquet", "UserTable"]
-
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
 # Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
 # plays, of KuaiRec's videos and the like.

@@ -12,8 +12,6 @@ from pydantic import Field
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 
-__all__ = ["Call", "Handle", "Needs", "Session", "UsersPerTask", "run_calls"]
-
 UsersPerTask = Annotated[
     int, Field(ge=1, description="test users of one model above which they are split into ranges of tasks")
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["on_node", "on_ray_node"]
-
 # These functions are sent to a node of Ray by their code, and so use only names of this module.
 
 

@@ -22,8 +22,6 @@ from evalplugin.execution.engines.bootstrap import on_node
 from evalplugin.execution.engines.local import pickle_call, write_shared
 from evalplugin.execution.engines.remote import Answer, RemoteSession
 
-__all__ = ["Executor"]
-
 _PROBE_SECONDS = 120.0
 
 

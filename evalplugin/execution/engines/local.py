@@ -37,19 +37,6 @@ from evalplugin.execution.worker import (
     work,
 )
 
-__all__ = [
-    "InProcess",
-    "Local",
-    "Processes",
-    "WorkerProcess",
-    "hold_signals",
-    "load_result",
-    "pickle_call",
-    "start_worker",
-    "wait_for_workers",
-    "write_shared",
-]
-
 _GRACE_SECONDS = 5  # from the time limit, at which a process ends itself, to when it is killed
 _POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the task has started
 

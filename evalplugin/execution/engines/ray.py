@@ -22,8 +22,6 @@ from evalplugin.execution.engines.ray_connection import Connection, connected, f
 from evalplugin.execution.engines.remote import RemoteSession
 from evalplugin.execution.isolation import TaskFailure
 
-__all__ = ["Ray"]
-
 _PROBE_SECONDS = 120.0  # for a node to start a process and to import all that is needed
 _CLEAN_SECONDS = 10.0
 _POLL_SECONDS = 1.0

@@ -14,8 +14,6 @@ from typing import Any
 from evalplugin.base.errors import EXIT_FAILED, EngineError
 from evalplugin.base.signals import restored_signals
 
-__all__ = ["Connection", "connected", "first_line"]
-
 _CONNECT_SECONDS = 5.0  # within which something must answer at the address
 # Ray ends the process, without an exception, when the head node has not answered for so long.
 _RAY_SECONDS, _RAY_SECONDS_DEFAULT = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0

@@ -29,8 +29,6 @@ from evalplugin.files.inputs import fingerprint_of
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.uris import scheme_of
 
-__all__ = ["Answer", "RemoteSession", "Setup", "problem_of", "run_call"]
-
 Answer = tuple[str, Any, str]  # of a node: kind, value, place; as ``run_call`` returns them
 _READY = "ready"  # a file in the folder of a session: this machine has all that its calls need
 

@@ -18,8 +18,6 @@ from evalplugin.execution.tasks import TaskLists, TaskResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models import TopN
 
-__all__ = ["folds_files", "lists_files", "read_folds", "read_lists", "read_scores", "scores_files"]
-
 _COLUMNS = ("user", "item", "rating", "timestamp")
 
 

@@ -16,18 +16,6 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.execution.store.permissions import make_folder, protect
 from evalplugin.files.inputs import Inputs
 
-__all__ = [
-    "EntryInfo",
-    "Files",
-    "NewEntry",
-    "is_intact",
-    "key_of",
-    "read_info",
-    "sync_folder",
-    "used_now",
-    "write_entry",
-]
-
 _FORMAT = 2  # raised when the contents of entries are written in another way
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
 

@@ -27,8 +27,6 @@ from evalplugin.execution.store.scratch import clear_scratch, scratch_folder
 from evalplugin.files.inputs import Inputs
 from evalplugin.files.uris import is_remote
 
-__all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
-
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
 _MAX_SIZE = "10GB"

@@ -17,10 +17,8 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.permissions import file_mode, protect
-from evalplugin.execution.tasks import TaskFailure
-
-__all__ = ["PENDING_SECONDS", "Header", "Journal", "is_running", "keys_in_use", "unfinished"]
 
 PENDING_SECONDS = 7 * 86_400  # for which the entries of an interrupted bake-off are not pruned
 _PROBE_SECONDS = 0.5  # a process that only tests whether a lock is free holds it for less

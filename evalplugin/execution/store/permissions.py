@@ -7,8 +7,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["file_mode", "make_folder", "make_store_folder", "protect"]
-
 
 def make_store_folder(path: Path) -> None:
     """Make a store's folder private, whatever the umask; remove the rights of others from one that exists.

@@ -16,8 +16,6 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError
 from evalplugin.execution.store.permissions import file_mode, make_folder
 
-__all__ = ["clear_scratch", "private_folder", "scratch_folder"]
-
 
 @contextmanager
 def scratch_folder(root: Path, locked: Callable[[], AbstractContextManager[object]]) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from evalplugin.base.units import count_text
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
     folds_files,
     lists_files,
@@ -29,14 +30,12 @@ from evalplugin.execution.store.entry import Files, NewEntry, key_of
 from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
-from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult, curve_ks
+from evalplugin.execution.tasks import Task, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
 from evalplugin.files.recording import recorded_inputs
 from evalplugin.files.uri_fingerprints import uri_fingerprint
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
-
-__all__ = ["StepCache"]
 
 Depends = dict[str, Any]
 T = TypeVar("T")

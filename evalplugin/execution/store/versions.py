@@ -21,16 +21,6 @@ from typing import Any
 from evalplugin.components.registry import Entry, modules_loaded_by
 from evalplugin.files.inputs import ENV, fingerprint_of
 
-__all__ = [
-    "code_of",
-    "imported_files",
-    "own_code",
-    "package_versions",
-    "source_of",
-    "task_modules",
-    "unrecorded_readers",
-]
-
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
 _MODULE, _PACKAGE = 1, 5  # in modulefinder's numbers

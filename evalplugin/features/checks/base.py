@@ -12,11 +12,6 @@ from evalplugin.config import CheckedConfig
 from evalplugin.execution.results import ModelResult, page_of
 from evalplugin.execution.runner import PreparedData
 
-__all__ = [
-    "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "SplitResults", "check_of", "data_check",
-    "model_check", "result_check",
-]  # fmt: skip
-
 
 class Found(NamedTuple):
     """A defect in one line with numbers, and the model that has it, if a single one has."""

@@ -18,8 +18,6 @@ from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
 from evalplugin.workspace import Workspace
 
-__all__ = ["ChecksFeature", "data_findings", "result_findings"]
-
 
 class ChecksFeature(Feature):
     """Looks for known defects of evaluations; each finding is a warning, or an error if the config says so."""

@@ -20,8 +20,6 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 from evalplugin.models.base import uses_ratings
 
-__all__ = ["kind_of_values", "relevance_warnings"]
-
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
 _SEEDS = ("random_state", "legacy_seed")

@@ -1,3 +1,1 @@
 """Data cards: sizes, inequality, ratings, time and splits of datasets, and their drift."""
-
-__all__: list[str] = []

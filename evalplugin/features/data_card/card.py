@@ -13,9 +13,6 @@ from evalplugin.base.arrays import Ints
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["DataCard", "FoldCard", "Inequality", "Rating", "SplitCard", "Times", "card_of", "split_card"]
-
-
 _HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
 _PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 _CURVE_POINTS = 51  # one for each 2 % of the users or items

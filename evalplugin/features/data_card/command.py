@@ -17,8 +17,6 @@ from evalplugin.features.data_card.report import card_picture
 from evalplugin.files.outputs import open_output
 from evalplugin.workspace import Workspace
 
-__all__ = ["DataReport", "cards_of", "describe_data", "write_pictures"]
-
 
 @dataclass(frozen=True)
 class DataReport:

@@ -10,8 +10,6 @@ from pydantic import TypeAdapter
 
 from evalplugin.features.data_card.card import DataCard, Rating
 
-__all__ = ["THRESHOLD", "CardChange", "DescribedData", "Drift", "drift_between", "total_variation"]
-
 # Of sizes, relative to before; of shares, Gini coefficients and distributions, the difference.
 THRESHOLD = 0.05
 

@@ -18,8 +18,6 @@ from evalplugin.report.sections import Section
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.write.items import Artifact, Item
 
-__all__ = ["DataCardsFeature"]
-
 
 class DataCardsFeature(Feature):
     """Describes the datasets, and reports their drift."""

@@ -20,8 +20,6 @@ from evalplugin.features.data_card.report import (
     split_rows,
 )
 
-__all__ = ["card_tab"]
-
 
 def card_tab(
     described: DescribedData, comparison: Comparison, models: Sequence[Mapping[str, Any]]

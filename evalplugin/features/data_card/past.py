@@ -16,8 +16,6 @@ from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["CARD", "drifts_since", "read_drifts"]
-
 CARD = "data/card.json"  # of the summary run
 _EARLIER = 10  # bake-offs in which a dataset is looked for
 _NO_EARLIER = "no earlier bake-off of this experiment to compare the data with"

@@ -17,19 +17,6 @@ from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "SPLIT_HEADS",
-    "card_facts",
-    "card_markdown",
-    "card_picture",
-    "card_title",
-    "cuts_of",
-    "drift_lines",
-    "drift_sentence",
-    "rating_text",
-    "split_rows",
-]
-
 SPLIT_HEADS = (
     "split", "folds", "train", "test", "test users", "cold users", "cold items", "cold interactions",
 )  # fmt: skip

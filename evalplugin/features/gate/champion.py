@@ -17,8 +17,6 @@ from evalplugin.tracking.read.uris import find_model, registry_uri, tags_of, ver
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = ["Recipe", "recipe_of_registered", "recipe_of_run"]
-
 
 @dataclass(frozen=True)
 class Recipe:

@@ -38,8 +38,6 @@ from evalplugin.tracking.write.writer import RunWriter, redact_text
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["decide_logged", "gate_of", "ids_of", "log_decision"]
-
 
 def gate_of(
     config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]

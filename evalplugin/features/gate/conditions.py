@@ -22,8 +22,6 @@ from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 
-__all__ = ["Judge"]
-
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
 

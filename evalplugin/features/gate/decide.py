@@ -16,15 +16,6 @@ from evalplugin.features.gate.conditions import Judge
 from evalplugin.features.gate.decision import NEAR, Condition, Decision, DecisionBudget
 from evalplugin.metrics import parse
 
-__all__ = [
-    "check_challengers",
-    "check_decisions",
-    "choose_contest",
-    "decide",
-    "gate_without_champion",
-    "no_champion_note",
-]
-
 _MOST_NAMED = 3  # challengers in a sentence
 
 

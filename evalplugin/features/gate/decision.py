@@ -12,8 +12,6 @@ from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 from evalplugin.config.sections import GateOutcome
 
-__all__ = ["FORMAT", "NEAR", "Condition", "ConditionKind", "Decision", "DecisionBudget", "GateOutcome"]
-
 FORMAT = 2  # of the JSON
 _READ = (1, FORMAT)  # 1 had no detectable gains and no budget
 NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users

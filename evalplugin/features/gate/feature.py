@@ -19,8 +19,6 @@ from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
 
-__all__ = ["GateFeature"]
-
 
 @dataclass
 class GateFeature(Feature):

@@ -15,8 +15,6 @@ from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, search_runs
 
-__all__ = ["Ledger"]
-
 _PREFIX = "evalplugin.decision."
 _SPENDING = (
     "tags.`evalplugin.error_spent` != '' and tags.`evalplugin.decided_dataset` = '{}' and "

@@ -18,9 +18,8 @@ from evalplugin.config.inputs import inputs_at
 from evalplugin.config.names import CHAMPION
 from evalplugin.data import Interactions
 from evalplugin.execution.engines import Call, Session, run_calls
-from evalplugin.execution.isolation import last_line
+from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.results import Bakeoff, DataSplit
-from evalplugin.execution.tasks import TaskFailure
 from evalplugin.features.base import Results, Running
 from evalplugin.features.gate.champion import Recipe, recipe_of_registered, recipe_of_run
 from evalplugin.features.gate.decide import (
@@ -36,8 +35,6 @@ from evalplugin.features.gate.report import decision_markdown
 from evalplugin.models import MODELS
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
-
-__all__ = ["GatedConfig", "decide_bakeoff", "register_winner", "with_champion"]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import outcome_words
 from evalplugin.tracking.write.items import Artifact, Tag
 
-__all__ = ["DECISION", "decision_files", "decision_markdown", "decision_statement", "decision_tags"]
-
 DECISION = "decision.json"
 _LEGEND = (
     "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "

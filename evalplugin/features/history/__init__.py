@@ -1,3 +1,1 @@
 """History: what the models did from one bake-off to the next."""
-
-__all__: list[str] = []

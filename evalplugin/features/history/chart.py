@@ -15,8 +15,6 @@ from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.report.page.theme import TIME_AXIS
 from evalplugin.report.palette import model_colours
 
-__all__ = ["FORMATS", "check_picture", "trend_spec", "write_trend"]
-
 FORMATS = (".html", ".png", ".svg")
 _WORSE = "#B0400B"
 _ROOM = 16  # pixels from the first and the last points to the frame

@@ -16,8 +16,6 @@ from evalplugin.features.history.trends import PastBakeoff
 from evalplugin.report.sections import Section
 from evalplugin.tracking.connection import tracking_call
 
-__all__ = ["HistoryFeature", "trend_section", "with_decision"]
-
 
 class HistoryFeature(Feature):
     """Reads the latest bake-offs of the experiment, once all models are logged."""

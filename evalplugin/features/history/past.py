@@ -27,8 +27,6 @@ from evalplugin.tracking.read.runs import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["LAST", "past_around", "past_of", "read_past"]
-
 LAST = 30  # bake-offs that a trend shows by default
 _MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
 # Parameters that must be the same for the values of two bake-offs to be comparable.

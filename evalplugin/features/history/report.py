@@ -16,17 +16,6 @@ from evalplugin.report.page.theme import SHAPES
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import outcome_words, small_legend
 
-__all__ = [
-    "NO_LINE",
-    "PROMOTED",
-    "WORSE",
-    "history_tables",
-    "trend",
-    "worse_legend",
-    "worse_lines",
-    "worsened",
-]
-
 PROMOTED = "★ promoted then"
 WORSE = "▼ worse than in the bake-off before"
 NO_LINE = "no line where type, parameters or rules changed"

@@ -18,8 +18,6 @@ from evalplugin.report.notebook import table_html
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Change", "History", "ModelRole", "PastBakeoff", "PastModel", "Point", "Value", "history_of"]
-
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
 

@@ -1,3 +1,1 @@
 """Notifications of a bake-off's outcome, to a command or a webhook; a failed one is a warning."""
-
-__all__: list[str] = []

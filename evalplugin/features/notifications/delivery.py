@@ -23,8 +23,6 @@ from evalplugin.config.sections import Notify
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["deliver", "is_wanted"]
-
 _LONGEST_WAIT = 30  # seconds between two tries
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry
 

@@ -17,8 +17,6 @@ from evalplugin.features.notifications.delivery import deliver, is_wanted
 from evalplugin.features.notifications.payload import Payload, failure_payload, payload_of, payload_with
 from evalplugin.workspace import Workspace
 
-__all__ = ["NotificationsFeature", "notify_invalid_config"]
-
 
 @dataclass
 class NotificationsFeature(Feature):

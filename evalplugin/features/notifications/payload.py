@@ -19,8 +19,6 @@ from evalplugin.features.base import Results
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Payload", "failure_payload", "payload_of", "payload_with"]
-
 Payload = dict[str, Any]
 
 

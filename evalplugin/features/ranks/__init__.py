@@ -1,3 +1,1 @@
 """Ranks: the models over several datasets."""
-
-__all__: list[str] = []

@@ -16,8 +16,6 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Artifact, Item
 
-__all__ = ["RANKS", "RanksFeature", "rank_files", "rank_sections"]
-
 RANKS = "data/ranks.json"
 
 

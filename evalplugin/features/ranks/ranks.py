@@ -17,8 +17,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import holm
 from evalplugin.metrics import parse
 
-__all__ = ["Friedman", "RankedModel", "RankedPair", "Ranks", "rank_models", "ranks_of", "signed_rank_p"]
-
 _DRAWS = 20_000  # permutations of Friedman's test
 
 

@@ -17,8 +17,6 @@ from evalplugin.report.words import heading
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["rank_png", "rank_svg", "ranks_headline", "ranks_lines", "ranks_table"]
-
 _FEW = 5  # datasets; fewer prove little, whatever the tests say
 _LABEL = 26  # characters
 _WIDTH, _SIDE, _ROW, _BAR, _TITLE = 640.0, 190.0, 21.0, 9.0, 26.0  # points of the picture; _SIDE: for names

@@ -1,3 +1,1 @@
 """Resuming a bake-off that was cut off, and skipping one that nothing has changed."""
-
-__all__: list[str] = []

@@ -12,8 +12,6 @@ from evalplugin.features.base import Feature, Planned, Running
 from evalplugin.features.resume.unchanged import raise_if_unchanged
 from evalplugin.workspace import Workspace
 
-__all__ = ["ResumeFeature"]
-
 _CHANGED = {
     "config": "the config",
     "experiment": "the experiment",

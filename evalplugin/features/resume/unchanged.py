@@ -11,8 +11,6 @@ from evalplugin.report.words import outcome_words
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.runs import last_finished
 
-__all__ = ["raise_if_unchanged"]
-
 
 def raise_if_unchanged(planned: Planned, features: Iterable[Feature]) -> None:
     """Raise if the results would be those of the last finished bake-off of this config.

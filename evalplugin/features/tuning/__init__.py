@@ -1,3 +1,1 @@
 """Tuning: parameters of models are chosen on validation data inside the train data, with one budget for all models."""
-
-__all__: list[str] = []

@@ -19,17 +19,14 @@ from evalplugin.comparison.compared import budget_text, split_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.grid import params_at
 from evalplugin.execution.executor import task_executor
-from evalplugin.execution.isolation import last_line
+from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataInfo, DataSplit, Tuning
 from evalplugin.execution.runner import Job
-from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.plan import studies_of
 from evalplugin.workspace import Workspace
-
-__all__ = ["TunedModel", "tune", "tuned_yaml"]
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import values_text
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, Result, TaskExecutor
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Task, TaskFailure, TaskResult
+from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.tuning.study import Study, Trial
 from evalplugin.features.tuning.summary import tuning_of
-
-__all__ = ["run_studies"]
 
 
 def run_studies(

@@ -18,8 +18,6 @@ from evalplugin.features.tuning.study import Study
 from evalplugin.report.drawing import PictureRequest
 from evalplugin.workspace import Workspace
 
-__all__ = ["TuningFeature"]
-
 
 @dataclass
 class TuningFeature(Feature):

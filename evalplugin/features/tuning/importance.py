@@ -15,8 +15,6 @@ from evalplugin.metrics import parse
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-__all__ = ["importance"]
-
 _LEAST = 20  # trials that importance takes
 _TOP = 5  # trials at least that count as the best: fewer have too much in common by chance
 

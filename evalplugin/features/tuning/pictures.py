@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
     from evalplugin.report.drawing import PictureRequest
 
-__all__ = [
-    "FoldTrials",
-    "StudyCurve",
-    "StudyRequest",
-    "history_limits",
-    "study_pictures",
-]
-
 _OTHER = "#C4C4C4"
 _FAILED = "#B00020"
 _WORST = 0.1  # share of a model's trials that may be beyond the axis, drawn at its edge

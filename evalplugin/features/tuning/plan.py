@@ -18,8 +18,6 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
 
-__all__ = ["studies_of"]
-
 
 def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Sequence[Job]) -> list[Study]:
     """Return a study for each fold of each job of a tuned model; nothing is fitted.

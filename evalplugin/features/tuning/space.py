@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["SearchSpace", "quiet"]
-
 
 @contextmanager
 def quiet() -> Iterator[None]:

@@ -19,16 +19,15 @@ from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.checked import TuningPlan
 from evalplugin.config.grid import params_at
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
-from evalplugin.execution.tasks import Task, TaskFailure, TaskResult
+from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.models import MODELS
 
 if TYPE_CHECKING:
     import optuna
-
-__all__ = ["GENERATION", "Study", "Trial", "TrialOutcome"]
 
 GENERATION = 4  # trials that are asked for before the first is told, whatever the number of workers
 _BARREN = 5  # generations of failures, after which a study ends

@@ -20,8 +20,6 @@ from evalplugin.metrics.moments import mean_of_defined
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["tuning_of"]
-
 
 def tuning_of(studies: Sequence[Study]) -> Tuning:
     """Return the summary of a model's studies: one for each fold, each with a best trial."""

@@ -27,8 +27,6 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import check_mergeable
 from evalplugin.models.threads import in_threads, thread_count
 
-__all__ = ["parts_for", "score_in_memory", "score_in_parts"]
-
 _BASE_BYTES = 500 * 2**20  # memory of Python, its libraries and a batch, before any list is read
 # Peak memory of scoring a part as a multiple of its columns, as 64-bit numbers: measured on shuffled rows.
 _GROWTH = 5

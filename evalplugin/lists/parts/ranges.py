@@ -14,8 +14,6 @@ from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns
 from evalplugin.lists.parts.row_groups import RowGroup
 
-__all__ = ["bounds_of", "joined", "rows_within", "split"]
-
 _TABLE_BITS = 14  # binary digits of the length of a table from users to ranges
 
 

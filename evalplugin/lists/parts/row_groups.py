@@ -16,8 +16,6 @@ from evalplugin.files.remote import File, RemoteFile, size_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowGroup", "column_types", "n_bytes", "read_run", "row_groups", "runs_of"]
-
 _REQUESTS = 16  # at a time, to a store
 # Bytes of a value in memory: decoded ids and numbers, and text with its offset.
 _NUMBER, _TEXT = 8, 32

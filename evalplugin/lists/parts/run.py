@@ -24,8 +24,6 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import in_threads
 
-__all__ = ["Report", "Run", "score_all"]
-
 _CALLS_PER_SLOT = 4
 
 Report = Callable[[str], None]

@@ -16,8 +16,6 @@ from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.parts.row_groups import RowGroup
 from evalplugin.lists.parts.work import PartWork, Slice, check_later_rows
 
-__all__ = ["Spread", "SpreadTask", "slices_of", "spread"]
-
 _BATCH = 2**20  # rows that are read at a time, and written as a record batch for each partition
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 

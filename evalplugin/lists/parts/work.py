@@ -22,19 +22,6 @@ from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
 
-__all__ = [
-    "Part",
-    "PartWork",
-    "Refused",
-    "Slice",
-    "call_alone",
-    "call_parts",
-    "check_later_rows",
-    "look_at_part",
-    "score_part",
-    "without_places",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

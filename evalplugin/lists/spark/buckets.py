@@ -21,16 +21,6 @@ from evalplugin.metrics.states import ScorerState
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "BucketScoring",
-    "UnorderedTable",
-    "merged_batches",
-    "merged_state",
-    "packed_rows",
-    "rows_in",
-    "with_stable_error",
-]
-
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
 T = TypeVar("T")
 

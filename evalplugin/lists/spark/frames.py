@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkScores", "check_frames", "is_spark", "score_frames"]
-
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
 # Buckets whose states are sent to the driver one by one; more are merged on Spark, partition by partition.

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from evalplugin.models.kernels.compiled import Entries, FloatsOut, compiled
 
-__all__ = ["BiasOptions", "als", "sgd"]
-
 
 class BiasOptions(NamedTuple):
     """The parameters of a fit of biases; a method uses its own."""

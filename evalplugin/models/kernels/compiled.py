@@ -11,26 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-__all__ = [
-    "Bytes",
-    "BytesOut",
-    "CodeRows",
-    "Codes",
-    "CodesOut",
-    "Entries",
-    "Flags",
-    "Floats",
-    "FloatsOut",
-    "Ints",
-    "IntsOut",
-    "KeysOut",
-    "Matrix",
-    "MatrixInts",
-    "MatrixOut",
-    "Words",
-    "compiled",
-]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 # Contiguous arrays that a loop reads; writable ones are accepted too.

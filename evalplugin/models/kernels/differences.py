@@ -9,8 +9,6 @@ import numpy as np
 from evalplugin.models.kernels.compiled import Codes, Floats, Ints, Matrix, MatrixInts, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["Differences", "mean_differences"]
-
 _TILE = 64  # items at a time: their columns of both matrices fit in the cache
 
 

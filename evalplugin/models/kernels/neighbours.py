@@ -10,8 +10,6 @@ from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours, walk
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["Pairs", "neighbour_means", "pair_means", "sort_all"]
-
 _CHUNK_CELLS = 500_000  # similarities sorted at a time: 4 MB
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from evalplugin.models.kernels.compiled import Codes, Flags, Floats, Ints, Matrix, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["IndexedRatings", "SimilarityOptions", "similarities"]
-
 _ROWS = 32  # rows at a time; the last rows have fewest pairs, so that threads finish together
 _TILE = 32
 

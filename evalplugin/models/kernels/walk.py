@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from evalplugin.models.kernels.compiled import Codes, Floats, Ints, Matrix, MatrixOut, compiled
 
-__all__ = ["MeanOptions", "NeighbourRows", "SortedNeighbours", "walk"]
-
 Number = TypeVar("Number", bound=np.number[Any])
 
 

@@ -16,9 +16,6 @@ from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
-__all__ = ["BslOptions", "ColdStartFromBiases", "Epochs", "SimOptions", "SurpriseModel"]
-
-
 # A trainset stores each rating in two tuples, evalplugin in arrays by user and by item.
 _BYTES_A_RATING = 200
 

@@ -17,8 +17,6 @@ from evalplugin.models.surprise.base import ColdStartFromBiases, Epochs, Surpris
 from evalplugin.models.surprise.ratings import Ratings
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["NMF", "SVD", "SVDpp"]
-
 Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
 Rate = Annotated[float, Field(ge=0)]
 OwnRate = Annotated[

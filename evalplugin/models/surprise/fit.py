@@ -10,8 +10,6 @@ import numpy as np
 from evalplugin.base.arrays import Floats
 from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
-__all__ = ["baselines", "means", "similarity", "similarity_is_ours", "standard_deviations"]
-
 _EXACT = 2.0**53  # whole numbers up to here are exact
 
 

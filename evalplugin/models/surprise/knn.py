@@ -26,8 +26,6 @@ from evalplugin.models.threads import for_ranges
 if TYPE_CHECKING:
     from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours
 
-__all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
-
 # Bytes for each pair: the similarities, the order of item-based neighbours, and the work arrays of Surprise.
 _SIMILARITY, _ORDER = 8, 4
 _BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}

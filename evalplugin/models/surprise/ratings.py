@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
-__all__ = ["RatingLists", "Ratings", "TrainsetArrays"]
-
 
 @dataclass(frozen=True, eq=False)
 class RatingLists:

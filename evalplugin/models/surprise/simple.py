@@ -16,8 +16,6 @@ from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, Epo
 from evalplugin.models.surprise.fit import baselines
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
-__all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
-
 
 @model("surprise.NormalPredictor")
 @dataclass

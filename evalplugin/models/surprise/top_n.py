@@ -20,8 +20,6 @@ from evalplugin.models.surprise.ratings import Ratings
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SlowEstimates", "surprise_top_n"]
-
 _MODELS: tuple[type[SurpriseModel], ...] = (
     simple.BaselineOnly,
     simple.CoClustering,

@@ -15,8 +15,6 @@ import altair as alt
 
 from evalplugin.report.page.theme import TIME_AXIS
 
-__all__ = ["chart_specs"]
-
 _Channel = TypeVar("_Channel", alt.Color, alt.Fill, alt.Opacity, alt.Shape, alt.StrokeWidth)
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

@@ -19,8 +19,6 @@ from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.palette import model_colours
 from evalplugin.segments import Segmentation
 
-__all__ = ["colours_of", "contest_data"]
-
 
 def colours_of(comparison: Comparison) -> dict[str, str]:
     """Return the colour of each model, in config order: the same as in every other figure."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["MAX_PER_PAIR", "MAX_ROWS", "MAX_TRUTH", "MAX_USERS", "examples"]
-
 MAX_USERS = 1000
 MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
 MAX_PER_PAIR = 20  # users of one pair of models

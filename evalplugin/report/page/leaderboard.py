@@ -13,8 +13,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.words import better_words, few_users_legend, marks_legend, seed_texts
 
-__all__ = ["leaderboard"]
-
 _MARKS = {"+": "better", "-": "worse", "": ""}
 _COSTS = ("fit", "recommend", "memory")
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from evalplugin.base.fingerprint import digest
 from evalplugin.files import user_cache
 
-__all__ = ["ChartLibrary", "chart_library", "make_in_background"]
-
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
 _SOURCES = ("page/library.py", "page/charts.py", "page/theme.py")  # the modules that define the charts
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["DARK", "LIGHT", "SHAPES", "TIME_AXIS", "contrast", "for_dark", "model_variables", "theme_css"]
-
 LIGHT = {
     "ink": "#1B1E22",
     "quiet": "#5A626B",

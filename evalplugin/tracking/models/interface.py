@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema
 
-__all__ = ["Input", "Interface", "Takes"]
-
 Takes: TypeAlias = Literal["users", "pairs"]
 _NUMBERS = {"long": np.int64, "integer": np.int32, "double": np.float64, "float": np.float32}
 _SAY = "say what it takes, by takes: users (it answers with lists) or takes: pairs (it answers with scores)"

@@ -28,8 +28,6 @@ from evalplugin.tracking.read.logged import LoggedRun
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Lists"]
-
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
 

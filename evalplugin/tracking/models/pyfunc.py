@@ -34,8 +34,6 @@ from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
 if TYPE_CHECKING:
     from mlflow.pyfunc import PyFuncModel
 
-__all__ = ["PyfuncModel"]
-
 _USERS, _PAIRS = 10_000, 500_000  # that the model is asked for at a time
 _MAX_NOTE = 400  # characters of a warning
 # Warnings for those who log models.

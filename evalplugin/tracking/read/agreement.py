@@ -25,8 +25,6 @@ from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Agreed", "agree", "same_truths", "users_of_same_truth"]
-
 _Users: TypeAlias = npt.NDArray[np.generic]
 
 _LENGTH = "length of the lists"

@@ -19,8 +19,6 @@ from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
-__all__ = ["read_contests", "with_lists"]
-
 
 def read_contests(
     tracking_uri: str | None = None,

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from evalplugin.config import ModelRecipe
 
-__all__ = ["VALUES", "LoggedRun"]
-
 _T = TypeVar("_T")
 _REPAIR = (
     "Restore it from a backup of the store's artifacts, run the bake-off again (steps in the cache are not computed "

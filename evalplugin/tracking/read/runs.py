@@ -18,22 +18,6 @@ from evalplugin.tracking.read.logged import LoggedRun
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = [
-    "DONE",
-    "MODEL_RUNS",
-    "PAGE_SIZE",
-    "SUMMARY_RUNS",
-    "FoundRuns",
-    "bakeoff_of",
-    "experiments_called",
-    "find_runs",
-    "in_config_order",
-    "last_finished",
-    "models_filter",
-    "run_pages",
-    "search_runs",
-]
-
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 PAGE_SIZE = 1000
 DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from evalplugin.config import ModelRecipe
 
-__all__ = [
-    "as_text",
-    "models_of",
-    "params_of",
-    "raw_ids",
-    "read_table",
-    "segments_of",
-    "with_ids_of_one_kind",
-    "with_text_users",
-]
-
 _ByUser = TypeVar("_ByUser", PerUserScores, Segmentation)
 
 

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from mlflow.entities import FileInfo, LoggedModel
     from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 
-__all__ = [
-    "REGISTRY_VARIABLE",
-    "find_model",
-    "find_version",
-    "model_logged_as",
-    "registry_uri",
-    "stored_version",
-    "tags_of",
-    "uri_version",
-    "version_with",
-]
-
 REGISTRY_VARIABLE = "MLFLOW_REGISTRY_URI"
 
 

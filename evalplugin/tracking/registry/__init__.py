@@ -1,3 +1,1 @@
 """The MLflow Model Registry: reading the champion, registering and serving the winner."""
-
-__all__: list[str] = []

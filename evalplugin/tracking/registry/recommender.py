@@ -11,8 +11,6 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-__all__ = ["LISTS", "ServedRecommender"]
-
 LISTS = "lists"  # name of the file of arrays among the model's artifacts
 
 

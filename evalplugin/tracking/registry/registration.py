@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import RegisteredModel
 
-__all__ = ["Evidence", "Registered", "move_aliases", "register_lists"]
-
 _FOLDER = "model"  # of a run's artifacts
 _IDENTITY = ("model_type", "model_params", "data_digest", "lists_digest", "version")  # tags of equal versions
 

@@ -23,8 +23,6 @@ from evalplugin.models.base import ListRequest
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
-__all__ = ["ServedLists", "make_lists", "save_package"]
-
 _CODE = Path(__file__).parent / "recommender.py"
 _REQUIREMENTS = ("mlflow", "numpy", "pandas")
 _WHOLE_NUMBERS = (

@@ -1,3 +1,1 @@
 """Log items of bake-offs, and the writer that logs them to MLflow."""
-
-__all__: list[str] = []

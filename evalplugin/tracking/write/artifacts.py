@@ -30,19 +30,6 @@ from evalplugin.tracking.write.provenance import environment_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "PARAMS",
-    "TABLE",
-    "TABLE_USERS",
-    "Pictures",
-    "config_artifacts",
-    "drawn_pictures",
-    "model_artifacts",
-    "per_user_table",
-    "picture_artifacts",
-    "summary_artifact",
-]
-
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model

@@ -22,8 +22,6 @@ from evalplugin.tracking.read.runs import models_filter
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["MAX_EXPERIMENT_TAG", "SHARED_VIEW_TAG", "Board", "board_of", "save_board", "why_no_board"]
-
 SHARED_VIEW_TAG = "mlflow.sharedViewState."
 _PREFIX = "evalplugin-"  # before the bake-off's id in the keys of our boards
 MAX_EXPERIMENT_TAG = 20_000  # characters

@@ -29,18 +29,6 @@ from evalplugin.tracking.write.labels import (
 )
 from evalplugin.tracking.write.links import PAGE, Links
 
-__all__ = [
-    "difference_metrics",
-    "inputs_files",
-    "model_items",
-    "model_metrics",
-    "page_artifact",
-    "standing_items",
-    "summary_items",
-    "summary_metrics",
-    "summary_name",
-]
-
 _INPUTS = "data/inputs.json"
 _BEST = "evalplugin.may_be_best"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Artifact", "Dataset", "Item", "Metric", "OfModel", "Param", "Tag"]
-
 
 class Param(NamedTuple):
     """A parameter; ``value`` is a plain value."""

@@ -17,19 +17,6 @@ from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, s
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
-__all__ = [
-    "common_tags",
-    "dataset_inputs",
-    "dataset_name",
-    "findings_tag",
-    "model_params",
-    "model_tags",
-    "summary_params",
-    "table_tag",
-    "warnings_tag",
-    "without_tags",
-]
-
 _TABLES = "mlflow.loggedArtifacts"
 _MAX_DATASET_NAME = 500
 _MAX_SOURCE = 60_000

@@ -10,8 +10,6 @@ from urllib.parse import quote, urlencode
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.read.runs import models_filter
 
-__all__ = ["PAGE", "Links"]
-
 PAGE = "comparison.html"  # among the artifacts of the summary run
 # A new browser shows MLflow's pages for language models unless the link says otherwise.
 _WORKFLOW = {"workflowType": "machine_learning"}

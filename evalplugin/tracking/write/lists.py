@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from mlflow.entities import Run
 
-__all__ = ["ScoredLists", "log_into_run", "log_lists", "open_run"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoredLists:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Run
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = ["NO_LOGGED_MODELS", "link_version", "logged_model", "open_logged_model", "with_logged_model"]
-
 NO_LOGGED_MODELS = "the store keeps no logged models, so that MLflow's tab Models does not show this bake-off"
 _REFUSED = re.compile(r"""[/:.%"']""")  # in the name of a logged model
 _TAGS = (

@@ -12,8 +12,6 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-__all__ = ["environment_text", "git_tags", "is_gone", "process_tags", "user_name"]
-
 _GIT_SECONDS = 10
 
 

@@ -36,8 +36,6 @@ from evalplugin.tracking.write.writer import RunWriter
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["MlflowTracker"]
-
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]

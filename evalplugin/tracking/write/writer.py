@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunWriter", "redact_text", "safe_param", "without_credentials", "write_artifact"]
-
 
 @dataclass
 class RunWriter:

@@ -21,6 +21,7 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.data import Interactions, Split
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
 from evalplugin.execution.store.contents import folds_files, read_folds
@@ -34,7 +35,6 @@ from evalplugin.execution.store.journal import (
     unfinished,
 )
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import TaskFailure
 
 DEPENDS = {"step": "lists", "n": 10}
 
