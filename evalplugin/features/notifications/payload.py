@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import EvalpluginError
@@ -15,9 +15,6 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ConfigHeader
 from evalplugin.features.base import Results
-
-if TYPE_CHECKING:
-    pass
 
 Payload = dict[str, Any]
 
