@@ -10,7 +10,7 @@ from samples import RecordingObserver, small_config
 
 from evalplugin.config import load
 from evalplugin.execution import executor
-from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines import Call, Needs
 from evalplugin.execution.engines.local import InProcess, Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.isolation import TaskFailure
@@ -29,9 +29,9 @@ class SeveralSlots(InProcess):
         super().__init__()
         self.functions: list[str] = []
 
-    def submit(self, number: int, function: Any, *rest: Any) -> None:
-        self.functions.append(function.__name__)
-        super().submit(number, function, *rest)
+    def submit(self, call: Call) -> None:
+        self.functions.append(call.function.__name__)
+        super().submit(call)
 
 
 MODELS = [

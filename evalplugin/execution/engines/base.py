@@ -33,11 +33,21 @@ class Needs:
     report: Callable[[str], None] = lambda text: None  # receives a line on the nodes
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a function of a module, with a number that is unique in the session."""
+
+    number: int
+    function: Callable[..., Any]
+    shared: Sequence[Handle] = ()  # arguments that were put
+    rest: Mapping[str, Any] = field(default_factory=dict)  # the other keyword arguments
+
+
 class Session(Protocol):
     """An open engine.
 
-    A call is a function of a module with its arguments, all of which can be pickled. Its value is returned, or a
-    ``TaskFailure`` where it raised, ended its process, or broke a limit: other calls never notice.
+    Function and arguments of a call can be pickled. Its value is returned, or a ``TaskFailure`` where it raised, ended
+    its process, or broke a limit: other calls never notice.
     """
 
     slots: int  # calls that run at a time
@@ -46,10 +56,8 @@ class Session(Protocol):
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Store large arguments that several calls share: once, read-only, mapped into memory on each node."""
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
-    ) -> None:
-        """Start a call: the keyword arguments of ``shared`` and ``rest``, under a number of its own."""
+    def submit(self, call: Call) -> None:
+        """Start a call."""
 
     def wait(self) -> list[tuple[int, Any]]:
         """Return number and value of each call that has ended since the last time: at least one."""
@@ -60,16 +68,6 @@ class Session(Protocol):
 
     def close(self) -> None:
         """End all that runs, on every node, and remove its files; nothing can be submitted afterwards."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a function of a module, with a number that is unique in the session."""
-
-    number: int
-    function: Callable[..., Any]
-    shared: Sequence[Handle] = ()
-    rest: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_calls(session: Session, calls: Iterable[Call | None]) -> Generator[tuple[int, Any | TaskFailure]]:
@@ -83,7 +81,7 @@ def run_calls(session: Session, calls: Iterable[Call | None]) -> Generator[tuple
     def fill() -> None:
         nonlocal running
         while running < session.slots and (call := next(waiting, None)) is not None:
-            session.submit(call.number, call.function, call.shared, call.rest)
+            session.submit(call)
             running += 1
 
     try:

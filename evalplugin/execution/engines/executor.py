@@ -5,9 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import pkgutil
 import runpy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from pydantic import Field
 from evalplugin.base.errors import EngineError, Problem, how_to_install
 from evalplugin.base.units import count_text
 from evalplugin.data import LoadContext
-from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
+from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.bootstrap import on_node
 from evalplugin.execution.engines.local import pickle_call, write_shared
 from evalplugin.execution.engines.remote import Answer, RemoteSession
@@ -68,12 +68,9 @@ class Executor:
             raise EngineError(
                 "engine executor: workers: must be given: how many tasks the executor gets at a time"
             )
-        session = _ExecutorSession(self, needs, needs.workers)
-        try:
+        with closing(_ExecutorSession(self, needs, needs.workers)) as session:
             session.probe()
             yield session
-        finally:
-            session.close()
 
     def make(self, base: Path) -> concurrent.futures.Executor:
         """Return the executor of the factory; ``base`` is the folder of the config."""
@@ -119,11 +116,9 @@ class _ExecutorSession(RemoteSession):
         """Keep the arguments in a file, whose content is sent to a machine that lacks it."""
         return write_shared(value, self.needs.folder).name
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
-    ) -> None:
-        call = pickle_call(function, rest)
-        self._running[self._submit(call, shared, {})] = number, call, shared
+    def submit(self, call: Call) -> None:
+        pickled = pickle_call(call.function, call.rest)
+        self._running[self._submit(pickled, call.shared, {})] = call.number, pickled, call.shared
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait for results; a call whose machine lacks shared arguments is handed out again with them."""

@@ -24,7 +24,7 @@ from evalplugin.base.processes import ended_by_signal, kill_group
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
-from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
+from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
 from evalplugin.execution.worker import (
     NO_SPACE,
@@ -77,11 +77,10 @@ class InProcess(Session):
         """Return the arguments themselves."""
         return value
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
-    ) -> None:
+    def submit(self, call: Call) -> None:
         """Store a call."""
-        self._waiting.append((number, partial(function, **dict(ChainMap(dict(rest), *shared)))))
+        arguments = dict(ChainMap(dict(call.rest), *call.shared))
+        self._waiting.append((call.number, partial(call.function, **arguments)))
 
     def wait(self) -> list[tuple[int, Any]]:
         """Run the call; an interruption by the user is raised."""
@@ -124,12 +123,11 @@ class Processes:
         """Write the arguments to a file."""
         return write_shared(value, self._settings.folder)
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
-    ) -> None:
+    def submit(self, call: Call) -> None:
         """Start a process."""
+        pickled = pickle_call(call.function, call.rest)
         with hold_signals():
-            self._running[number] = start_worker(number, pickle_call(function, rest), shared, self._settings)
+            self._running[call.number] = start_worker(call.number, pickled, call.shared, self._settings)
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait until a process has ended."""

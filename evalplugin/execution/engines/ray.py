@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -16,7 +16,7 @@ from evalplugin.base.errors import EngineError
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.config.sections import Size
 from evalplugin.execution.engines import bootstrap
-from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
+from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.local import pickle_call, write_shared
 from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
 from evalplugin.execution.engines.remote import RemoteSession
@@ -85,13 +85,9 @@ class Ray:
         Raises:
             EngineError: No cluster answers, or a node lacks something.
         """
-        with connected(self.address) as connection:
-            session = _RaySession(connection, self, needs)
-            try:
-                session.probe()
-                yield session
-            finally:
-                session.close()
+        with connected(self.address) as connection, closing(_RaySession(connection, self, needs)) as session:
+            session.probe()
+            yield session
 
 
 class _RaySession(RemoteSession):
@@ -179,21 +175,19 @@ class _RaySession(RemoteSession):
         file.unlink()
         return file.name, self._ray.put(content)
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
-    ) -> None:
+    def submit(self, call: Call) -> None:
         """Hand a call to Ray, which starts it on a node with room."""
-        call = pickle_call(function, rest)
         options = {
-            "name": f"evalplugin call {number}",
+            "name": f"evalplugin call {call.number}",
             "num_cpus": self._parameters.cpus,
             "memory": self._memory,
             "max_retries": self._parameters.retries,  # of lost nodes and processes
             "retry_exceptions": False,
             "scheduling_strategy": "SPREAD",
         }
-        ref = self._task.options(**options).remote(*self._sent, self._note(number), call, list(shared))
-        self._running[ref] = number
+        note, pickled = self._note(call.number), pickle_call(call.function, call.rest)
+        ref = self._task.options(**options).remote(*self._sent, note, pickled, list(call.shared))
+        self._running[ref] = call.number
 
     def _note(self, number: object = "") -> str:
         """Return the key under which a call says where it runs."""

@@ -38,9 +38,9 @@ class Recorded(InProcess):
         super().__init__()
         self.said: list[Any] = []
 
-    def submit(self, number: int, *call: Any) -> None:
-        self.said.append(number)
-        super().submit(number, *call)
+    def submit(self, call: Call) -> None:
+        self.said.append(call.number)
+        super().submit(call)
 
     def close(self) -> None:
         self.said.append("close")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from samples import list_tables
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.cli import main
-from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines import Call, Needs
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.lists.inputs import engine_of
 from evalplugin.lists.parts import plan, spread
@@ -33,26 +33,23 @@ class Session:
     slots, in_process = 2, False
 
     def __init__(self) -> None:
-        self.running: list[tuple[int, bytes]] = []
+        self.running: list[bytes] = []
         self.calls = 0
 
     def put(self, value: Mapping[str, Any]) -> bytes:
         return pickle.dumps(value)
 
-    def submit(
-        self, number: int, function: Callable[..., Any], shared: Sequence[bytes], rest: Mapping[str, Any]
-    ) -> None:
-        self.running.append((number, pickle.dumps((function, shared, rest))))
+    def submit(self, call: Call) -> None:
+        self.running.append(pickle.dumps(call))
         self.calls += 1
 
     def wait(self) -> list[tuple[int, Any]]:
-        number, call = self.running.pop()
-        function, shared, rest = pickle.loads(call)
-        arguments = {name: one for handle in shared for name, one in pickle.loads(handle).items()}
+        call: Call = pickle.loads(self.running.pop())
+        shared = {name: one for handle in call.shared for name, one in pickle.loads(handle).items()}
         try:
-            return [(number, pickle.loads(pickle.dumps(function(**arguments, **rest))))]
+            return [(call.number, pickle.loads(pickle.dumps(call.function(**shared, **call.rest))))]
         except BaseException as error:  # noqa: BLE001 - as an engine does
-            return [(number, TaskFailure(repr(error)))]
+            return [(call.number, TaskFailure(repr(error)))]
 
     def describe(self) -> str:
         return ""
