@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from evalplugin.bakeoff.tasks import Pace
 from evalplugin.execution.isolation import TaskFailure
-from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Job
 from evalplugin.execution.tasks import TaskResult
