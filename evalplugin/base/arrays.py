@@ -1,4 +1,4 @@
-"""Types of arrays, by the dtype of their elements, and indexing of compressed sparse rows."""
+"""Arrays: types by the dtype of their elements, read-only fields of dataclasses, indexing of compressed sparse rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,21 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vocabulary
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+class ReadOnlyArrays:
+    """A base of frozen dataclasses whose arrays are read-only views of what was given."""
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                array = np.asarray(value).view()  # plain, also where it is mapped from a file
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a pickle forgets that arrays are read-only
 
 
 def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:

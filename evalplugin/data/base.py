@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from evalplugin.base.arrays import Flags, Ints
+from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions
@@ -104,7 +104,7 @@ class Split:
         return replace(self, test=test, notes=(*self.notes, left_out))
 
     def _check_overlap(self) -> None:
-        train, test = _keys(self.train), _keys(self.test)
+        train, test = self.train.pairs(), self.test.pairs()
         position = np.minimum(np.searchsorted(train, test), len(train) - 1)
         both = test[train[position] == test]
         if len(both):
@@ -114,12 +114,6 @@ class Split:
                 f"the first is user {self.train.users[user : user + 1].tolist()[0]!r} "
                 f"with item {self.train.items[item : item + 1].tolist()[0]!r}"
             )
-
-
-def _keys(data: Interactions) -> Ints:
-    """Return user and item of every interaction as one number, ascending: int64 (m,)."""
-    user = np.repeat(np.arange(data.n_users, dtype=np.int64), data.rows.counts)
-    return user * data.n_items + data.rows.item
 
 
 @dataclass(frozen=True, eq=False)

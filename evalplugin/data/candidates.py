@@ -60,15 +60,14 @@ class Candidates:
 def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     truth, n_users, n_items = split.test.rows, split.test.n_users, split.test.n_items
     users = np.flatnonzero(truth.counts)
+    true = split.test.pairs()
     # All pairs of train and truth, each once, as sorted numbers.
-    known = np.concatenate([d.user.astype(np.int64) * n_items + d.item for d in (split.train, split.test)])
-    known.sort()
+    known = np.sort(np.concatenate([split.train.pairs(), true]))
     known = known[np.r_[True, known[1:] != known[:-1]]]
     start = np.searchsorted(known, np.arange(n_users + 1, dtype=np.int64) * n_items)
     free = n_items - np.diff(start)[users]
     # The r-th unknown item is r + (known items before it): those whose code less their own position is <= r.
     shifted = known - (np.arange(len(known)) - start[known // n_items])
-    true = np.repeat(np.arange(n_users, dtype=np.int64), truth.counts) * n_items + truth.item
     parts = []
     block = max(1, _BLOCK_CELLS // max(n, 1))
     for first in range(0, len(users), block):
@@ -85,9 +84,7 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     rating = np.zeros(len(included), dtype=np.float32)
     rating[np.searchsorted(included, true)] = truth.rating
     user, item = np.divmod(included, n_items)
-    indptr = np.zeros(n_users + 1, dtype=np.int64)
-    np.cumsum(np.bincount(user, minlength=n_users), out=indptr[1:])
-    return Rows(indptr, item.astype(np.int32), rating)
+    return Rows(np.searchsorted(user, np.arange(n_users + 1)), item.astype(np.int32), rating)
 
 
 def _distinct(rng: np.random.Generator, pool: Ints, n: int) -> Ints:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Ints
+from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.libraries import pd
@@ -25,7 +25,7 @@ _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(ReadOnlyArrays):
     """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
 
     ``indptr`` int64 (n_users + 1,); ``item`` int32 (m,); ``rating`` float32 (m,).
@@ -34,13 +34,6 @@ class Rows:
     indptr: npt.NDArray[np.int64]
     item: npt.NDArray[np.int32]
     rating: npt.NDArray[np.float32]
-
-    def __post_init__(self) -> None:
-        _freeze(self, "indptr", "item", "rating")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # a pickle forgets that arrays are read-only
 
     def __getitem__(self, user: int) -> Codes:
         """Return the item codes of one user, ascending."""
@@ -53,7 +46,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Interactions:
+class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
     A pair occurs at most once. Codes follow the sorted raw ids, so "lowest code first" means the same everywhere.
@@ -72,13 +65,6 @@ class Interactions:
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
     # Columns of its table that look like ratings or times, where none was named for them: (rating, stars).
     unused: tuple[tuple[Literal["rating", "timestamp"], str], ...] = ()
-
-    def __post_init__(self) -> None:
-        _freeze(self, "user", "item", "rating", "timestamp", "users", "items", "titles")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()  # a pickle forgets that arrays are read-only
 
     def __len__(self) -> int:
         return len(self.user)
@@ -109,6 +95,11 @@ class Interactions:
         matrix.sort_indices()
         indptr, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
         return Rows(indptr, item, self.rating[matrix.data])
+
+    def pairs(self) -> Ints:
+        """Return user and item of every interaction as one number, user * n_items + item, ascending: int64 (m,)."""
+        user = np.repeat(np.arange(self.n_users, dtype=np.int64), self.rows.counts)
+        return user * self.n_items + self.rows.item
 
     @cached_property
     def item_counts(self) -> Ints:
@@ -274,13 +265,3 @@ def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any
     row: Any = np.arange(len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64)
     matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))).tocsr()
     return matrix.indptr.astype(np.int64), matrix.indices
-
-
-def _freeze(instance: object, *names: str) -> None:
-    """Replace a frozen dataclass's arrays by read-only views of them."""
-    for name in names:
-        array = getattr(instance, name)
-        if array is not None:
-            array = np.asarray(array).view()  # plain, also where it is mapped from a file
-            array.flags.writeable = False
-            object.__setattr__(instance, name, array)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, position_in_row, row_entries
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LARGE = 4  # a catalogue is large if its sample is so many times the sample's s
 
 
 @dataclass(frozen=True, eq=False)
-class TopN:
+class TopN(ReadOnlyArrays):
     """A list for each user: best first, score descending, equal scores by the rule of ties, no item twice.
 
     ``user`` int32 (U,) codes, ascending; ``item`` int32 (U, N) codes, ``NO_ITEM`` behind the end of a short list;
@@ -34,12 +34,6 @@ class TopN:
     user: Codes
     item: Codes
     score: Floats
-
-    def __post_init__(self) -> None:
-        for name in ("user", "item", "score"):
-            array = getattr(self, name).view()
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.user)
