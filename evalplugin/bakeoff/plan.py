@@ -4,44 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from evalplugin.bakeoff.flow import FEATURES, read_data
+from evalplugin.config import CheckedConfig
+from evalplugin.execution.runner import Job
 from evalplugin.features.power import PowerReport, power_of_config
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class PlannedTask:
-    """One model on one dataset under one split, all its folds."""
+class PlannedJob:
+    """One model on one dataset under one split, all its folds, and the memory that it needs, in 2**20 bytes."""
 
-    dataset: str
-    split: str
-    model: str
-    type: str
-    folds: int
-    seeds: int  # how often it is fitted on each fold
+    job: Job
     users: int  # with a list, in the first fold
-    n: int
-    lists_mb: float  # the lists, in 2**20 bytes
-    block_mb: float  # a block of scores while lists are made, in 2**20 bytes
-    fit_mb: float | None  # the peak of fitting, in 2**20 bytes; None where the model has no estimate
-    trials: int | None = 0  # of its tuning, all folds, at most; None: as many as fit into its seconds
+    lists_mb: float  # the lists
+    block_mb: float  # a block of scores while lists are made
+    fit_mb: float | None  # the peak of fitting; None where the model has no estimate
+    trials: int | None  # of its tuning, all folds, at most; None: as many as fit into its seconds
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All tasks of a config, in the order in which they would run."""
+    """All jobs of a config, in the order in which they would run."""
 
     config: str
     experiment: str
-    tasks: tuple[PlannedTask, ...]
+    jobs: tuple[PlannedJob, ...]
     power: PowerReport  # of the gate, or else of the comparison
 
 
 def plan(workspace: Workspace) -> Plan:
-    """Return the tasks of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
+    """Return the jobs of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
     A champion from MLflow, earlier decisions and bake-offs are looked up in the workspace's tracking store.
 
@@ -51,30 +45,22 @@ def plan(workspace: Workspace) -> Plan:
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
     workspace, data, jobs = read_data(workspace, [kind() for kind in FEATURES], cached=False)
-    config, tasks = workspace.config, []
-    n = config.spec.recommend.n
-    for prepared in data:
-        info, fold = prepared.info, prepared.folds[0]
-        users = len(np.unique(fold.test.user))
-        for job in (job for job in jobs if job.info is info):
-            named = job.model
-            needed = getattr(MODELS.create(named.type, named.params), "fit_bytes", lambda train: None)(
-                fold.train
-            )
-            tasks.append(
-                PlannedTask(
-                    dataset=info.dataset,
-                    split=info.split,
-                    model=named.name,
-                    type=named.type,
-                    folds=info.n_folds,
-                    seeds=job.seeds,
-                    users=users,
-                    n=n,
-                    lists_mb=users * n * (4 + 8) / 2**20,
-                    block_mb=min(BLOCK_BYTES, users * info.full.n_items * 8) / 2**20,
-                    fit_mb=None if needed is None else needed / 2**20,
-                    trials=config.planned_trials(named, info.n_folds),
-                )
-            )
-    return Plan(config.name, workspace.experiment, tuple(tasks), power_of_config(workspace, data))
+    config = workspace.config
+    planned = tuple(_planned(config, job) for job in jobs)
+    return Plan(config.name, workspace.experiment, planned, power_of_config(workspace, data))
+
+
+def _planned(config: CheckedConfig, job: Job) -> PlannedJob:
+    task, model = job.tasks[0], job.model
+    users = task.split.counts["test_users"]
+    needed = getattr(MODELS.create(model.type, model.params), "fit_bytes", lambda train: None)(
+        task.split.train
+    )
+    return PlannedJob(
+        job,
+        users=users,
+        lists_mb=users * task.n * (4 + 8) / 2**20,
+        block_mb=min(BLOCK_BYTES, users * job.info.full.n_items * 8) / 2**20,
+        fit_mb=None if needed is None else needed / 2**20,
+        trials=config.planned_trials(model, job.folds),
+    )

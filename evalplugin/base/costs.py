@@ -53,7 +53,8 @@ def peak_memory() -> Iterator[Peak]:
     """
     peak = Peak()
     gc.collect()
-    _trim()
+    with suppress(OSError, AttributeError, TypeError):  # only glibc's allocator can
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         _CLEAR.write_text("5")
     except OSError:
@@ -88,12 +89,6 @@ def _highest_mb() -> float:
     """Return the highest resident memory since the last reset; right after a reset it is the present one."""
     (line,) = (line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
-
-
-def _trim() -> None:
-    """Give the free memory of the C library's allocator back to the system, where it can (glibc)."""
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def check_memory(needed: int, subject: str, remedy: str) -> None:

@@ -250,6 +250,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
     # With its parameters, or with some that its tuning may choose.
     draws = "random_state" in (model.space or ()) or is_stochastic(MODELS.create(model.type, model.params))
     seeds = config.spec.seeds if draws else 1
+    names = [(f"seed {seed + 1}",) if seed else () for seed in range(seeds)]
     tasks = tuple(
         Task(
             model=model,
@@ -258,9 +259,9 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             seed=config.spec.seed,
             # By the train data alone: no test data changes a fit. The first seed's stream is the one of a bake-off
             # without others.
-            stream=(fold.train.digest, *([f"seed {seed + 1}"] if seed else [])),
+            stream=(fold.train.digest, *name),
             n=config.spec.recommend.n,
-            ties=_ties(config, seed),
+            ties=None if config.spec.recommend.ties == "id" else name,
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,
             inputs=inputs,
@@ -268,17 +269,10 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             tracking_uri=tracking_uri,
             cold_users="popularity" if config.spec.recommend.cold_users == "popularity" else "model",
         )
-        for seed in range(seeds)
+        for name in names
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )
     return Job(prepared.info, model, tasks, seeds=seeds)
-
-
-def _ties(config: CheckedConfig, seed: int) -> tuple[str, ...] | None:
-    """Return the name of a seed's order of items with equal scores; None: in order of item code."""
-    if config.spec.recommend.ties == "id":
-        return None
-    return (f"seed {seed + 1}",) if seed else ()
 
 
 def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:

@@ -119,9 +119,13 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
 def measured(task: Task, score: Callable[[], T]) -> tuple[T, Costs, Inputs]:
     """Run a function that scores; return its value, its costs, and the files that it has read."""
     watch = Stopwatch()
-    with recorded_inputs(carry=task.scores_by_plugins) as inputs, peak_memory() as peak, watch.time("score"):
+    with (
+        recorded_inputs(carry=task.scores_by_plugins) as inputs,
+        peak_memory() as peak,
+        watch.time("score_seconds"),
+    ):
         scores = score()
-    return scores, Costs(score_seconds=watch.seconds["score"], peak_memory_mb=peak.mb), inputs
+    return scores, Costs(**watch.seconds, peak_memory_mb=peak.mb), inputs
 
 
 def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
@@ -179,13 +183,13 @@ class Work:
         with self._observer.progress(f"fit {self._label}"):
             self.start(model)
             peak = measured.enter_context(peak_memory())
-            with self._watch.time("fit"):
+            with self._watch.time("fit_seconds"):
                 model.fit(task.split.train, rng)
         return model, peak
 
     def start(self, model: Recommender) -> None:
         """Import libraries and the like, once a process, so that they do not count as costs of the first model."""
-        with self._watch.time("start"):
+        with self._watch.time("start_seconds"):
             getattr(model, "prepare", lambda: None)()
 
     def make_lists(self, model: Recommender) -> TaskLists:
@@ -193,16 +197,14 @@ class Work:
         users = np.unique(self._task.split.test.user)
         with self._observer.progress(f"recommend {self._label}", len(users)) as advance:
             top_n = self._recommend(model, users, advance)
-        with self._watch.time("predict"):
+        with self._watch.time("score_seconds"):
             predictions, unpredicted = _predict(model, self._task, top_n)
         notes = tuple(getattr(model, "notes", ()))
         return TaskLists(top_n, predictions, Costs(), unpredicted, notes)
 
     def costs(self, peak: Peak) -> Costs:
         """Return the costs until now; ``score_seconds`` is the time of predicting."""
-        names = ("fit", "recommend", "predict", "start")
-        fit, recommend, predict, start = (self._watch.seconds.get(name, 0.0) for name in names)
-        return Costs(fit, recommend, predict, peak.mb, start)
+        return Costs(**self._watch.seconds, peak_memory_mb=peak.mb)
 
     def _recommend(self, model: Recommender, users: Codes, advance: Callable[[int], None]) -> TopN:
         """Return the lists of the users; in a race, of the users seen until the trial was dropped."""
@@ -223,7 +225,7 @@ class Work:
             request = ListRequest(
                 train, stage, task.n, candidates, task.split.fold, task.folder, task.tracking_uri
             )
-            with self._watch.time("recommend"):
+            with self._watch.time("recommend_seconds"):
                 made = recommend(model, request, cold_users=task.cold_users, progress=advance)
             parts.append(made)
         return joined_lists(parts)

@@ -74,9 +74,9 @@ def test_a_tuned_model_is_tested_with_its_best_parameters() -> None:
 
 def test_the_plan_has_the_trials_of_each_model() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 12}})
-    assert [task.trials for task in plan(Workspace.open(load(config))).tasks] == [0, 24]
+    assert [planned.trials for planned in plan(Workspace.open(load(config))).jobs] == [0, 24]
     config["tune"] = {"budget": {"seconds": 5}}
-    assert [task.trials for task in plan(Workspace.open(load(config))).tasks] == [0, None]
+    assert [planned.trials for planned in plan(Workspace.open(load(config))).jobs] == [0, None]
     assert fits() == 0
 
 

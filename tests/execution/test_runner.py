@@ -182,17 +182,17 @@ def test_the_notes_of_every_fold_are_shown() -> None:
 
 def test_a_plan_counts_tasks_users_and_bytes() -> None:
     checked = load(config(split={"type": "kfold", "k": 3}))
-    planned = plan(Workspace.open(checked))
-    assert [(task.model, task.folds, task.n) for task in planned.tasks] == [
+    jobs = plan(Workspace.open(checked)).jobs
+    assert [(planned.job.model.name, planned.job.folds, planned.job.tasks[0].n) for planned in jobs] == [
         ("random", 3, 20),
         ("popularity", 3, 20),
         ("surprise.SVD", 3, 20),
     ]
     (prepared, *_) = prepare(checked, None, Observer())
     users = len(np.unique(prepared.folds[0].test.user))
-    assert planned.tasks[0].users == users
-    assert planned.tasks[0].lists_mb * 2**20 == users * 20 * (4 + 8)
-    assert planned.tasks[0].block_mb * 2**20 == users * 80 * 8
+    assert jobs[0].users == users
+    assert jobs[0].lists_mb * 2**20 == users * 20 * (4 + 8)
+    assert jobs[0].block_mb * 2**20 == users * 80 * 8
 
 
 def test_download_progress_is_reported_in_tenths() -> None:

@@ -66,7 +66,7 @@ def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_p
     from evalplugin.base import costs
 
     config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
-    planned = plan(Workspace.open(load(config))).tasks[1]
+    planned = plan(Workspace.open(load(config))).jobs[1]
     assert planned.fit_mb == pytest.approx(24 * 80**2 / 2**20, rel=0.1)
     monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
     result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result

@@ -51,23 +51,24 @@ if TYPE_CHECKING:
 
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
-    tuned = any(task.trials != 0 for task in plan.tasks)
+    tuned = any(planned.trials != 0 for planned in plan.jobs)
     table = new_table(
         "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", ">users", ">n", ">lists",
         ">block", ">fit at peak",
-        title=f"{plan.config}: {count_text(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
+        title=f"{plan.config}: {count_text(len(plan.jobs), 'run')} in the experiment {plan.experiment!r}",
     )  # fmt: skip
-    for task in plan.tasks:
+    for planned in plan.jobs:
+        info, model, tasks = planned.job.info, planned.job.model, planned.job.tasks
         table.add_row(
-            *(escape(text) for text in (task.dataset, task.split, task.model, task.type)),
-            *([_trials_text(task.trials)] if tuned else []),
-            *(f"{count:,}" for count in (task.folds * task.seeds, task.users, task.n)),
-            *(memory(mb) for mb in (task.lists_mb, task.block_mb, task.fit_mb)),
+            *(escape(text) for text in (info.dataset, info.split, model.name, model.type)),
+            *([_trials_text(planned.trials)] if tuned else []),
+            *(f"{count:,}" for count in (len(tasks), planned.users, tasks[0].n)),
+            *(memory(mb) for mb in (planned.lists_mb, planned.block_mb, planned.fit_mb)),
         )
     console = stdout()
     console.print(table)
     about_trials = "trials: to tune, at most, all folds together; " if tuned else ""
-    of_seeds = " times seeds" if any(task.seeds > 1 for task in plan.tasks) else ""
+    of_seeds = " times seeds" if any(planned.job.seeds > 1 for planned in plan.jobs) else ""
     console.print(
         f"{about_trials}tasks: folds{of_seeds} to fit; users: who get a list; lists, block, fit at peak: memory for "
         "all lists, for a block of scores, and for fitting, where the model can tell",

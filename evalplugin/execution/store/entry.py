@@ -42,9 +42,8 @@ class NewEntry:
 
     step: str  # folds, lists or scores
     about: str  # a description for people
-    depends_on: Mapping[
-        str, Any
-    ]  # everything that decides its contents, as plain values; its key is a hash of them
+    # Everything that decides its contents, as plain values; its key is a hash of them.
+    depends_on: Mapping[str, Any]
     files: Files
     inputs: Inputs = field(default_factory=dict)  # what else it depends on, compared before it is used
 
