@@ -160,10 +160,7 @@ def read_data(
 ) -> tuple[Workspace, list[PreparedData], list[Job]]:
     """Return the workspace with the features' changes, its data, and the jobs; nothing is fitted.
 
-    Args:
-        workspace: The workspace as the command has opened it.
-        features: The features of the bake-off.
-        cached: Whether folds of earlier bake-offs are used.
+    ``cached``: with the folds of earlier bake-offs.
     """
     for feature in features:
         workspace = feature.start(workspace)

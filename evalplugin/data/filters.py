@@ -154,11 +154,8 @@ class Period:
 def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Interactions:
     """Return the data after all filters, in their order, with a note on each.
 
-    Users and items without an interaction leave the vocabularies; titles and attributes follow.
-
-    Args:
-        data: All interactions.
-        filters: The type of each filter, and the filter.
+    Users and items without an interaction leave the vocabularies; titles and attributes follow. Each filter comes with
+    its type.
 
     Raises:
         DataError: A filter leaves nothing, or the data lacks what it looks at.

@@ -13,12 +13,7 @@ from evalplugin.metrics import MetricSpec
 
 
 def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
-    """Check that scores can be computed at all; likely mistakes are found by ``evalplugin.features.checks``.
-
-    Args:
-        config: The config.
-        data: All interactions of one dataset.
-        folds: Their split.
+    """Check that scores can be computed on folds of ``data``; ``evalplugin.features.checks`` finds likely mistakes.
 
     Raises:
         DataError: A relevance threshold that no rating reaches, or ratings or attributes that a metric does not allow.

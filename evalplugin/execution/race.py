@@ -32,9 +32,7 @@ class Race:
     def is_worse(self, users: Codes, values: Floats) -> bool:
         """Return whether a trial is worse than the incumbent: by a one-sided paired t-test at the level of 1 %.
 
-        Args:
-            users: The users seen so far, (n,) codes.
-            values: The trial's value for each of them.
+        ``users`` (n,) are those seen so far, ``values`` (n,) the trial's value for each of them.
         """
         order = np.argsort(self.users)
         incumbent = self.values[order[np.searchsorted(self.users, users, sorter=order)]]

@@ -69,16 +69,6 @@ class WorkerSettings:
     modules: Path | None = None
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """The files of one call."""
-
-    settings: WorkerSettings
-    shared: Sequence[Path]  # arguments that several calls share
-    call: Path  # the function, which is one of a module, and the other arguments
-    out: Path  # for the result
-
-
 def refuse_in_worker() -> None:
     """End this process if it is a worker that imports the script that started it; its parent reports the reason."""
     # Private: only multiprocessing knows that it imports a script. Held by test_script_without_main_guard_is_an_error.
@@ -86,8 +76,15 @@ def refuse_in_worker() -> None:
         os._exit(NOT_GUARDED)
 
 
-def work(assignment: Assignment) -> None:
-    """Run a task and write its result, or its traceback: the main function of a worker process."""
+def work(settings: WorkerSettings, shared: Sequence[Path], call: Path, out: Path) -> None:
+    """Run a task and write its result, or its traceback: the main function of a worker process.
+
+    Args:
+        settings: Of the session.
+        shared: Files with arguments that several calls share.
+        call: The file with the function, which is one of a module, and the other arguments; it is removed.
+        out: The file for the result.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
     if os.name == "posix":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
@@ -95,20 +92,20 @@ def work(assignment: Assignment) -> None:
     with suppress(OSError):  # the program was started without a stderr
         os.dup2(2, 1)  # stdout is for results, not for output of models
     _end_with_parent()
-    limits, limit = assignment.settings.limits, assignment.settings.limits.memory
-    log = assignment.out.with_suffix(".log").open("w", encoding="utf-8")
+    limits, limit = settings.limits, settings.limits.memory
+    log = out.with_suffix(".log").open("w", encoding="utf-8")
     faulthandler.enable(log)
     if limits.seconds is not None:  # ends the process, even in compiled code
         faulthandler.dump_traceback_later(limits.seconds, exit=True, file=log)
     for variable in _THREADS:
-        os.environ[variable] = str(assignment.settings.threads)
+        os.environ[variable] = str(settings.threads)
     inputs = None
     with ExitStack() as recording:
         try:
             with isolated(), _memory_limit(limit):
-                call = _call(assignment)
+                function = _loaded(settings, shared, call)
                 inputs = recording.enter_context(recorded_inputs(carry=True))
-                result = call()
+                result = function()
         except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
             text = error_text()
             if limit is not None and _is_out_of_memory(error):
@@ -117,12 +114,12 @@ def work(assignment: Assignment) -> None:
             result = TaskFailure(text, inputs)  # the inputs are complete when the recording ends
     try:
         try:
-            _write(result, assignment.out)
+            _write(result, out)
         except Exception as error:
             if is_disk_full(error):
                 raise
             # The result cannot be pickled, or the task has left too few handles.
-            _write(TaskFailure(error_text(), inputs), assignment.out)
+            _write(TaskFailure(error_text(), inputs), out)
     except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
         os._exit(NO_SPACE if is_disk_full(error) else NOT_WRITTEN)
     for stream in (sys.stdout, sys.stderr):
@@ -136,20 +133,19 @@ def _write(result: object, out: Path) -> None:
         pickle.dump(result, file, protocol=5)
 
 
-def _call(assignment: Assignment) -> Callable[[], object]:
-    """Return the function with its arguments."""
+def _loaded(settings: WorkerSettings, shared: Sequence[Path], call: Path) -> Callable[[], object]:
+    """Return the function of a call with its arguments."""
     import joblib
 
-    settings = assignment.settings
     if settings.modules is not None:
         sys.path.insert(0, str(settings.modules))
         ignore_folder(settings.modules)  # sent along, as they belong to the code of a plugin
     for plugin in settings.plugins:
         load_plugin_file(plugin.file, origin=plugin.origin)
-    shared = [joblib.load(file, mmap_mode="r") for file in assignment.shared]
-    function, rest = pickle.loads(assignment.call.read_bytes())
-    assignment.call.unlink()
-    return partial(function, **dict(ChainMap(rest, *shared)))
+    arguments = [joblib.load(file, mmap_mode="r") for file in shared]
+    function, rest = pickle.loads(call.read_bytes())
+    call.unlink()
+    return partial(function, **dict(ChainMap(rest, *arguments)))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

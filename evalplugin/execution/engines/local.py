@@ -30,7 +30,6 @@ from evalplugin.execution.worker import (
     NO_SPACE,
     NOT_GUARDED,
     NOT_WRITTEN,
-    Assignment,
     Limits,
     PluginFile,
     WorkerSettings,
@@ -228,10 +227,9 @@ def start_worker(
     out, file = settings.folder / f"result-{name}", settings.folder / f"task-{name}"
     with _writing(file):
         file.write_bytes(call)
-    assignment = Assignment(settings, shared, file, out)
     # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks.
     process = multiprocessing.get_context("spawn").Process(
-        target=work, args=(assignment,), name=f"task {name}"
+        target=work, args=(settings, shared, file, out), name=f"task {name}"
     )
     with _plain_parent() if settings.modules is not None else nullcontext():
         process.start()

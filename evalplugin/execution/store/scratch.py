@@ -21,9 +21,7 @@ from evalplugin.execution.store.permissions import file_mode, make_folder
 def scratch_folder(root: Path, locked: Callable[[], AbstractContextManager[object]]) -> Iterator[Path]:
     """Yield a new empty folder with the permissions of the root; it is removed even if the process is killed.
 
-    Args:
-        root: The folder that it is made in, which exists and which several processes share.
-        locked: Locks the root while the folder is made.
+    The root exists, and several processes share it; ``locked`` locks it while the folder is made.
 
     Raises:
         OSError: It cannot be created.

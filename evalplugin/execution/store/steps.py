@@ -80,12 +80,9 @@ class StepCache:
         return {redact(name): self._named[name] for name in names}
 
     def changed(self, name: str, task: Task, journal: Journal) -> str | None:
-        """Return the first input of a task that has changed since a bake-off was interrupted, or None.
+        """Return the first input of a task that has changed since the bake-off of a journal was interrupted, or None.
 
-        Args:
-            name: The name of the task within the bake-off.
-            task: The task.
-            journal: The journal of the bake-off.
+        ``name`` is the name of the task within the bake-off.
         """
         recorded: Inputs | None = None
         if (failure := journal.failures.get(name)) is not None:
