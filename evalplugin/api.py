@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
+from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -244,7 +245,7 @@ def score(
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     specs = specs_of(metrics)
     sources = open_sources({"lists": lists, "truth": truth, "train": train}, format=format)
-    request = ScoreRequest(specs, threshold, sources["train"], columns)
+    request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
     return score_lists(
         sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
     )

@@ -93,7 +93,7 @@ class RankingEvaluator(ModelEvaluator):
             name=options.name or run.info.run_name,
             scores=evaluated.scores,
             metrics=evaluation.specs,
-            threshold=options.threshold,
+            relevance=options.relevance,
             truth=evaluated.truth,
             train=evaluated.train,
             asked={"metrics": names, "threshold": options.threshold, **data},
@@ -118,8 +118,8 @@ def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
 
     truth, train = evaluated.truth, evaluated.train
     if truth.rating_scale[0] > 0:  # from 0 on they are grades of relevance, and 0 is not relevant
-        threshold = evaluation.options.threshold
-        for text in relevance_warnings(evaluation.specs, threshold, truth, setting="threshold"):
+        relevance = evaluation.options.relevance
+        for text in relevance_warnings(evaluation.specs, relevance, truth, setting="threshold"):
             yield f"EV114 {text}"
     if train is not None:
         targets, known = (

@@ -21,6 +21,7 @@ from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
@@ -268,7 +269,7 @@ def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object)
         seed=10,
         n=20,
         candidates="unseen",
-        threshold=4.0,
+        relevance=Relevance(threshold=4.0),
         metrics=METRICS,
         primary="ndcg@10",
         baseline="random",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 from typing import Any
 
@@ -25,7 +24,7 @@ from evalplugin.components.parameters import Parameter, parameters_of
 from evalplugin.components.registry import Entry
 from evalplugin.features.checks import CHECKS, check_of
 from evalplugin.features.checks.base import of_data, of_models
-from evalplugin.lists.profiles import PROFILES
+from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 
 __all__ = ["setup"]
@@ -124,8 +123,8 @@ class Profiles(SphinxDirective):
                 over[one.users],
                 "0" if one.without_relevant == "zero" else "left out",
                 "every item of the truth"
-                if one.threshold == -math.inf
-                else f"rating {one.threshold:g} or more",
+                if one.relevance == EVERY_RATING
+                else f"rating {one.relevance.threshold:g} or more",
                 "as listed" if one.ties == "given" else "item id as text, descending",
             )
             for one in PROFILES.values()

@@ -70,7 +70,7 @@ def describe_bakeoff(config: CheckedConfig, experiment: str, inputs: Mapping[str
         candidates=candidates,
         ties=recommend.ties,
         cold_users=recommend.cold_users,
-        threshold=spec.relevance.threshold,
+        relevance=spec.relevance,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,
         baseline=spec.compare.baseline,

@@ -17,6 +17,7 @@ from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.inputs import Format, lists_and_truth
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.relevance import Relevance
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Options:
     truth: str
     metrics: Sequence[str]
     train: str | None
-    threshold: float | None
+    relevance: Relevance
     out: str | Path | None  # a URI, or a file of this machine
     format: Format
     text_ids: bool
@@ -45,7 +46,7 @@ class Options:
 
     def request(self, specs: Sequence[MetricSpec]) -> ScoreRequest:
         """Return the request of a score of some metrics."""
-        return ScoreRequest(specs, self.threshold, self.sources["train"], self.columns, curves=self.for_log)
+        return ScoreRequest(specs, self.relevance, self.sources["train"], self.columns, curves=self.for_log)
 
     def interactions(self, role: Role) -> Interactions:
         """Return the data of a table, read alone."""
@@ -102,7 +103,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         conventions.metric(name)
     sources = options.sources
     lists, truth, train = lists_and_truth(sources["lists"], sources["truth"], options.request(()))
-    return conventions.score(lists, truth, options.metrics, train=train, threshold=options.threshold)
+    return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
 
 
 def log(
@@ -130,7 +131,7 @@ def log(
         "truth": options.truth,
         "train": options.train,
         "metrics": [spec.name for spec in specs],
-        "threshold": options.threshold,
+        "threshold": options.relevance.threshold,
         "input_format": options.format,
         "columns": {key: value for key, value in vars(options.columns).items() if value is not None},
     }
@@ -139,7 +140,7 @@ def log(
         name=name,
         scores=scores.scores,
         metrics=specs,
-        threshold=options.threshold,
+        relevance=options.relevance,
         truth=options.interactions("truth"),
         train=None if options.train is None else options.interactions("train"),
         asked=given,

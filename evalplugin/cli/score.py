@@ -81,9 +81,13 @@ def score(
     from evalplugin.bakeoff import score_command
     from evalplugin.lists import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
+    from evalplugin.metrics.relevance import Relevance
 
     columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
-    options = score_command.Options(text_ids=inputs.pop("ids") == "text", columns=columns, **inputs)
+    relevance = Relevance.starting_at(inputs.pop("threshold"))
+    options = score_command.Options(
+        text_ids=inputs.pop("ids") == "text", columns=columns, relevance=relevance, **inputs
+    )
     if profile is not None:
         numbers = score_command.score_as(options, profile)
         if shown == "table":

@@ -129,7 +129,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     test_digest=info.test.digest,
                     n=bakeoff.n,
                     candidates=bakeoff.candidates,
-                    threshold=bakeoff.threshold,
+                    threshold=bakeoff.relevance.threshold,
                     metrics_hash=bakeoff.metrics_hash,
                     ties=bakeoff.ties,
                     cold_users=bakeoff.cold_users,

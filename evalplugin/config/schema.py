@@ -15,13 +15,13 @@ from evalplugin.config.sections import (
     Compare,
     Notify,
     Recommend,
-    Relevance,
     Schedule,
     StoreSpec,
     TaskLimits,
     Tracking,
 )
 from evalplugin.config.tuning import Space, Tune
+from evalplugin.metrics.relevance import Relevance
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them

@@ -36,16 +36,6 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-class Relevance(Closed):
-    """Relevance in the truth. The gain of an item stays its rating."""
-
-    threshold: float | None = Field(
-        default=None,
-        description="Lowest rating that is relevant; left out: every rating above 0.",
-        examples=[4.0],
-    )
-
-
 class Recommend(Closed):
     """The lists that models make."""
 

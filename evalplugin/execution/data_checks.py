@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
@@ -40,8 +38,7 @@ def _check_threshold(config: CheckedConfig, data: Interactions, folds: Sequence[
     threshold = config.spec.relevance.threshold
     for fold in folds:
         highest = fold.test.rating_scale[1]
-        # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
-        if highest > 0 if threshold is None else highest >= np.float32(threshold):
+        if config.spec.relevance.of(fold.test.rating).any():
             continue
         place = (
             "of the data" if highest == data.rating_scale[1] else f"of the test data (fold {fold.fold + 1})"

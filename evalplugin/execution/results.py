@@ -19,6 +19,7 @@ from evalplugin.data.background import Background, background_of
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -253,7 +254,7 @@ class Bakeoff:
     seed: int
     n: int
     candidates: str
-    threshold: float | None
+    relevance: Relevance
     metrics: tuple[str, ...]  # canonical names
     primary: str  # canonical name of the metric that ranks the models
     baseline: str | None

@@ -263,7 +263,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             n=config.spec.recommend.n,
             ties=None if config.spec.recommend.ties == "id" else name,
             metrics=config.metrics,
-            threshold=config.spec.relevance.threshold,
+            relevance=config.spec.relevance,
             inputs=inputs,
             folder=config.folder,
             tracking_uri=tracking_uri,

@@ -22,6 +22,7 @@ from evalplugin.execution.results import Costs
 from evalplugin.files.inputs import Inputs
 from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import ScorerState
@@ -62,7 +63,7 @@ class Task:
     stream: tuple[str, ...]  # names the model's random stream
     n: int
     metrics: tuple[MetricSpec, ...]
-    threshold: float | None
+    relevance: Relevance
     lists: TaskLists | None = None  # computed before; they are only scored
     # Names of the inputs that the model's parameters name or the config declares.
     inputs: tuple[str, ...] = ()
@@ -140,7 +141,7 @@ def score_state(task: Task, lists: TaskLists, *, curves: bool = True) -> ScorerS
         lists.top_n,
         _truth(task, lists.top_n),
         train=task.split.train,
-        threshold=task.threshold,
+        relevance=task.relevance,
         predictions=lists.predictions if task.needs_predictions else None,
         candidates=task.candidates,
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
@@ -19,6 +17,7 @@ from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
+from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
 Role: TypeAlias = Literal["lists", "truth", "train"]
 
@@ -212,24 +211,13 @@ def check_same_kinds(**tables: _WithIds | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ScoreRequest:
-    """The metrics to compute and the rules that decide their values.
-
-    Raises:
-        DataError: The threshold is not a finite number.
-    """
+    """The metrics to compute and the rules that decide their values."""
 
     specs: Sequence[MetricSpec]
-    threshold: float | None = None  # ratings from it on are relevant; None: ratings above 0 are
+    relevance: Relevance = ABOVE_0
     train: Any = None  # TableFiles, Table or a DataFrame of Spark
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
-
-    def __post_init__(self) -> None:
-        threshold: object = self.threshold
-        if threshold is not None and not (isinstance(threshold, Real) and math.isfinite(threshold)):
-            raise DataError(
-                f"threshold must be a finite number, from which ratings are relevant, not {threshold!r}"
-            )
 
     @cached_property
     def history(self) -> PairColumns | None:

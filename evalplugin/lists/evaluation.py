@@ -24,6 +24,7 @@ from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, score_top_n
 
@@ -96,6 +97,11 @@ class EvaluatorOptions:
         if list(config) == ["evalplugin"] and isinstance(config["evalplugin"], Mapping):
             config = config["evalplugin"]
         return build(cls, config, owner="evaluator_config")
+
+    @property
+    def relevance(self) -> Relevance:
+        """Which ratings are relevant."""
+        return Relevance(threshold=self.threshold)
 
     def columns(self) -> dict[str, str]:
         """Return the given names of columns by role."""
@@ -200,7 +206,7 @@ class Evaluation:
             top_n,
             truth,
             train=train,
-            threshold=options.threshold,
+            relevance=options.relevance,
             predictions=ratings,
             candidates=candidates,
         )

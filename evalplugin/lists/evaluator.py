@@ -12,6 +12,7 @@ from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scoring import check_request
 
 _SAMPLE = 1000  # ids of the truth as examples in messages
@@ -62,7 +63,7 @@ class Evaluator:
         columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
         specs = specs_of(metrics)
         sources = open_sources({"truth": truth, "train": train}, format=format)
-        request = ScoreRequest(specs, threshold, sources["train"], columns)
+        request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
         check_request(specs, train is not None)
         self._request, self._format, self._truth_type = request, format, type(truth)
         self._frame = truth if is_spark(truth) else None

@@ -14,11 +14,13 @@ from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.correlation import count_pairs
+from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 
 # A cutoff beyond every list, so that the ideal list of nDCG holds the whole relevant truth.
 _ALL = 2**31 - 1
+EVERY_RATING = Relevance(threshold=float(np.finfo(np.float32).min))
 _HOLES = {"k": r"[1-9]\d*", "x": r"\d*\.?\d+"}
 
 
@@ -36,7 +38,7 @@ class Profile:
     ties: Literal["given", "trec_eval"]  # given: in the order of the lists
     users: Literal["truth", "lists", "both"]  # users in the mean: all with a truth, a list, both
     without_relevant: Literal["zero", "drop"]  # value of such a user without relevant items
-    threshold: float  # default of the lowest rating of a relevant item
+    relevance: Relevance  # unless another one is asked for
     mean: Mapping[str, Literal["pairs"]] = field(default_factory=dict)  # not over users
     differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
@@ -64,7 +66,7 @@ class Profile:
         *,
         train: Interactions | None = None,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
-        threshold: float | None = None,
+        relevance: Relevance = ABOVE_0,
     ) -> dict[str, float]:
         """Return the number that the library prints for each of its metrics, NaN where it has none.
 
@@ -74,7 +76,7 @@ class Profile:
             metrics: The library's names.
             train: The train data, for metrics that need it.
             predictions: Predicted ratings of the truth's rows, (len(truth),).
-            threshold: Ratings from it on are relevant; None: the library's default.
+            relevance: Which ratings are relevant; without a threshold: the library's default.
 
         Raises:
             UnknownNameError: A name that the profile does not have.
@@ -82,12 +84,12 @@ class Profile:
         """
         ours = {name: self.metric(name) for name in metrics}
         specs = list({spec.name: spec for spec in ours.values()}.values())
-        level = self.threshold if threshold is None else threshold
+        relevance = self.relevance if relevance.threshold is None else relevance
         lists = _in_trec_order(top_n, truth) if self.ties == "trec_eval" else top_n
-        scores = score_top_n(
-            Blocks.of(lists, truth, train=train, threshold=level, predictions=predictions), specs
-        )
-        has_list, has_truth, n_pairs = _weights(lists, truth, level, predictions)
+        blocks = Blocks.of(lists, truth, train=train, relevance=relevance, predictions=predictions)
+        scores = score_top_n(blocks, specs)
+        has_list = np.isin(blocks.users, truth.users[top_n.user])
+        has_truth, n_pairs = _weights(blocks)
         counted = {"truth": has_truth, "lists": has_list, "both": has_list & has_truth}[self.users]
         numbers = {}
         for name, spec in ours.items():
@@ -134,17 +136,14 @@ def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
     )
 
 
-def _weights(
-    top_n: TopN, truth: Interactions, threshold: float, predictions: npt.NDArray[np.floating[Any]] | None
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return for all users with a list or a truth: has a list, has a truth, number of pairs."""
-    blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
+def _weights(blocks: Blocks) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return whether users have a truth, and their numbers of pairs with different ratings."""
     has_truth, n_pairs = np.zeros(len(blocks), dtype=np.bool_), np.zeros(len(blocks), dtype=np.int64)
     for rows, context in blocks:
         has_truth[rows] = context.n_truth > 0
-        if predictions is not None:
+        if context.predictions is not None:
             n_pairs[rows] = count_pairs(context).comparable
-    return np.isin(blocks.users, truth.users[top_n.user]), has_truth, n_pairs
+    return has_truth, n_pairs
 
 
 def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
@@ -184,7 +183,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="trec_eval",
             users="both",
             without_relevant="zero",
-            threshold=1.0,
+            relevance=Relevance(threshold=1.0),
             differs=(
                 "iprec_at_recall at levels whose product with the relevant items is whole but not exact in binary "
                 "(0.3 * 7 = 2.0999...), which trec_eval rounds down to one hit fewer",
@@ -221,7 +220,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="given",
             users="truth",
             without_relevant="zero",
-            threshold=1.0,
+            relevance=Relevance(threshold=1.0),
             differs=(
                 "equal scores, whose order in ranx is that of an unstable sort",
                 "bpref, which in ranx is no number for a user without an item judged non-relevant",
@@ -250,7 +249,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="given",
             users="truth",
             without_relevant="drop",
-            threshold=-np.inf,
+            relevance=EVERY_RATING,
             differs=(
                 "the AUC family, whose ranks beyond the list are those of RecTools' own catalogue",
                 "Serendipity, which in RecTools weighs each hit by its popularity rank",
@@ -284,7 +283,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="given",
             users="lists",
             without_relevant="zero",
-            threshold=-np.inf,
+            relevance=EVERY_RATING,
             differs=(
                 "AveragePrecision of a user without truth, where LensKit divides by zero and stops",
                 "NDCG and DCG with gain=, with other weights, and RBP with normalize=True",
@@ -304,7 +303,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="given",
             users="truth",
             without_relevant="drop",
-            threshold=-np.inf,
+            relevance=EVERY_RATING,
             differs=(
                 "its code (src/metric.jl), where it departs from its documentation: that divides precision by the "
                 "items listed, takes the logarithm to base 2, and cuts the best list alone, at what is listed: "
@@ -323,7 +322,7 @@ PROFILES: Mapping[str, Profile] = {
             ties="given",
             users="truth",
             without_relevant="drop",
-            threshold=-np.inf,
+            relevance=EVERY_RATING,
             mean={"fcp": "pairs"},
             differs=("mse, which is the square of rmse",),
         ),

@@ -20,6 +20,7 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.matching import worth_compiling
+from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -78,7 +79,7 @@ class Scoring:
         Raises:
             DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
         """
-        blocks = blocks_of(lists, truth, self.request.threshold, self.catalogue, self.compiled)
+        blocks = blocks_of(lists, truth, self.request.relevance, self.catalogue, self.compiled)
         n = blocks.n if self.n is None else self.n
         n_items = 0 if self.catalogue is None else len(self.catalogue.items)
         specs = tuple(self.request.specs)
@@ -88,7 +89,7 @@ class Scoring:
 def blocks_of(
     lists: PairColumns,
     truth: TruthRows,
-    threshold: float | None = None,
+    relevance: Relevance = ABOVE_0,
     catalogue: Catalogue | None = None,
     compiled: bool | None = None,
 ) -> Blocks:
@@ -97,7 +98,7 @@ def blocks_of(
     Args:
         lists: The lists.
         truth: The truth.
-        threshold: Ratings from it on are relevant; None: ratings above 0 are.
+        relevance: Which ratings are relevant.
         catalogue: Codes of users and items, and the train data; None: any codes that preserve equality and order.
         compiled: Whether to use compiled loops; None: if these rows and those before them are worth it.
 
@@ -129,7 +130,7 @@ def blocks_of(
         n=max(int(rows.count.max(initial=0)), 1),
         n_items=n_items,
         raw_item=raw_item,
-        threshold=threshold,
+        relevance=relevance,
         truth_is_checked=truth.checked,
         user=None if catalogue is None else catalogue.user_codes(users),
         train=None if catalogue is None else catalogue.train_data,

@@ -16,6 +16,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.matching import Matches, worth_compiling
+from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
@@ -86,7 +87,7 @@ class Blocks:
     n: int  # length of the longest list
     n_items: int  # size of the catalogue
     raw_item: Callable[[int], object]  # a code -> the raw id
-    threshold: float | None = None  # ratings from it on are relevant; None: ratings above 0 are
+    relevance: Relevance = ABOVE_0
     truth_is_checked: bool = False  # whether items are known to be distinct in each user's truth
     size: int | None = None  # users a block; None: as many as fit in the cache
     user: npt.NDArray[np.int64] | None = None  # (U,) codes, to look users up in the train data
@@ -101,7 +102,7 @@ class Blocks:
         truth: Interactions,
         *,
         train: Interactions | None = None,
-        threshold: float | None = None,
+        relevance: Relevance = ABOVE_0,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
         candidates: Candidates | None = None,
     ) -> Blocks:
@@ -111,7 +112,7 @@ class Blocks:
             top_n: The lists, as codes into the truth's vocabularies.
             truth: The held-out interactions; its catalogue is the catalogue.
             train: The train data, on the same vocabularies, for metrics that need it.
-            threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
+            relevance: Which ratings are relevant. The gain stays the rating.
             predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
                 predicts none: metrics that need them are then undefined for all users.
             candidates: The items that lists were chosen from; None: the whole catalogue.
@@ -136,7 +137,7 @@ class Blocks:
             n=top_n.n,
             n_items=truth.n_items,
             raw_item=lambda code: truth.items[code],
-            threshold=threshold,
+            relevance=relevance,
             truth_is_checked=True,
             user=user,
             train=None if train is None else TrainData(train),
@@ -189,14 +190,13 @@ class Blocks:
         item = truth["item"].astype(np.int32, copy=False)
         indptr = np.zeros(len(count) + 1, dtype=np.int64)
         np.cumsum(count, out=indptr[1:])
-        # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
             read_lists=partial(self.lists.block, users),
             truth_indptr=indptr,
             truth_item=item,
             truth_rating=rating.astype(np.float64),
-            truth_relevant=rating > 0 if self.threshold is None else rating >= np.float32(self.threshold),
+            truth_relevant=self.relevance.of(rating),
             n_items=self.n_items,
             predictions=truth.get("prediction"),
             train=self.train,

@@ -41,7 +41,7 @@ class ScoringContext:
     truth_indptr: Ints  # (B + 1,) where each user's truth starts
     truth_item: Codes  # (t,) the user's held-out items
     truth_rating: Floats  # (t,) their gains, of float32 precision
-    truth_relevant: Flags  # (t,) rating at or above the threshold
+    truth_relevant: Flags  # (t,)
     n_items: int  # size of the catalogue
     predictions: Floats | None = None  # (t,) ratings that the model predicts for the truth
     train: TrainData | None = None

@@ -14,6 +14,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import UserMetric, is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.models.selection import NO_ITEM, TopN
 
 
@@ -80,7 +81,7 @@ def evaluate(
         train=None
         if train is None
         else interactions([(u, i, 1) for u, row in enumerate(known) for i in row]),
-        threshold=threshold,
+        relevance=Relevance(threshold=threshold),
         predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
     )
     values: list[float] = apply(spec, blocks).tolist()

@@ -93,8 +93,8 @@ def summary_markdown(
             "list length": bakeoff.n,
             "candidates": bakeoff.candidates,
             "relevant": "every held-out item with a positive rating"
-            if bakeoff.threshold is None
-            else f"rating >= {bakeoff.threshold:g}",
+            if bakeoff.relevance.threshold is None
+            else f"rating >= {bakeoff.relevance.threshold:g}",
             "seed": bakeoff.seed,
             "config": bakeoff.config_name,
         }

@@ -14,11 +14,12 @@ from evalplugin.metrics.base import Metric, OverallMetric, is_mergeable, is_over
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
+from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.testing.cases import N_ITEMS, N_USERS, interactions, require
 
 _N = 12
-_THRESHOLDS = (None, 3.0)
+_RELEVANT = (ABOVE_0, Relevance(threshold=3.0))
 _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western", None], dtype=object)
 
 
@@ -42,9 +43,9 @@ def check_metric(name: str, *, seed: int = 0) -> None:
     cutoffs = [spec.k] if spec.k is not None or not spec.metric.takes_k else [None, 1, 3, _N, _N + 5]
     for round_ in range(2):
         case = _Case.draw(np.random.default_rng((seed, round_)))
-        for threshold in _THRESHOLDS:
+        for relevance in _RELEVANT:
             for k in cutoffs:
-                _check(spec.at(k), replace(case, threshold=threshold))
+                _check(spec.at(k), replace(case, relevance=relevance))
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class _Case:
     truth: Interactions
     train: Interactions
     predictions: Floats
-    threshold: float | None = None
+    relevance: Relevance = ABOVE_0
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> _Case:
@@ -80,7 +81,7 @@ class _Case:
             self.top_n,
             self.truth,
             train=self.train,
-            threshold=self.threshold,
+            relevance=self.relevance,
             predictions=self.predictions,
         )
         return replace(blocks, size=size)

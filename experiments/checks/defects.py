@@ -81,7 +81,7 @@ def _describe(config: CheckedConfig) -> Bakeoff:
         seed=config.spec.seed,
         n=config.spec.recommend.n,
         candidates=config.spec.recommend.candidates,
-        threshold=config.spec.relevance.threshold,
+        relevance=config.spec.relevance,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,
         baseline=config.spec.compare.baseline,

@@ -25,6 +25,7 @@ from evalplugin.execution.runner import (
     results_of,
 )
 from evalplugin.execution.tasks import Task, run_task
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.workspace import Workspace
 
 
@@ -93,7 +94,7 @@ def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
         stream=("x",),
         n=20,
         metrics=checked.metrics,
-        threshold=None,
+        relevance=Relevance(),
     )
     here = run_task(task, "svd", Observer())
     there = run_task(pickle.loads(pickle.dumps(task)), "svd", Observer())

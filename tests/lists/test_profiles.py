@@ -21,6 +21,7 @@ from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
 from evalplugin.lists.profiles import PROFILES, profile
 from evalplugin.metrics import evaluate, parse
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import NO_ITEM, TopN
 
 FIXTURES = Path(__file__).with_name("profiles")
@@ -206,7 +207,9 @@ def test_trec_eval_puts_the_later_id_first_among_equal_scores() -> None:
 def test_a_threshold_takes_the_place_of_the_librarys() -> None:
     top_n, truth, _ = encoded(ranked({"1": "ab"}), {"1": {"a": 1, "b": 3}})
     assert profile("trec_eval").score(top_n, truth, ["P_2"]) == {"P_2": 1.0}
-    assert profile("trec_eval").score(top_n, truth, ["P_2"], threshold=2) == {"P_2": 1 / 2}
+    assert profile("trec_eval").score(top_n, truth, ["P_2"], relevance=Relevance(threshold=2)) == {
+        "P_2": 1 / 2
+    }
 
 
 def test_an_unknown_profile_or_metric_has_the_nearest_name() -> None:

@@ -14,6 +14,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, evaluate, parse
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import Counts
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -151,7 +152,8 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
         )
 
     scores = score_top_n(
-        Blocks.of(top_n, data(truth), train=data(train), threshold=2.5), [parse(n) for n in names]
+        Blocks.of(top_n, data(truth), train=data(train), relevance=Relevance(threshold=2.5)),
+        [parse(n) for n in names],
     )
     return scores.to_frame().assign(**scores.overall)
 

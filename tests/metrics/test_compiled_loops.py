@@ -16,6 +16,7 @@ from evalplugin.metrics import METRICS, Blocks, TrainData, UserMetric, loops, ma
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
 from evalplugin.metrics.matching import PairTable
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -166,7 +167,7 @@ def test_scores_are_the_same_to_the_last_bit(
                 TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)),
                 known,
                 train=known,
-                threshold=threshold,
+                relevance=Relevance(threshold=threshold),
             ),
             specs,
             (1, 5),

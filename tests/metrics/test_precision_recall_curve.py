@@ -8,6 +8,7 @@ import pytest
 from evalplugin.data import Candidates, Interactions
 from evalplugin.metrics import RECALL_PERCENT, Blocks, parse, precision_recall_curve
 from evalplugin.metrics.example import apply
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import average_folds
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import TopN
@@ -36,7 +37,7 @@ def drawn(seed: int) -> tuple[TopN, Interactions]:
 
 @pytest.mark.parametrize("threshold", [None, 3.0])
 def test_precision_recall_curve_equals_precision_at_recall(threshold: float | None) -> None:
-    blocks = Blocks.of(*drawn(1), threshold=threshold)
+    blocks = Blocks.of(*drawn(1), relevance=Relevance(threshold=threshold))
     curve = np.concatenate([precision_recall_curve(context) for _, context in blocks])
     single = np.column_stack([apply(spec, blocks) for spec in LEVELS])
     assert np.array_equal(curve, single, equal_nan=True)
@@ -45,11 +46,11 @@ def test_precision_recall_curve_equals_precision_at_recall(threshold: float | No
 
 def test_scores_hold_the_mean_curve_where_curves_are_asked_for() -> None:
     top_n, truth = drawn(2)
-    scores = score_top_n(Blocks.of(top_n, truth, threshold=3), LEVELS, (1, 5))
+    scores = score_top_n(Blocks.of(top_n, truth, relevance=Relevance(threshold=3)), LEVELS, (1, 5))
     assert list(scores.pr_curve) == list(range(0, 101, 10))
     for spec, value in zip(LEVELS, scores.pr_curve.values(), strict=True):
         assert value == pytest.approx(scores.means[spec.name], rel=1e-12)
-    assert score_top_n(Blocks.of(top_n, truth, threshold=3), LEVELS).pr_curve == {}
+    assert score_top_n(Blocks.of(top_n, truth, relevance=Relevance(threshold=3)), LEVELS).pr_curve == {}
 
 
 def test_average_folds_averages_the_precision_recall_curve() -> None:

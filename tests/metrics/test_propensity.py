@@ -8,6 +8,7 @@ import pytest
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.data import Interactions
 from evalplugin.metrics import Blocks, definitions_hash, evaluate, parse
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import TopN
 
@@ -60,7 +61,8 @@ def drawn(seed: int) -> tuple[TopN, Interactions, Interactions]:
 def test_power_0_is_the_plain_recall_to_the_last_bit(threshold: float | None) -> None:
     top_n, truth, train = drawn(0)
     specs = [parse(name) for name in ("recall@5", "recall(propensity=popularity, power=0)@5")]
-    plain, weighted = score_top_n(Blocks.of(top_n, truth, train=train, threshold=threshold), specs).values.T
+    blocks = Blocks.of(top_n, truth, train=train, relevance=Relevance(threshold=threshold))
+    plain, weighted = score_top_n(blocks, specs).values.T
     np.testing.assert_array_equal(plain, weighted)
     assert np.isnan(plain).any() or threshold is None
 

@@ -10,6 +10,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.distribution import summarise
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import Counts, PerUserScores, average_folds
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -39,6 +40,7 @@ def specs(*names: str) -> list[MetricSpec]:
     return [parse(name) for name in names]
 
 
+FROM_3, FROM_4 = Relevance(threshold=3), Relevance(threshold=4)
 # bob's rows come first, cat has no relevant truth at a threshold of 4, dan has truth and no list
 TRUTH = truth_of((1, 4, 5.0), (0, 0, 5.0), (0, 2, 3.0), (2, 1, 2.0), (3, 5, 4.0), (1, 3, 4.0))
 LISTS = lists_of([0, 1, 2], [0, 1, 2], [1, 3, NO_ITEM], [1, 2, 3])
@@ -58,7 +60,7 @@ def test_everybody_with_a_list_or_a_truth_is_scored_by_raw_id() -> None:
 
 
 def test_a_threshold_makes_users_undefined_and_they_are_counted() -> None:
-    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4), specs("recall@3", "ndcg@3"))
+    scores = score_top_n(Blocks.of(LISTS, TRUTH, relevance=FROM_4), specs("recall@3", "ndcg@3"))
     assert scores.column("recall@3")[[0, 1, 3]].tolist() == [1, 1 / 2, 0]
     assert isnan(scores.column("recall@3")[2])
     assert isnan(scores.column("ndcg@3")[2])
@@ -82,7 +84,9 @@ def test_overall_metrics_are_separate_from_user_columns() -> None:
 
 def test_rating_errors_follow_the_rows_of_the_truth() -> None:
     predictions = TRUTH.rating + np.array([1, 2, -4, 0, 0.5, 3])
-    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4, predictions=predictions), specs("mae", "rmse"))
+    scores = score_top_n(
+        Blocks.of(LISTS, TRUTH, relevance=FROM_4, predictions=predictions), specs("mae", "rmse")
+    )
     assert scores.column("mae").tolist() == [(2 + 4) / 2, (1 + 3) / 2, 0, 0.5]
     assert scores.column("rmse") == pytest.approx([((4 + 16) / 2) ** 0.5, ((1 + 9) / 2) ** 0.5, 0, 0.5])
 
@@ -90,11 +94,11 @@ def test_rating_errors_follow_the_rows_of_the_truth() -> None:
 def test_a_pooled_rating_error_is_one_number_and_does_not_depend_on_blocks() -> None:
     predictions = TRUTH.rating + np.array([1, 2, -4, 0, 0.5, 3])
     asked = specs("rmse", "rmse(pooled=true)", "mae(pooled=true)")
-    scores = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4, predictions=predictions), asked)
+    scores = score_top_n(Blocks.of(LISTS, TRUTH, relevance=FROM_4, predictions=predictions), asked)
     assert scores.metrics == ("rmse",)
     assert scores.overall["mae(pooled=true)"] == pytest.approx((1 + 2 + 4 + 0 + 0.5 + 3) / 6)
     assert scores.overall["rmse(pooled=true)"] == pytest.approx(((1 + 4 + 16 + 0 + 0.25 + 9) / 6) ** 0.5)
-    unpredicted = score_top_n(Blocks.of(LISTS, TRUTH, threshold=4), asked)
+    unpredicted = score_top_n(Blocks.of(LISTS, TRUTH, relevance=FROM_4), asked)
     assert isnan(unpredicted.overall["rmse(pooled=true)"])
 
 
@@ -152,11 +156,11 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))
     once = score_top_n(
-        Blocks.of(top_n, truth, train=truth, threshold=3, predictions=predictions), asked, (1, 5)
+        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
     )
     monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", n * 7)
     again = score_top_n(
-        Blocks.of(top_n, truth, train=truth, threshold=3, predictions=predictions), asked, (1, 5)
+        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
     )
     assert len(list(Blocks.of(top_n, truth))) > 40
     np.testing.assert_array_equal(once.values, again.values)

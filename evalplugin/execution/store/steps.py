@@ -281,7 +281,7 @@ def _scores_depend_on(task: Task, lists: TaskLists) -> Depends | None:
         "content": _content_of(lists),
         "metrics": [metric.name for metric in task.metrics],
         "definitions": definitions_hash(task.metrics),
-        "threshold": task.threshold,
+        "threshold": task.relevance.threshold,
         "curve_ks": curve_ks(task.n, task.metrics),
         "code": _codes(*codes),
     }

@@ -51,7 +51,7 @@ def _not_deterministic(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
             stream=("checks", "EV112"),
             n=min(config.spec.recommend.n, 20),
             metrics=(),
-            threshold=config.spec.relevance.threshold,
+            relevance=config.spec.relevance,
             folder=config.folder,
         )
         for model in own

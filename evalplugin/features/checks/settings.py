@@ -17,6 +17,7 @@ from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import MODELS
 from evalplugin.models.base import uses_ratings
 
@@ -126,12 +127,12 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     "rows out where the data comes from or by a filter, `{type: rating, min: 1}`.",
 )
 def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    yield from map(Found, relevance_warnings(config.metrics, config.spec.relevance.threshold, data.info.full))
+    yield from map(Found, relevance_warnings(config.metrics, config.spec.relevance, data.info.full))
 
 
 def relevance_warnings(
     specs: Sequence[MetricSpec],
-    threshold: float | None,
+    relevance: Relevance,
     data: Interactions,
     *,
     setting: str = "relevance.threshold",
@@ -140,7 +141,7 @@ def relevance_warnings(
 
     Args:
         specs: The metrics; without one that asks which items are relevant, no threshold is needed.
-        threshold: Ratings from it on are relevant; None: all above 0.
+        relevance: Which ratings are relevant.
         data: The ratings.
         setting: The name of the threshold in the text.
     """
@@ -162,13 +163,14 @@ def relevance_warnings(
         + f"set the lowest rating that is relevant, for example {f'{section}: {{{example}}}' if section else example}, "
         f"which {share(float(reached[place]))} of the ratings {'above 0 ' * may_lack}reach"
     )
+    threshold = relevance.threshold
     if threshold is None:
         positive = share(float(np.mean(data.rating > 0)))
         yield (
             f"{setting} is not set, and the ratings look explicit ({lowest:g} to {highest:g}): every rating "
             f"above 0 ({positive} of them) is relevant, low ones too; {remedy}"
         )
-    elif lowest >= np.float32(threshold):
+    elif relevance.of(data.rating).all():
         yield (
             f"every rating reaches {setting}: {threshold:g} ({lowest:g} to {highest:g}), so that every "
             f"held-out item is relevant; {remedy}"

@@ -14,6 +14,7 @@ from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
+from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,8 +78,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     }
     if background is not None:
         truth = _rows_of(background.truth, users)
-        threshold = contest.rules.threshold
-        relevant = truth[truth["rating"] > 0 if threshold is None else truth["rating"] >= threshold]
+        relevant = truth[Relevance(threshold=contest.rules.threshold).of(truth["rating"].to_numpy())]
         sample["hits"] = [None if frame is None else _hits(relevant, len(users), frame, k) for frame in lists]
         sample["truth"] = _truth(truth, len(users), lists, items)
         sample["history"] = _by_user(_rows_of(background.history, users), len(users), items)

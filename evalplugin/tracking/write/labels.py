@@ -65,7 +65,7 @@ def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
     yield Param("eval.candidates", bakeoff.candidates)
     yield Param("eval.ties", bakeoff.ties)
     yield Param("eval.cold_users", bakeoff.cold_users)
-    yield Param("eval.threshold", bakeoff.threshold)
+    yield Param("eval.threshold", bakeoff.relevance.threshold)
     yield Param("eval.metrics", ", ".join(bakeoff.metrics))
     yield Param("eval.primary", bakeoff.primary)
     yield Param("eval.baseline", bakeoff.baseline)

@@ -16,6 +16,7 @@ from evalplugin.comparison.contest import AS_LISTED
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command
@@ -39,7 +40,7 @@ class ScoredLists:
     name: str  # of the model that made them
     scores: PerUserScores  # with curves in ``at_k``
     metrics: Sequence[MetricSpec]  # the first one is the primary metric
-    threshold: float | None
+    relevance: Relevance
     truth: Interactions
     train: Interactions | None
     asked: Mapping[str, object]  # the options of the command or function, plain values
@@ -66,7 +67,7 @@ class ScoredLists:
             candidates=self.candidates,
             ties=AS_LISTED,
             cold_users=AS_LISTED,
-            threshold=self.threshold,
+            relevance=self.relevance,
             metrics=tuple(spec.name for spec in self.metrics),
             primary=self.metrics[0].name,
             baseline=None,

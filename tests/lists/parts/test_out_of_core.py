@@ -19,6 +19,7 @@ from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
 from evalplugin.lists import ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.parts import plan
+from evalplugin.metrics.relevance import Relevance
 
 ROOT = Path(__file__).parents[3]
 METRICS = (
@@ -39,7 +40,7 @@ def scored(
     **options: Any,
 ) -> ListScores:
     sources = open_sources({"lists": lists, "truth": truth, "train": train})
-    request = ScoreRequest(specs_of(metrics), threshold, sources["train"], curves=curves)
+    request = ScoreRequest(specs_of(metrics), Relevance(threshold=threshold), sources["train"], curves=curves)
     return score_lists(sources["lists"], sources["truth"], request, **options)
 
 
