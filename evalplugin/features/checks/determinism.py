@@ -17,8 +17,6 @@ from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.checks.base import Found, model_check
 from evalplugin.models import MODELS
 
-__all__: list[str] = []
-
 _USERS, _ITEMS = 200, 300  # of the sample, at most
 _EVERY = 5  # interaction of the sample is held out
 

@@ -24,8 +24,6 @@ from evalplugin.models import MODELS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__: list[str] = []
-
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
 _TIED = 0.2  # share of the lists

@@ -18,8 +18,6 @@ from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.features.checks.settings import kind_of_values
 
-__all__: list[str] = []
-
 _COPIES = 0.01  # share of the users
 _LEAST = 10  # interactions of a user who is looked at
 _NEAR_COPY = 0.8  # share of the entries of the longer of two histories that near copies have in common

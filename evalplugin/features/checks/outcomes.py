@@ -19,8 +19,6 @@ from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
 
-__all__: list[str] = []
-
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
 

@@ -14,8 +14,6 @@ from evalplugin.data.filters import filter_text
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 
-__all__: list[str] = []
-
 _OWN_FUTURE = 0.01  # share of the test users
 _FUTURE = 0.05  # share of the train data
 _QUANTILE = 0.9  # of the temporal split that is proposed
