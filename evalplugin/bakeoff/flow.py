@@ -25,7 +25,7 @@ from evalplugin.features.gate.feature import GateFeature
 from evalplugin.features.history.feature import HistoryFeature
 from evalplugin.features.notifications.feature import NotificationsFeature
 from evalplugin.features.ranks.feature import RanksFeature
-from evalplugin.features.resume.feature import ResumeFeature
+from evalplugin.features.resume import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
 from evalplugin.report.drawing import drawing_processes

@@ -1,4 +1,4 @@
-"""Resuming the newest unfinished bake-off whose config, data, code and destination are still the same."""
+"""Resuming the newest bake-off that was cut off, and skipping one whose data, config and code have not changed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from evalplugin.base.errors import StoreError, TrackingError
+from evalplugin.base.errors import StoreError, TrackingError, UnchangedError
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.features.base import Feature, Planned, Running
-from evalplugin.features.resume.unchanged import raise_if_unchanged
+from evalplugin.files.inputs import CHANGED, changed_input
+from evalplugin.report.words import outcome_words
+from evalplugin.tracking.connection import tracking_call
+from evalplugin.tracking.read.runs import last_finished
 from evalplugin.workspace import Workspace
 
 _CHANGED = {
@@ -54,7 +57,7 @@ class ResumeFeature(Feature):
         if workspace.if_changed and not any(
             not is_running(j) for j in _alike(planned.header, unfinished(folder))
         ):
-            raise_if_unchanged(planned, features)
+            _raise_if_unchanged(planned, features)
         if workspace.mode not in ("resume", "sync"):
             return None
         journal, message = _resumable(
@@ -76,6 +79,40 @@ class ResumeFeature(Feature):
                 running.workspace.observer.report(
                     f"the bake-off {journal.header.id}, which was cut off, is given up for this one{hint}"
                 )
+
+
+def _raise_if_unchanged(planned: Planned, features: Sequence[Feature]) -> None:
+    """Raise if the results would be those of the last finished bake-off of this config.
+
+    A bake-off with a failed model does not count: it may be run again. ``features`` may have other reasons to run
+    again.
+
+    Raises:
+        UnchangedError: Config, data and code are the same; the message has the time of that bake-off.
+        TrackingError: The store cannot be reached.
+    """
+    workspace, inputs, named = planned.workspace, planned.bakeoff.inputs, planned.inputs
+    observer = workspace.observer
+    with observer.progress("look for the last bake-off"):
+        last = last_finished(workspace.uri, workspace.experiment, inputs["config"])
+    if last is None or last.mapping("inputs") != dict(inputs):
+        return
+    with tracking_call(workspace.uri, "read the inputs of the last bake-off"):
+        recorded = last.recorded_inputs
+    if (name := changed_input(recorded, named)) is not None:
+        if named.get(name) != CHANGED:  # else it has been reported that this cannot be known
+            observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
+        return
+    if reason := next(filter(None, (feature.difference(last) for feature in features)), None):
+        observer.report(reason)
+        return
+    outcome = last.tag("outcome")
+    decided = f", decision: {outcome_words(outcome)}" if outcome else ""
+    raise UnchangedError(
+        f"nothing to do: data, config and code are those of the bake-off {last.bakeoff} "
+        f"({last.ended:%Y-%m-%d %H:%M} UTC{decided})",
+        bakeoff=last.bakeoff,
+    )
 
 
 def _alike(header: Header, journals: Sequence[Journal]) -> list[Journal]:
