@@ -24,7 +24,7 @@ from evalplugin.execution.results import BakeoffResult
 from evalplugin.features.base import Results
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.notifications.delivery import deliver
-from evalplugin.features.notifications.payload import failure_payload, payload_of
+from evalplugin.features.notifications.feature import failure_payload, payload_of
 from evalplugin.tracking import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
