@@ -15,11 +15,10 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.features.data_card import past as module
+from evalplugin.features.data_card import drift as module
 from evalplugin.features.data_card.card import DataCard
-from evalplugin.features.data_card.command import cards_of, describe_data
-from evalplugin.features.data_card.drift import DescribedData, Drift
-from evalplugin.features.data_card.past import drifts_since, read_drifts
+from evalplugin.features.data_card.drift import DescribedData, Drift, drifts_since, read_drifts
+from evalplugin.features.data_card.feature import cards_of, describe_data
 from evalplugin.workspace import Workspace
 
 

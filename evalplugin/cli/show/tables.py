@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.bakeoff.plan import Plan
     from evalplugin.execution.results import Bakeoff
-    from evalplugin.features.data_card.command import DataReport
+    from evalplugin.features.data_card.feature import DataReport
     from evalplugin.features.power import PowerReport
     from evalplugin.lists.output import Row
 

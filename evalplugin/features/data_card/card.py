@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -108,10 +107,6 @@ class DataCard:
     times: Times | None  # None: no timestamps
     notes: tuple[str, ...] = ()  # of reading and of the filters
     splits: tuple[SplitCard, ...] = ()
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the card as plain JSON values; what does not apply is None."""
-        return asdict(self)
 
 
 def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard] = ()) -> DataCard:

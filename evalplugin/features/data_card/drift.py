@@ -1,14 +1,25 @@
-"""``Drift``: differences between a dataset's card and an earlier one of it."""
+"""``Drift``: differences between a dataset's card and the one that an earlier bake-off has logged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from evalplugin.base.errors import TrackingError
 from evalplugin.features.data_card.card import DataCard, Rating
+from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+CARD = "data/card.json"  # of the summary run
+_EARLIER = 10  # bake-offs in which a dataset is looked for
+_NO_EARLIER = "no earlier bake-off of this experiment to compare the data with"
 
 # Of sizes, relative to before; of shares, Gini coefficients and distributions, the difference.
 THRESHOLD = 0.05
@@ -143,7 +154,7 @@ class DescribedData:
             known: dict[str, Any] = {"drift": None, "no_drift": drift}
             if isinstance(drift, Drift):
                 known = {"drift": asdict(drift), "no_drift": None}
-            datasets.append(card.as_mapping() | known)
+            datasets.append(asdict(card) | known)
         return {"datasets": datasets}
 
     @staticmethod
@@ -156,3 +167,61 @@ class DescribedData:
         # Its keys beside those of the card, on drift, are left out.
         cards = TypeAdapter(list[DataCard]).validate_python(values["datasets"])
         return {card.name: card for card in cards}
+
+
+def drifts_since(
+    client: MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
+) -> dict[str, Drift | str]:
+    """Return how each dataset differs from the latest bake-off with a dataset of its name, or why that is not known.
+
+    Args:
+        client: Of the store.
+        experiment_id: Where to look.
+        cards: Of the datasets now.
+        bakeoff: The id of the bake-off that is not an earlier one.
+    """
+    runs = [
+        run
+        for run in search_runs(client, [experiment_id], SUMMARY_RUNS, limit=_EARLIER)
+        if run.bakeoff != bakeoff and run.status in DONE
+    ]
+    drifts: dict[str, Drift | str] = {}
+    without = ""
+    for run in runs:
+        if len(drifts) == len(cards):
+            break
+        earlier = _cards(run)
+        if earlier is None:
+            without = without or run.bakeoff
+            continue
+        for card in cards:
+            if card.name in earlier and card.name not in drifts:
+                at = run.started.isoformat(timespec="seconds")
+                drifts[card.name] = drift_between(earlier[card.name], card, bakeoff=run.bakeoff, at=at)
+    if without:
+        reason = f"the bake-off {without} has no data card: nothing to compare the data with"
+    else:
+        reason = "no earlier bake-off of this experiment has a dataset of this name" if runs else _NO_EARLIER
+    return {card.name: drifts.get(card.name, reason) for card in cards}
+
+
+def read_drifts(uri: str, experiment: str, cards: Sequence[DataCard]) -> dict[str, Drift | str]:
+    """Return the same for an experiment by its name; a store that cannot be reached is a reason too."""
+    reason = _NO_EARLIER
+    try:
+        if store_exists(uri):
+            with existing_store(uri, "read the data cards", settings=FAIL_FAST) as client:
+                if (home := client.get_experiment_by_name(experiment)) is not None:
+                    return drifts_since(client, home.experiment_id, cards)
+    except TrackingError as error:
+        reason = f"the data is not compared with an earlier bake-off: {error}"
+    return {card.name: reason for card in cards}
+
+
+def _cards(run: LoggedRun) -> dict[str, DataCard] | None:
+    """Return the cards of a bake-off by dataset; None where it has none that can be read."""
+    try:
+        values = run.json_file(CARD)
+        return None if values is None else DescribedData.cards_from(values)
+    except (TrackingError, KeyError, TypeError, ValueError):  # damaged, or of another version
+        return None

@@ -1,22 +1,39 @@
-"""Data cards in a bake-off: sizes of each dataset, and how they differ from those of the bake-off before."""
+"""Data cards in a bake-off, on the page and in the command ``data``; how datasets differ from the bake-off before."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.data.times import is_date
+from evalplugin.execution.results import Finding
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.data_card.command import cards_of
-from evalplugin.features.data_card.drift import DescribedData, Drift
-from evalplugin.features.data_card.page import card_tab
-from evalplugin.features.data_card.past import CARD, drifts_since
-from evalplugin.features.data_card.report import card_markdown, drift_sentence
+from evalplugin.features.data_card.card import DataCard, Inequality, SplitCard, Times, card_of, split_card
+from evalplugin.features.data_card.drift import CARD, DescribedData, Drift, drifts_since, read_drifts
+from evalplugin.features.data_card.report import (
+    SPLIT_HEADS,
+    card_facts,
+    card_markdown,
+    card_picture,
+    card_title,
+    cuts_of,
+    drift_sentence,
+    rating_text,
+    split_rows,
+)
+from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.write.items import Artifact, Item
+from evalplugin.workspace import Workspace
 
 
 class DataCardsFeature(Feature):
@@ -49,3 +66,115 @@ class DataCardsFeature(Feature):
         """Yield the cards for the page."""
         if (data := values.get("data")) is not None:
             yield Section(tab=partial(card_tab, data))
+
+
+def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
+    """Return a card for each dataset, with all its splits, in config order."""
+    cards = []
+    for name, group in groupby(prepared, key=lambda data: data.info.dataset):
+        parts = list(group)
+        splits = [split_card(data.info.split, data.info.split_type, data.folds) for data in parts]
+        cards.append(card_of(name, parts[0].info.type, parts[0].info.full, splits))
+    return tuple(cards)
+
+
+def card_tab(
+    described: DescribedData, comparison: Comparison, models: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the text and the charts of the section for the dataset of a comparison; empty where it has no card.
+
+    Keys of the charts: ``items`` and ``users``, each with ``gini`` and ``curve``; ``times``: ``first``, ``last``,
+    ``counts`` of equal periods, ``cuts``, and ``isDate``; ``ratings``: names with counts. ``times`` and ``ratings`` are
+    None where the data has none.
+    """
+    dataset, split = comparison.contest.dataset, comparison.contest.split
+    card = next((card for card in described.cards if card.name == dataset), None)
+    if card is None:
+        return {}
+    drift = described.drifts.get(dataset)
+    text = {
+        "title": card_title(card),
+        "drift": "" if drift is None else drift_sentence(drift),
+        "facts": card_facts(card),
+        "heads": SPLIT_HEADS,
+        "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
+    }
+    splits = [own for own in card.splits if own.name == split]
+    ratings = card.ratings
+    charts = {
+        "items": _inequality(card.by_item),
+        "users": _inequality(card.by_user),
+        "times": None if card.times is None else _times(card.times, splits),
+        "ratings": None if ratings is None else [[rating_text(one), one.interactions] for one in ratings],
+    }
+    return {"card": text, "data": {"card": charts}}
+
+
+def _inequality(part: Inequality) -> dict[str, Any]:
+    return {"gini": number(part.gini, 2), "curve": [rounded(share, 4) for share in part.curve]}
+
+
+def _times(times: Times, splits: list[SplitCard]) -> dict[str, Any]:
+    cuts = [cut for split in splits for cut in cuts_of(split)]
+    return {
+        "first": times.first,
+        "last": max(times.last, times.first + 1),
+        "counts": list(times.interactions),
+        "cuts": cuts,
+        "isDate": is_date(times.first) and is_date(times.last),
+    }
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The data of a config: cards, drift, and what the checks find in it."""
+
+    config: str  # the file
+    data: DescribedData
+    findings: tuple[Finding, ...]
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return everything as plain JSON values: ``config``, ``datasets`` and ``checks``."""
+        return {
+            "config": self.config,
+            **self.data.as_mapping(),
+            "checks": [asdict(finding) for finding in self.findings],
+        }
+
+
+def describe_data(workspace: Workspace) -> DataReport:
+    """Return the cards of a config's datasets, how they differ from the previous bake-off, and findings.
+
+    Raises:
+        DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
+    """
+    from evalplugin.features.checks.feature import data_findings
+
+    observer = workspace.observer
+    prepared = workspace.prepare(cached=False)
+    with observer.progress("count"):
+        cards = cards_of(prepared)
+    with observer.progress("look for the previous bake-off"):
+        drifts = read_drifts(workspace.uri, workspace.experiment, cards)
+    with observer.progress("check the data"):
+        findings = tuple(data_findings(workspace.config, prepared))
+    return DataReport(workspace.config.name, DescribedData(cards, drifts), findings)
+
+
+def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:
+    """Write a picture of each dataset into a folder, which is made; return the files, in the order of the cards.
+
+    Raises:
+        OSError: The folder or a file cannot be written.
+        DataError: The folder is a URI, and its store refuses or cannot be reached.
+    """
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for position, card in enumerate(cards, start=1):
+        name = "data_card.png" if len(cards) == 1 else f"data_card_{position}.png"
+        file = f"{str(folder).rstrip('/')}/{name}"
+        with open_output(file) as out:
+            out.write(card_picture(card))
+        written.append(file)
+    return written

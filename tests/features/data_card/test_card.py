@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,7 @@ def test_a_single_interaction_has_a_card() -> None:
     found = card_of(
         "toy", "csv", one, [split_card("all", "none", NoSplit().split(one, np.random.default_rng()))]
     )
-    json.dumps(found.as_mapping(), allow_nan=False)
+    json.dumps(asdict(found), allow_nan=False)
     assert found.times is not None
     assert found.times.first == found.times.last
     assert split_rows(found)[0][5:] == ("0 %", "0 %", "0 %")

@@ -20,7 +20,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.data import Split
 from evalplugin.features.data_card.card import card_of, split_card
 from evalplugin.features.data_card.drift import DescribedData
-from evalplugin.features.data_card.page import card_tab
+from evalplugin.features.data_card.feature import card_tab
 from evalplugin.features.history.feature import trend_section
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
