@@ -21,9 +21,10 @@ import evalplugin
 from evalplugin.base import errors
 from evalplugin.cli import main
 from evalplugin.config import load
+from evalplugin.features.base import Results
 from evalplugin.features.checks import CHECKS
-from evalplugin.features.ranks.feature import rank_files
-from evalplugin.tracking.write.items import Artifact
+from evalplugin.features.ranks.feature import RanksFeature
+from evalplugin.tracking.write.items import Item
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -293,12 +294,12 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(rows(page, "Tags of a registered version"), version.tags, "the table of tags")
 
 
-def files_of_several_datasets() -> Iterator[Artifact]:
+def files_of_several_datasets() -> Iterator[Item]:
     """Yield what the summary run has only with several datasets."""
     (one,) = comparisons(whole())
     rules = replace(one.contest.rules, test_digest="another")
     other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
-    yield from rank_files(whole().bakeoff, [one, other])
+    yield from RanksFeature().items(Results(whole(), [], (one, other)))
 
 
 def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:

@@ -1,51 +1,254 @@
-"""Ranks over several datasets in a bake-off: a picture and a file of its summary run."""
+"""Ranks over several datasets in a bake-off: sentences, a table, and the critical-difference picture in PNG and SVG."""
 
 from __future__ import annotations
 
+import html
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from evalplugin.base.numbers import number, p_equals, percent
+from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff
 from evalplugin.features.base import Feature, Results
-from evalplugin.features.ranks.ranks import ranks_of
-from evalplugin.features.ranks.report import rank_png, rank_svg, ranks_table
-from evalplugin.report.palette import model_colours
+from evalplugin.features.ranks.ranks import RankedModel, Ranks, ranks_of
+from evalplugin.report.palette import INK, QUIET, model_colours, png_of
 from evalplugin.report.sections import Section
+from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.words import heading
 from evalplugin.tracking.write.items import Artifact, Item
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 RANKS = "data/ranks.json"
+_FEW = 5  # datasets; fewer prove little, whatever the tests say
+_LABEL = 26  # characters
+_WIDTH, _SIDE, _ROW, _BAR, _TITLE = 640.0, 190.0, 21.0, 9.0, 26.0  # points of the picture; _SIDE: for names
 
 
 class RanksFeature(Feature):
-    """Shows and logs the average ranks of the models over the datasets."""
+    """Shows and logs the average ranks of the models over the datasets; there are none with one dataset."""
 
     def items(self, results: Results) -> Iterator[Item]:
-        """Yield the ranks; none with one dataset."""
-        yield from rank_files(results.result.bakeoff, results.comparisons)
+        """Yield the ranks, as a picture and for programs."""
+        if by_split := ranks_of(results.comparisons):
+            bakeoff = results.result.bakeoff
+            if drawn := [ranks for ranks in by_split if len(ranks.models) > 1]:
+                yield Artifact("ranks.png", rank_png(drawn, model_colours(bakeoff.models, bakeoff.baseline)))
+            yield Artifact(
+                RANKS, json.dumps([asdict(ranks) for ranks in by_split], indent=1, ensure_ascii=False)
+            )
 
     def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
-        """Yield a table for each split of several datasets."""
+        """Yield a table with its picture for each split of several datasets."""
         return rank_sections(comparisons)
-
-
-def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
-    """Yield the ranks over several datasets, as a picture and for programs; none with one dataset."""
-    if by_split := ranks_of(comparisons):
-        drawn = [ranks for ranks in by_split if len(ranks.models) > 1]
-        if drawn:
-            colours = model_colours(bakeoff.models, bakeoff.baseline)
-            yield Artifact("ranks.png", rank_png(drawn, colours))
-        yield Artifact(
-            RANKS, json.dumps([ranks.to_json() for ranks in by_split], indent=1, ensure_ascii=False)
-        )
 
 
 def rank_sections(comparisons: Sequence[Comparison]) -> Iterator[Section]:
     """Yield the ranks over several datasets, as a table with its picture; none with one dataset."""
     for ranks in ranks_of(comparisons):
-        yield Section(
-            table=ranks_table(ranks), picture=partial(rank_svg, ranks) if len(ranks.models) > 1 else None
+        picture = partial(rank_svg, ranks) if len(ranks.models) > 1 else None
+        yield Section(table=ranks_table(ranks), picture=picture)
+
+
+def ranks_headline(ranks: Ranks) -> str:
+    """Return a sentence on the model with the best average rank and those that it is shown to differ from."""
+    n = count_text(len(ranks.datasets), "dataset")
+    if len(ranks.models) < 2:
+        return f"Nothing is ranked over {n}: fewer than two models have a value of {ranks.metric} on each."
+    if len({row.mean for row in ranks.models}) == 1:
+        return f"The {len(ranks.models)} models have the same average rank over {n}."
+    best = ranks.models[0]
+    tied = [row.model for row in ranks.models if row.mean == best.mean]
+    names = " and ".join([", ".join(tied[:-1]), tied[-1]] if len(tied) > 1 else tied)
+    leads = f"{names} {'share' if len(tied) > 1 else 'has'} the best average rank, {number(best.mean, 2)}, over {n}"
+    beaten = [pair.against for pair in ranks.pairs if pair.model == best.model and pair.differ]
+    if not any(pair.differ for pair in ranks.pairs):
+        return f"{leads}; no two models are shown to differ."
+    if len(beaten) == len(ranks.models) - 1:
+        return f"{leads}; it is shown to differ from each of the others ({percent(ranks.level)} confidence)."
+    shown = f"it is shown to differ from {', '.join(beaten)}" if beaten else "only others are shown to differ"
+    return f"{leads}; {shown} ({percent(ranks.level)} confidence)."
+
+
+def ranks_lines(ranks: Ranks) -> Iterator[str]:
+    """Yield sentences on the strength of the evidence, the tests, and the models and datasets left out."""
+    datasets, models = len(ranks.datasets), count_text(len(ranks.models), "model")
+    if ranks.pairs and datasets < max(_FEW, ranks.needed):
+        why = "what holds on so few need not hold on the next."
+        if datasets < ranks.needed:
+            why = (
+                f"even a model that is ahead on all of them could not be shown to differ; with {models} that takes at "
+                f"least {ranks.needed} datasets."
+            )
+        yield f"{count_text(datasets, 'dataset')} prove little: {why}"
+    if ranks.friedman is not None:
+        yield (
+            f"Whether any model differs: Friedman's test, {p_equals(ranks.friedman.p)} (permutations within the "
+            f"datasets)."
         )
+    elif ranks.pairs:
+        yield "Friedman's test needs three models; these two are compared by Wilcoxon's alone."
+    if ranks.pairs:
+        lowest = min(ranks.pairs, key=lambda pair: pair.p_holm)
+        which = f"; the lowest {p_equals(lowest.p_holm, 'Holm')}, {lowest.model} and {lowest.against}"
+        nearest = which if lowest.p_holm < 1 else ""
+        yield (
+            f"Pairs: Wilcoxon's signed-rank test of the means on the {datasets} datasets, exact, two-sided, "
+            f"Holm's correction over {count_text(len(ranks.pairs), 'pair')}{nearest}. A line joins models of which no "
+            f"two are shown to differ."
+        )
+        yield "Ranks only: a mean over datasets would add up different scales."
+    for model, without in ranks.left_out.items():
+        yield f"{model} is left out: it has no value of {ranks.metric} on {', '.join(without)}."
+    for dataset, first in ranks.same_data.items():
+        yield f"{dataset} does not count: its test data are those of {first}."
+
+
+def ranks_table(ranks: Ranks) -> TextTable:
+    """Return the average rank of each model and its rank on each dataset, with headline and lines."""
+    where = f" ({ranks.split})" if ranks.split else ""
+    return TextTable(
+        f"Ranks over {count_text(len(ranks.datasets), 'dataset')}{where} by {heading(ranks.metric)}",
+        ("model", "average rank", *ranks.datasets),
+        tuple(
+            (
+                TextCell(row.model),
+                TextCell(number(row.mean, 2)),
+                *(TextCell(f"{rank:g}") for rank in row.ranks),
+            )
+            for row in ranks.models
+        ),
+        words=1,
+        verdict=ranks_headline(ranks),
+        legend=tuple(ranks_lines(ranks)),
+    )
+
+
+class _Line(NamedTuple):
+    """A line through points (x, y); ``model`` gives its colour, without one it is ink."""
+
+    points: tuple[tuple[float, float], ...]
+    width: float
+    model: str | None = None
+
+
+class _Text(NamedTuple):
+    text: str
+    x: float
+    y: float  # of the middle
+    side: str  # start, middle or end: what x is of the text
+    quiet: bool = False
+
+
+class _Drawing(NamedTuple):
+    height: float
+    lines: list[_Line]
+    texts: list[_Text]
+
+
+def _drawing(ranks: Ranks) -> _Drawing:
+    """Return the picture as lines and texts, y downwards: an axis of ranks, the models below, cliques as bars."""
+    m = len(ranks.models)
+    top = 44.0
+
+    def at(rank: float) -> float:
+        return _SIDE + (rank - 1) / max(m - 1, 1) * (_WIDTH - 2 * _SIDE)
+
+    step = max(1, math.ceil(m / 12))
+    lines = [_Line(((at(1), top), (at(m), top)), 1.2)]
+    texts = [_Text("average rank", _WIDTH / 2, 12.0, "middle", quiet=True)]
+    for rank in range(1, m + 1):
+        lines.append(_Line(((at(rank), top - 5), (at(rank), top)), 1.2))
+        if (rank - 1) % step == 0:
+            texts.append(_Text(str(rank), at(rank), top - 14, "middle", quiet=True))
+    mean = {row.model: row.mean for row in ranks.models}
+    for number_, clique in enumerate(ranks.cliques):
+        y = top + _BAR * (number_ + 1)
+        low, high = (at(mean[clique[end]]) for end in (0, -1))
+        lines.append(_Line(((low - 4, y), (high + 4, y)), 4.0))
+    below = top + _BAR * (len(ranks.cliques) + 1)
+    left = (m + 1) // 2
+    for number_, row in enumerate(ranks.models):
+        is_left = number_ < left
+        y = below + _ROW * (0.6 + (number_ if is_left else m - 1 - number_))
+        x = at(row.mean)
+        end = _SIDE - 12 if is_left else _WIDTH - _SIDE + 12
+        lines.append(_Line(((x, top), (x, y), (end, y)), 1.6, row.model))
+        texts.append(_Text(_label(row), end + (-6 if is_left else 6), y, "end" if is_left else "start"))
+    return _Drawing(below + _ROW * (left + 0.3), lines, texts)
+
+
+def _label(row: RankedModel) -> str:
+    name = row.model if len(row.model) <= _LABEL else f"{row.model[: _LABEL - 3]}..."
+    return f"{name}  {number(row.mean, 2)}"
+
+
+def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
+    """Return the critical-difference picture of each split, one below the other, as PNG.
+
+    Models stand on an axis of average ranks; bars join those that are not told apart. ``colours``: of each model.
+    Source: Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006.
+    """
+    from matplotlib.figure import Figure
+
+    drawings = [_drawing(of_split) for of_split in ranks]
+    height = sum(_TITLE + drawing.height for drawing in drawings)
+    figure = Figure(figsize=(_WIDTH / 72, height / 72), dpi=100, facecolor="white")
+    bottom = height
+    for of_split, drawing in zip(ranks, drawings, strict=True):
+        own = _TITLE + drawing.height
+        bottom -= own
+        axes = figure.add_axes((0, bottom / height, 1, own / height))
+        axes.set_xlim(0, _WIDTH)
+        axes.set_ylim(drawing.height, -_TITLE)
+        axes.set_axis_off()
+        _draw(axes, drawing, colours)
+        title = ranks_table(of_split).title
+        axes.text(12, 12 - _TITLE, title, ha="left", va="center", fontsize=11, color=INK, parse_math=False)
+    return png_of(figure)
+
+
+def _draw(axes: Axes, drawing: _Drawing, colours: Mapping[str, str]) -> None:
+    for line in drawing.lines:
+        colour = INK if line.model is None else colours.get(line.model, INK)
+        x, y = zip(*line.points, strict=True)
+        # Those of models lie below the bars that join them.
+        order = 3 if line.model is None else 2
+        axes.plot(x, y, color=colour, linewidth=line.width, solid_capstyle="round", zorder=order)
+    sides = {"start": "left", "middle": "center", "end": "right"}
+    for text in drawing.texts:
+        colour, side = QUIET if text.quiet else INK, sides[text.side]
+        axes.text(
+            text.x,
+            text.y,
+            text.text,
+            ha=side,
+            va="center_baseline",
+            fontsize=10.5,
+            color=colour,
+            parse_math=False,
+        )
+
+
+def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
+    """Return the picture as SVG for the page; ``colours``: a colour of CSS for each model."""
+    drawing = _drawing(ranks)
+    parts = [
+        f'<svg class="ranks" viewBox="0 0 {_WIDTH:g} {drawing.height:g}" role="img" '
+        f'aria-label="{html.escape(ranks_headline(ranks))}">'
+    ]
+    for line in sorted(drawing.lines, key=lambda line: line.model is None):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line.points)
+        colour = "currentColor" if line.model is None else colours.get(line.model, "currentColor")
+        parts.append(f'<polyline points="{points}" stroke-width="{line.width:g}" style="stroke:{colour}"/>')
+    for text in drawing.texts:
+        quiet = ' class="quiet"' if text.quiet else ""
+        parts.append(
+            f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}"{quiet}>{html.escape(text.text)}</text>'
+        )
+    return "".join([*parts, "</svg>"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
 
@@ -69,10 +68,6 @@ class Ranks:
     def needed(self) -> int:
         """The fewest datasets on which any two of these models could be shown to differ."""
         return math.ceil(math.log2(2 * max(len(self.pairs), 1) / (1 - self.level)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return asdict(self)
 
 
 def ranks_of(comparisons: Sequence[Comparison]) -> tuple[Ranks, ...]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import nan
 
 import pytest
 from samples import comparisons, whole
 
 from evalplugin.cli.show.console import show_text_table
-from evalplugin.features.ranks.feature import rank_sections
+from evalplugin.features.ranks.feature import (
+    rank_png,
+    rank_sections,
+    rank_svg,
+    ranks_headline,
+    ranks_lines,
+    ranks_table,
+)
 from evalplugin.features.ranks.ranks import Ranks, rank_models
-from evalplugin.features.ranks.report import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
 from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
 
@@ -28,7 +34,7 @@ def test_words_on_few_datasets() -> None:
     assert ranks_headline(ranks) == (
         "a has the best average rank, 1.00, over 3 datasets; no two models are shown to differ."
     )
-    lines = ranks_lines(ranks)
+    lines = list(ranks_lines(ranks))
     assert lines[0] == (
         "3 datasets prove little: even a model that is ahead on all of them could not be shown to differ; with 3 "
         "models that takes at least 7 datasets."
@@ -52,11 +58,11 @@ def test_words_where_nothing_can_be_said() -> None:
     assert ranks_headline(alone) == (
         "Nothing is ranked over 2 datasets: fewer than two models have a value of ndcg@10 on each."
     )
-    assert ranks_lines(alone) == []
+    assert not list(ranks_lines(alone))
     twins = rank_models("ndcg@10", ["x", "y"], {"a": [0.1, 0.2], "b": [0.1, 0.2], "c": [0.1, 0.2]})
     assert ranks_headline(twins) == "The 3 models have the same average rank over 2 datasets."
     assert "nan" not in " ".join(ranks_lines(twins)).lower()
-    assert json.loads(json.dumps(twins.to_json(), allow_nan=False))["friedman"] == {
+    assert json.loads(json.dumps(asdict(twins), allow_nan=False))["friedman"] == {
         "statistic": 0.0,
         "p": 1.0,
     }
