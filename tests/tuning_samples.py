@@ -15,7 +15,7 @@ from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.features.tuning.engine import run_studies
-from evalplugin.features.tuning.plan import studies_of
+from evalplugin.features.tuning.feature import studies_of
 from evalplugin.features.tuning.study import Study
 
 PLUGIN = '''

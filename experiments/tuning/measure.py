@@ -33,7 +33,7 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.features.tuning.engine import run_studies
-from evalplugin.features.tuning.plan import studies_of
+from evalplugin.features.tuning.feature import studies_of
 from evalplugin.features.tuning.study import Study
 
 HERE = Path(__file__).parent

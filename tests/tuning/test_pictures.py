@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from samples import tuning
 
-from evalplugin.features.tuning.importance import importance
 from evalplugin.features.tuning.pictures import (
     FoldTrials,
     StudyCurve,
     StudyRequest,
     history_limits,
 )
+from evalplugin.features.tuning.summary import importance
 
 
 def curve(

@@ -23,7 +23,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
-from evalplugin.features.tuning.plan import studies_of
+from evalplugin.features.tuning.feature import studies_of
 
 
 @pytest.fixture(autouse=True)

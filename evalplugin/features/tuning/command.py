@@ -25,7 +25,7 @@ from evalplugin.execution.results import DataInfo, DataSplit, Tuning
 from evalplugin.execution.runner import Job
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning.engine import run_studies
-from evalplugin.features.tuning.plan import studies_of
+from evalplugin.features.tuning.feature import studies_of
 from evalplugin.workspace import Workspace
 
 

@@ -125,7 +125,7 @@ def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, Pict
 
 
 def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
-    from evalplugin.features.tuning.importance import importance  # not where pictures are drawn
+    from evalplugin.features.tuning.summary import importance  # not where pictures are drawn
 
     tuning = result.tuning
     if tuning is None:
@@ -184,11 +184,9 @@ def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
 
 def _figure(curve: StudyCurve) -> Figure:
     """Return a figure with the title of a model."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
-    FigureCanvasAgg(figure)
     figure_title(figure, curve.model, curve.colour, curve.subtitle)
     return figure
 

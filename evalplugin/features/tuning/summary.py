@@ -1,8 +1,9 @@
-"""The summary of the studies of one model: its table of trials, its best parameters, and notes on them."""
+"""The summary of one model's studies: trials, best parameters, notes, and the importance of parameters."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,17 @@ from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, value_text, values_text
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
+from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.features.tuning.study import Study, Trial
+from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from optuna.distributions import BaseDistribution
+
+_LEAST = 20  # trials that importance takes
+_TOP = 5  # trials at least that count as the best: fewer have too much in common by chance
 
 
 def tuning_of(studies: Sequence[Study]) -> Tuning:
@@ -135,3 +142,73 @@ def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:
             f"race: {dropped} of {count_text(trials, 'trial')} {'were' if dropped > 1 else 'was'} dropped early, which "
             f"saved {share(saved / lists)} of the users' lists"
         )
+
+
+def importance(tuning: Tuning) -> dict[str, float] | str:
+    """Return the importance of each tuned parameter, by which the best trials differ from the rest, the largest first.
+
+    The best are a tenth of the trials, and five at least. Trials that were dropped are not among them; trials that
+    failed, and defaults outside of the space, do not count. With several folds, it is the mean over the folds.
+
+    Returns:
+        Shares that add up to 1; or the reason why there are none, in a few words.
+    """
+    if len(tuning.space) < 2:
+        return "only one parameter is tuned"
+    by_fold: dict[int, list[dict[str, Any]]] = {}
+    for row in tuning.trials.to_pylist():
+        by_fold.setdefault(row["fold"], []).append(row)
+    shares: dict[str, float] = dict.fromkeys(tuning.space, 0.0)
+    for rows in by_fold.values():
+        of_fold = _of_fold(rows, tuning)
+        if isinstance(of_fold, str):
+            return of_fold
+        for name, value in of_fold.items():
+            shares[name] += value / len(by_fold)
+    return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
+
+
+def _of_fold(rows: list[dict[str, Any]], tuning: Tuning) -> dict[str, float] | str:
+    # Steps do not matter here.
+    spaces = {
+        name: Space.model_validate(space).model_copy(update={"step": None})
+        for name, space in tuning.space.items()
+    }
+    asked = SearchSpace(spaces)
+    scored = [row for row in rows if row["value"] is not None]
+    usable = [(row, told) for row in scored if (told := asked.told(_values(row, spaces))) is not None]
+    if len(usable) < _LEAST:
+        return f"not known: {len(usable)} trials count, and it takes {_LEAST}"
+    quantile = max(0.1, _TOP / len(usable))
+    done = sum(row["state"] == "done" for row, _ in usable)
+    if done < math.ceil(quantile * len(usable)):
+        return f"not known: only {done} of {len(usable)} trials were not dropped"
+    return _shares(usable, parse(tuning.metric).direction, quantile)
+
+
+def _values(row: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, Any]:
+    """Return the parameters of a trial; those whose condition is not met are left out."""
+    values = {name: row[f"params.{name}"] for name in spaces}
+    for name, space in spaces.items():
+        if space.choices is not None:  # the table has them as they are, or as text of JSON
+            written = values[name]
+            values[name] = next((c for c in space.choices if written in (c, json.dumps(c))), written)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _shares(
+    usable: list[tuple[dict[str, Any], tuple[dict[str, Any], dict[str, BaseDistribution]]]],
+    direction: int,
+    quantile: float,
+) -> dict[str, float]:
+    from optuna import create_study, create_trial
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    losses = [-direction * row["value"] for row, _ in usable]
+    worst = max(losses) + 1.0
+    with quiet():
+        study = create_study()
+        for (row, (params, distributions)), loss in zip(usable, losses, strict=True):
+            value = loss if row["state"] == "done" else worst
+            study.add_trial(create_trial(params=params, distributions=distributions, value=value))
+        return get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(target_quantile=quantile))
