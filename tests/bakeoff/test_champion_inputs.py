@@ -13,7 +13,7 @@ from samples import RecordingObserver
 
 from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.config import CheckedConfig, load
-from evalplugin.features.gate.promotion import with_champion
+from evalplugin.features.gate.champion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

@@ -17,7 +17,7 @@ from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.config import load
-from evalplugin.features.gate.promotion import with_champion
+from evalplugin.features.gate.champion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

@@ -18,9 +18,8 @@ from samples import RecordingObserver, write_config
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
+from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run, with_champion
 from evalplugin.features.gate.decision import Decision
-from evalplugin.features.gate.promotion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

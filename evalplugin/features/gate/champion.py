@@ -1,14 +1,21 @@
-"""The champion: type and parameters of a registered model or of a logged run, to fit it again."""
+"""The champion of a config's gate: a model of the config, or type and parameters of a registered model or a run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.errors import DataError, TrackingError, did_you_mean
-from evalplugin.config.gate_checks import CHAMPION_ALIAS
+from evalplugin.base.errors import DataError, EvalpluginError, TrackingError, did_you_mean
+from evalplugin.components.parameters import as_mapping
+from evalplugin.config import CheckedConfig, ModelRecipe
+from evalplugin.config.gate_checks import CHAMPION_ALIAS, champion_of
+from evalplugin.config.grid import parameter_at, params_at
+from evalplugin.config.inputs import inputs_at
+from evalplugin.config.names import CHAMPION
+from evalplugin.features.gate.decide import check_challengers, no_champion_note
+from evalplugin.models import MODELS
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.runs import find_runs
@@ -27,6 +34,117 @@ class Recipe:
     params: Mapping[str, Any]
     origin: str  # where it was found, for messages
     inputs: tuple[str, ...] = ()  # that it declares, as in ``ModelRecipe``
+
+
+@dataclass(frozen=True)
+class GatedConfig:
+    """A config with a gate: its models include the champion."""
+
+    config: CheckedConfig
+    champion: str  # the model's name
+    notes: tuple[str, ...] = ()  # the origin of the champion, for the decision
+    is_first: bool = False  # whether the baseline takes the role of a champion, as none is registered yet
+
+
+def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> GatedConfig | None:
+    """Return a config with its gate's champion among the models; None without a gate. Nothing is read or fitted.
+
+    A champion from MLflow takes part with its type and parameters, fitted on this bake-off's data like any other
+    model: under the name ``champion``, or, where the config has a model of the same type and parameters, as that one.
+    As long as no model is registered, the baseline takes the role of the champion.
+
+    Raises:
+        DataError: The champion's run does not exist, or an input that it declares; it would open what MLflow names,
+            without being trusted; or no model is left to challenge the baseline.
+        TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
+        EvalpluginError: The champion's type or parameters are unknown to this installation.
+    """
+    gate = config.spec.gate
+    if gate is None:
+        return None
+    baseline = config.spec.compare.baseline
+    champion = champion_of(gate, config.spec.registered, baseline)
+    assert champion is not None  # checked with the config
+    if isinstance(champion, str):
+        return GatedConfig(config, champion)
+    if champion.run is not None:
+        recipe = recipe_of_run(tracking_uri, champion.run)
+    else:
+        assert champion.registry is not None and baseline is not None  # checked with the config
+        found = recipe_of_registered(tracking_uri, champion.registry)
+        if found is None:
+            check_challengers(gate, baseline)
+            note = no_champion_note(champion.registry, baseline)
+            return GatedConfig(config, baseline, (note,), is_first=True)
+        recipe = found
+    same = next((m for m in config.models if _is_same(m, recipe.type, recipe.params)), None)
+    if same is None and not champion.trust and not any(_is_tuned_as(m, recipe) for m in config.models):
+        _check_harmless(recipe)
+    # A parameter that is newer than the recipe has its default.
+    params = _resolved(recipe.type, recipe.params, recipe.origin)
+    same = same or next((m for m in config.models if _is_same(m, recipe.type, params)), None)
+    if same is not None:
+        note = f"the champion is {same.name}, as {recipe.origin}"
+        return GatedConfig(config, same.name, (note,))
+    for text in recipe.inputs:
+        try:
+            inputs_at(text, config.folder)
+        except DataError as error:
+            raise DataError(f"inputs of the champion ({recipe.origin}): {error}") from None
+    models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params, recipe.inputs))
+    note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
+    return GatedConfig(replace(config, models=models), CHAMPION, (note,))
+
+
+def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
+    # A tuned model has other parameters than its defaults in the end, unless by chance.
+    return not model.space and model.type == type and dict(model.params) == dict(params)
+
+
+def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
+    """Return whether a recipe is one that the search of a config's model may find, or such a one with other numbers."""
+    tried = {key: (space, parameter_at(recipe.params, key)) for key, space in (model.space or {}).items()}
+    # Numbers name nothing that could be opened: a range may have been another when they were tried.
+    tuned = {key: at for key, (space, at) in tried.items() if isinstance(at, int | float) or space.holds(at)}
+    is_found = model.type == recipe.type and params_at(model.params, tuned) == dict(recipe.params)
+    return is_found and list(model.inputs) == list(recipe.inputs)
+
+
+def _check_harmless(recipe: Recipe) -> None:
+    """Check that a recipe from MLflow opens nothing where it is fitted: whoever may write tags chooses it.
+
+    Raises:
+        DataError: It runs code that is not ours, or names a program, a file or a deployed model.
+    """
+    if recipe.type not in MODELS.names():
+        return  # refused as unknown
+    if not MODELS.has_own(recipe.type):
+        why = f"{recipe.type} is a plugin's model, which may open whatever its parameters name"
+    elif hasattr(MODELS.entry(recipe.type).cls, "recommend_task"):
+        why = f"{recipe.type} runs a program, reads files or loads a deployed model, as its parameters say"
+    elif recipe.inputs:
+        why = "it declares inputs, which are opened to compare them"
+    else:
+        return
+    shown = {"type": recipe.type, "params": dict(recipe.params)}
+    if recipe.inputs:
+        shown["inputs"] = list(recipe.inputs)
+    raise DataError(
+        f"the champion ({recipe.origin}) is not fitted: whoever may write to the tracking store has named it, and "
+        f"{why}. It is {json.dumps(shown, ensure_ascii=False)}. If that is what you want, add this model to `models`, "
+        f"or trust all who may write there by `gate: {{champion: {{trust: true}}}}`, beside its run or registry if the "
+        f"config names one"
+    )
+
+
+def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Return the parameters with the defaults of this version, as the config's models have them."""
+    try:
+        return as_mapping(MODELS.create(type, params))
+    except EvalpluginError as error:
+        raise TrackingError(
+            f"the champion ({origin}) cannot be fitted here: {error}; a plugin's model needs its plugin"
+        ) from None
 
 
 def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -93,30 +93,22 @@ def decide_logged(
         DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
-    contests = read_contests(
-        tracking_uri,
-        bakeoff=bakeoff,
-        runs=runs,
-        experiment=experiment,
-        intersect=intersect,
-        refuse_damaged=True,
-    )
-    contest = choose_contest(contests, gate)
+    read = partial(read_contests, tracking_uri, intersect=intersect, refuse_damaged=True)
+    contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
     champion = champion_of(gate, register, contest.baseline)
     if champion is None:
         raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
-    is_in_contest = champion in {c.model for c in contest.models}
-    if isinstance(champion, str) and not is_in_contest and is_registered(champion):
+    models = {c.model for c in contest.models}
+    if isinstance(champion, str) and champion not in models and is_registered(champion):
         champion = ChampionSpec(registry=champion)
-    registered = champion.registry if isinstance(champion, ChampionSpec) else None
-    run = champion.run if isinstance(champion, ChampionSpec) else champion
-    if registered is not None:
-        name, gate, note = _registered(contest, gate, registered, tracking_uri)
-    elif isinstance(champion, str) and is_in_contest:
+    if isinstance(champion, ChampionSpec) and champion.registry is not None:
+        name, gate, note = _registered(contest, gate, champion.registry, tracking_uri)
+    elif isinstance(champion, str) and champion in models:
         name, note = champion, None
     else:
+        run = champion if isinstance(champion, str) else champion.run
         assert run is not None
-        contest, name = _with_run(contest, run, tracking_uri, intersect=intersect)
+        contest, name = _with_run(contest, run, tracking_uri, read)
         note = f"the champion is the run {run}, here called {name}"
     check_challengers(gate, name)
     if gate.metric is not None:
@@ -126,7 +118,7 @@ def decide_logged(
     by_budget = partial(decide, contest, gate, name, [*contest.notes, *([note] if note else [])])
     if gate.decisions is None or not run_ids:
         return by_budget(), run_ids
-    ledger = Ledger.beside(tracking_uri, run_ids, contest.dataset, contest.split)
+    ledger = Ledger.beside(tracking_uri, run_ids, contest.place)
     if not counted:
         return by_budget(ledger.budget(gate.decisions)), run_ids
     return ledger.decide(gate.decisions, by_budget), run_ids
@@ -154,19 +146,13 @@ def _registered(
 
 
 def _with_run(
-    contest: Contest, run: str, tracking_uri: str | None, *, intersect: bool
+    contest: Contest, run: str, tracking_uri: str | None, read: Callable[..., Sequence[Contest]]
 ) -> tuple[Contest, str]:
-    """Return the contest with a run among its models, and the name of its model."""
+    """Return the contest with a run among its models, and the name of its model; ``read`` reads it with others."""
     ours, theirs = [c.run_id for c in contest.models if c.run_id is not None], ids_of(tracking_uri, run)
-    contests = [contest]
+    contests: Sequence[Contest] = [contest]
     if not set(theirs) & set(ours):
-        contests = read_contests(
-            tracking_uri,
-            runs=[*ours, *theirs],
-            intersect=intersect,
-            primary=contest.primary,
-            refuse_damaged=True,
-        )
+        contests = read(runs=[*ours, *theirs], primary=contest.primary)
     for joined in contests:
         models = {c.run_id: c.model for c in joined.models}
         names = [model for run_id, model in models.items() if run_id in theirs]

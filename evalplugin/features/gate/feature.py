@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from evalplugin.base.errors import EngineError, ModelError, StoreError, TrackingError
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.config import ModelRecipe
+from evalplugin.config.gate_checks import CHAMPION_ALIAS
+from evalplugin.data import Interactions
+from evalplugin.execution.engines import Call, run_calls
+from evalplugin.execution.isolation import TaskFailure, last_line
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.gate.decide import check_decisions
+from evalplugin.features.gate.champion import GatedConfig, with_champion
+from evalplugin.features.gate.decide import (
+    check_decisions,
+    choose_contest,
+    decide,
+    gate_without_champion,
+)
+from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
-from evalplugin.features.gate.report import decision_files, decision_statement, decision_tags
+from evalplugin.features.gate.report import (
+    decision_files,
+    decision_markdown,
+    decision_statement,
+    decision_tags,
+)
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
+from evalplugin.tracking.registry.served import ServedLists, make_lists
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
 
@@ -51,9 +71,7 @@ class GateFeature(Feature):
         """Decide."""
         if self.gated is None:
             return results
-        contests = [comparison.contest for comparison in results.comparisons]
-        decision = decide_bakeoff(self.gated, contests, results.result.bakeoff, running.workspace.uri)
-        return results.having(decision=decision)
+        return results.having(decision=decide_bakeoff(self.gated, running, results))
 
     def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
         """Yield the decision."""
@@ -101,8 +119,8 @@ def _check_budget(workspace: Workspace) -> None:
     config, gate = workspace.config, workspace.config.spec.gate
     if gate is None or gate.decisions is None:
         return
-    dataset, split = gate.dataset or config.datasets[0].name, gate.split or config.splits[0].name
-    budget = Ledger.open(workspace.uri, workspace.experiment, dataset, split).budget(gate.decisions)
+    place = DataSplit(gate.dataset or config.datasets[0].name, gate.split or config.splits[0].name)
+    budget = Ledger.open(workspace.uri, workspace.experiment, place).budget(gate.decisions)
     check_decisions(budget)
     if budget.error(gate.confidence):
         workspace.observer.report(f"{budget.left:,} of {budget.decisions:,} decisions of the gate are left")
@@ -111,3 +129,127 @@ def _check_budget(workspace: Workspace) -> None:
             f"all decisions of gate.decisions: {budget.decisions} are taken: the gate will refuse; to begin anew, give "
             f"the config another experiment"
         )
+
+
+def decide_bakeoff(gated: GatedConfig, running: Running, results: Results) -> Decision:
+    """Return the decision of the gate on the contests of a bake-off of ``gated.config``.
+
+    Raises:
+        DataError: There is no contest on the dataset and split of the gate.
+        DataError: With ``gate.decisions``, the count of earlier decisions is damaged.
+        TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
+    """
+    gate = gated.config.spec.gate
+    assert gate is not None
+    if gated.is_first:
+        gate = gate_without_champion(gate)
+    contest = choose_contest([comparison.contest for comparison in results.comparisons], gate)
+    by_budget = partial(decide, contest, gate, gated.champion, gated.notes)
+    if gate.decisions is None:
+        decision = by_budget()
+    else:
+        bakeoff = results.result.bakeoff
+        ledger = Ledger.open(running.workspace.uri, bakeoff.experiment, contest.place, bakeoff.id)
+        decision = ledger.decide(gate.decisions, by_budget)
+    note = _note_on_old_lists(gated, decision)
+    return decision if note is None else replace(decision, notes=(*decision.notes, note))
+
+
+def _note_on_old_lists(gated: GatedConfig, decision: Decision) -> str | None:
+    """Return a note that the registered lists stay as they are; None where they are replaced or there are none."""
+    register = gated.config.spec.registered
+    if register is None or gated.is_first or decision.outcome == "promote":
+        return None
+    if decision.champion_stays and register.refresh:
+        return None
+    why = "nothing could be judged" if decision.outcome == "refuse" else "register.refresh is false"
+    return (
+        f"{why}: the lists of {register.name}@{CHAMPION_ALIAS} stay those of the data that it was fitted on, and users "
+        f"meet ever more of their items"
+    )
+
+
+def register_winner(gated: GatedConfig, running: Running, results: Results) -> Registered | None:
+    """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
+
+    That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
+    again, now on all interactions (of the last window, where the split has one), with the same seed.
+
+    Raises:
+        EngineError: The engine cannot run the fit.
+        ModelError: The model cannot be fitted on all interactions, or not within the limits.
+        TrackingError: The store cannot be reached or refuses.
+    """
+    workspace, result = running.workspace, results.result
+    decision: Decision = results.values["decision"]
+    assert results.links is not None
+    config, register = gated.config, gated.config.spec.registered
+    # A baseline in the role of the champion is none, and is not refreshed.
+    stays = decision.champion if decision.champion_stays and not gated.is_first else None
+    if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
+        return None
+    place = DataSplit.of(decision)
+    won, run_id = next(
+        (model, run_id)
+        for model, run_id in zip(result.models, results.run_ids, strict=True)
+        if model.model == winner and DataSplit.of(model.data) == place
+    )
+    recipe = next(m for m in config.models if m.name == winner)
+    recipe = replace(recipe, params=won.params)  # as they were tuned
+    splitter = next(split.component for split in config.splits if split.name == decision.split)
+    newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
+    data = newest(won.data.full)
+    lists = _lists(running, recipe, data, register.n)
+    evidence = Evidence(
+        bakeoff=result.bakeoff.id,
+        model=recipe,
+        dataset=decision.dataset,
+        data_digest=data.digest,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        metrics={} if won.per_user is None else dict(won.per_user.means),
+        description=decision_markdown(decision),
+    )
+    observer = workspace.observer
+    with observer.progress(f"register {winner} as {register.name}"):
+        registered = register_lists(
+            workspace.uri, register.name, lists, evidence,
+            run_id=results.links.summary_run_id, model_run_id=run_id,
+        )  # fmt: skip
+    version = f"version {registered.version} of {registered.name}"
+    if registered.later is not None:
+        observer.report(
+            f"{winner} is not registered: {version}, its {CHAMPION_ALIAS}, is of the later bake-off {registered.later}"
+        )
+        return None
+    how = f"registered: {version}, now its {CHAMPION_ALIAS}"
+    if registered.is_same:
+        how = f"not registered again: {version}, its {CHAMPION_ALIAS}, has the same lists"
+    observer.report(f"{winner} is {how}; to serve it: {registered.command}")
+    return registered
+
+
+def _lists(running: Running, recipe: ModelRecipe, data: Interactions, n: int | None) -> ServedLists:
+    """Return the lists of a model that is fitted on all data, each of ``n`` items, or as many as in the bake-off."""
+    workspace = running.workspace
+    spec, progress = workspace.config.spec, workspace.observer.progress
+    arguments: dict[str, Any] = {
+        "model": recipe,
+        "recommend": spec.recommend.model_copy(update={"n": n or spec.recommend.n}),
+        "seed": spec.seed,
+        "folder": workspace.config.folder,
+    }
+    with (
+        progress(f"fit {recipe.name} on all data, and list for every user", data.n_users) as advance,
+        workspace.open_session(running.inputs, workers=1) as session,
+    ):
+        if session.in_process:
+            arguments["progress"] = advance
+        try:
+            ((_, made),) = run_calls(session, [Call(0, make_lists, [session.put({"data": data})], arguments)])
+            if isinstance(made, TaskFailure):
+                raise ModelError(f"it failed: {last_line(made.error)}")
+        except ModelError as error:
+            raise ModelError(f"{recipe.name} cannot be registered: fitted on all data, {error}") from error
+    assert isinstance(made, ServedLists)
+    return made

@@ -9,6 +9,7 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value
@@ -39,12 +40,11 @@ class Ledger:
 
     uri: str
     experiment: str | None  # its id; None: there is none yet
-    dataset: str
-    split: str
+    place: DataSplit
     bakeoff: str = ""  # the one that is decided, whose earlier decisions do not count
 
     @classmethod
-    def open(cls, uri: str, experiment: str, dataset: str, split: str, bakeoff: str = "") -> Self:
+    def open(cls, uri: str, experiment: str, place: DataSplit, bakeoff: str = "") -> Self:
         """Return the ledger of the experiment of that name; ``uri`` is absolute.
 
         Raises:
@@ -54,10 +54,10 @@ class Ledger:
         if store_exists(uri):
             with existing_store(uri, "read earlier decisions", settings=FAIL_FAST) as client:
                 home = client.get_experiment_by_name(experiment)
-        return cls(uri, None if home is None else home.experiment_id, dataset, split, bakeoff)
+        return cls(uri, None if home is None else home.experiment_id, place, bakeoff)
 
     @classmethod
-    def beside(cls, tracking_uri: str | None, run_ids: Sequence[str], dataset: str, split: str) -> Self:
+    def beside(cls, tracking_uri: str | None, run_ids: Sequence[str], place: DataSplit) -> Self:
         """Return the ledger of the experiment of runs that are decided on.
 
         Raises:
@@ -65,9 +65,8 @@ class Ledger:
         """
         with existing_store(tracking_uri, "read earlier decisions", settings=FAIL_FAST) as client:
             runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        return cls(
-            client.tracking_uri, runs[0].experiment_id, dataset, split, shorten_value(bakeoff_of(runs), _MOST)
-        )
+        bakeoff = shorten_value(bakeoff_of(runs), _MOST)
+        return cls(client.tracking_uri, runs[0].experiment_id, place, bakeoff)
 
     def budget(self, decisions: int) -> DecisionBudget:
         """Return what the other decisions have left of ``decisions``.
@@ -120,7 +119,7 @@ class Ledger:
         if self.experiment is None:
             return {}
         with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
-            query = _SPENDING.format(*(name.replace("'", "''") for name in (self.dataset, self.split)))
+            query = _SPENDING.format(*(name.replace("'", "''") for name in self.place))
             latest = search_runs(client, [self.experiment], query, limit=1, deleted=True)
             # Read after the runs: whoever decides writes here before there.
             tags = client.get_experiment(self.experiment).tags
@@ -142,14 +141,15 @@ class Ledger:
         try:
             entry = json.loads(text)
             bakeoff, error = str(entry["bakeoff"]), float(entry["error"])
-            if not 0 <= error <= 1 or _tag(entry["dataset"], entry["split"], bakeoff, error) != (key, text):
+            place = DataSplit(entry["dataset"], entry["split"])
+            if not 0 <= error <= 1 or _tag(place, bakeoff, error) != (key, text):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
             raise DataError(
                 f"the tag {key} of the experiment with the id {self.experiment} has been changed: {text[:200]!r} is no "
                 f"decision as it was counted. {_ANEW}"
             ) from None
-        return (bakeoff, error) if (entry["dataset"], entry["split"]) == (self.dataset, self.split) else None
+        return (bakeoff, error) if place == self.place else None
 
     def _check(self, latest: LoggedRun, spent: Mapping[str, float]) -> None:
         """Check that the latest decision and those that it had counted are still there."""
@@ -167,13 +167,13 @@ class Ledger:
         assert self.experiment is not None  # the runs that are decided on are in it
         with existing_store(self.uri, "count the decision") as client:
             for bakeoff, error in spent.items():
-                client.set_experiment_tag(self.experiment, *_tag(self.dataset, self.split, bakeoff, error))
+                client.set_experiment_tag(self.experiment, *_tag(self.place, bakeoff, error))
 
 
-def _tag(dataset: str, split: str, bakeoff: str, error: float) -> tuple[str, str]:
+def _tag(place: DataSplit, bakeoff: str, error: float) -> tuple[str, str]:
     """Return the key and the value of the tag of a bake-off."""
-    entry = {"bakeoff": bakeoff, "dataset": dataset, "split": split, "error": error}
-    key = fingerprint([dataset, split, bakeoff])
+    entry = {"bakeoff": bakeoff, **place._asdict(), "error": error}
+    key = fingerprint([*place, bakeoff])
     return _PREFIX + key, json.dumps({**entry, "check": fingerprint(entry)})
 
 

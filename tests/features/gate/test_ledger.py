@@ -11,6 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.command import log_decision
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
@@ -68,13 +69,13 @@ class Nights:
     ) -> Decision:
         """Log a bake-off, and decide on it as the gate does."""
         run = self.bakeoff(name)
-        ledger = Ledger.beside(self.uri, [run], "toy", split)
+        ledger = Ledger.beside(self.uri, [run], DataSplit("toy", split))
         decision = ledger.decide(decisions, lambda budget: replace(how(budget), split=split))
         log_decision(self.uri, decision, [run])
         return decision
 
     def budget(self, decisions: int = 90, *, split: str = "last_n", bakeoff: str = "") -> DecisionBudget:
-        return Ledger.open(self.uri, "nightly", "toy", split, bakeoff).budget(decisions)
+        return Ledger.open(self.uri, "nightly", DataSplit("toy", split), bakeoff).budget(decisions)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -109,7 +110,7 @@ def test_further_decisions_on_a_bakeoff_do_not_count_twice(nights: Nights) -> No
     assert nights.budget() == DecisionBudget(90, 1, pytest.approx(SHARE))
     assert nights.budget(bakeoff="b-1") == DecisionBudget(90)
     other = nights.bakeoff("b-2")
-    assert Ledger.beside(nights.uri, [other], "toy", "last_n").budget(90).taken == 1
+    assert Ledger.beside(nights.uri, [other], DataSplit("toy", "last_n")).budget(90).taken == 1
 
 
 def test_what_was_decided_stays_taken_when_runs_are_deleted(nights: Nights) -> None:
@@ -134,7 +135,7 @@ def test_decisions_of_earlier_versions_count_and_are_taken_over(nights: Nights) 
 
 def test_without_a_store_or_an_experiment_nothing_was_decided(uri: str, tmp_path: object) -> None:
     for store in (uri, f"sqlite:///{tmp_path}/none.db"):
-        assert Ledger.open(store, "unknown", "toy", "").budget(7) == DecisionBudget(7)
+        assert Ledger.open(store, "unknown", DataSplit("toy", "")).budget(7) == DecisionBudget(7)
 
 
 @pytest.mark.parametrize("left", [90, 1])

@@ -13,7 +13,7 @@ from samples import write_config
 
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
-from evalplugin.features.gate import promotion
+from evalplugin.features.gate import feature
 
 PLUGIN = """
 import time
@@ -122,7 +122,7 @@ def test_unreachable_registry_loses_no_results(
         raise TrackingError("MLflow at x: cannot register upright as shop: it is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(promotion, "register_lists", away)
+        patch.setattr(feature, "register_lists", away)
         assert main(["run", config("fit")]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright replaces the champion " in out
@@ -147,7 +147,7 @@ def test_full_disk_while_registering_loses_no_results(
         raise StoreError("cannot write shared, which a worker process needs: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(promotion, "run_calls", full)
+        patch.setattr(feature, "run_calls", full)
         assert main(["run", config("fit", limits={"seconds": 60})]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright replaces the champion " in out
