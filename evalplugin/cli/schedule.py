@@ -89,7 +89,7 @@ def schedule(
 
     from evalplugin.schedule import Scheduler, scheduled_configs
 
-    checked = load_all(configs, overrides, data_home, runs_here=unit is None)
+    checked = load_all(configs, overrides=overrides, data_home=data_home, runs_here=unit is None)
     jobs = scheduled_configs(checked, configs, tracking_uri=tracking_uri)
     stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
     if unit is None:

@@ -20,20 +20,8 @@ if TYPE_CHECKING:
     from evalplugin.workspace import Workspace
 
 
-def load_all(
-    configs: Sequence[Path],
-    overrides: Sequence[str],
-    data_home: Path | None,
-    *,
-    runs_here: bool = True,
-    engine: str | None = None,
-) -> list[CheckedConfig]:
-    """Return the checked configs.
-
-    Args:
-        configs: Files.
-        overrides: Values to set, ``KEY=VALUE``.
-        data_home, runs_here, engine: As in ``config.load``.
+def load_all(configs: Sequence[Path], **given: Any) -> list[CheckedConfig]:
+    """Return the checked configs; ``given`` are arguments of ``config.load``.
 
     Raises:
         ConfigError: The mistakes of all configs.
@@ -44,9 +32,7 @@ def load_all(
     lines: list[str] = []
     for path in configs:
         try:
-            checked.append(
-                load(path, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine)
-            )
+            checked.append(load(path, **given))
         except ConfigError as error:
             lines += error.lines
     if lines:
@@ -67,14 +53,15 @@ def open_all(
     """Return the workspaces of configs, all of which are checked first.
 
     Args:
-        configs, overrides, runs_here, engine, data_home: As in ``load_all``.
+        configs: Files.
+        overrides, runs_here, engine, data_home: As in ``config.load``.
         observer, opened: As in ``Workspace.open``.
 
     Raises:
         ConfigError: The mistakes of all configs.
         TrackingError: A tracking URI that cannot be used.
     """
-    checked = load_all(configs, overrides, data_home, runs_here=runs_here, engine=engine)
+    checked = load_all(configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine)
     from evalplugin.workspace import Workspace
 
     return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]

@@ -8,21 +8,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError, ParameterError, Problem
+from evalplugin.base.errors import (
+    EvalpluginError,
+    KeyPath,
+    MissingPackageError,
+    ParameterError,
+    Problem,
+    did_you_mean,
+)
 from evalplugin.components.parameters import as_mapping, problems_of
 from evalplugin.components.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset
 from evalplugin.config.components import ComponentSpec, DatasetSpec, FilterSpec, InlineSpec
 from evalplugin.config.document import Document
-from evalplugin.config.grid import has_parameter, params_at, points_of
+from evalplugin.config.grid import has_parameter, is_related, params_at, points_of
 from evalplugin.config.inputs import inputs_at
-from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
-from evalplugin.config.schema import (
-    Config,
-    EnvironmentInput,
-    ModelSpec,
-    SegmentSpec,
-)
+from evalplugin.config.schema import Config, EnvironmentInput, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare
 from evalplugin.data import DATASETS, FILTERS, LoadContext
 from evalplugin.files.inputs import ENV
@@ -48,6 +49,8 @@ class Checks:
             self.problems += problems_of(error, Config, document.data, noun="key")
         # Top-level keys with problems of form.
         self.malformed = {problem.path[0] for problem in self.problems if problem.path}
+        # The names that the config defines, by kind. None of a malformed kind: any name may be one of its own.
+        self.names: dict[str, list[str]] = {}
 
     def stop_if_any(self) -> None:
         """Raise a ConfigError if there are problems so far."""
@@ -74,9 +77,9 @@ class Checks:
         """Return a section; None if it is left out or malformed."""
         return next((section for _, section in self.parts(key, kind)), None)
 
-    def add(self, path: KeyPath, message: str) -> None:
+    def add(self, path: KeyPath, message: str, at_key: bool = False) -> None:
         """Add a problem."""
-        self.problems.append(Problem(path, message))
+        self.problems.append(Problem(path, message, at_key))
 
     def extend(self, problems: Iterable[Problem], path: KeyPath) -> bool:
         """Add problems whose paths are relative to another path; return whether there were no problems."""
@@ -170,14 +173,11 @@ class Checks:
         except ParameterError as error:
             for problem in error.problems:
                 key = ".".join(map(str, problem.path))
-                grid = next(
-                    (g for g in chosen if key == g or g.startswith(f"{key}.") or key.startswith(f"{g}.")),
-                    None,
-                )
+                grid = next((varied for varied in chosen if is_related(key, varied)), None)
                 if grid is None or has_parameter(spec.params, key):
                     self.extend([problem], (*path, "params"))
                 elif problem.at_key:
-                    self.problems.append(Problem((*path, "grid", grid), problem.message, at_key=True))
+                    self.add((*path, "grid", grid), problem.message, at_key=True)
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
             return None
@@ -200,17 +200,16 @@ class Checks:
             metrics[metric.name] = metric
         return list(metrics.values())
 
-    def names(self, metrics: Sequence[MetricSpec], baseline: str | None) -> ConfigNames:
-        """Return the names that the config defines, even of components with problems; check for duplicates."""
-        return ConfigNames(
-            models=self._names("model", "models", ModelSpec),
-            metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
-            datasets=self._names("dataset", "datasets", DatasetSpec),
-            splits=self._names("split", "split", InlineSpec),
-            segments=self._names("segment", "segments", SegmentSpec),
-            baseline=baseline,
-            knows_champion=not self.malformed & {"compare", "register"},
-        )
+    def collect_names(self, metrics: Sequence[MetricSpec]) -> None:
+        """Set ``names``, those of components with problems too; check for duplicates."""
+        has_problems = any(problem.path[:1] == ("metrics",) for problem in self.problems)
+        self.names = {
+            "model": self._names("model", "models", ModelSpec),
+            "metric": [] if has_problems else [metric.name for metric in metrics],
+            "dataset": self._names("dataset", "datasets", DatasetSpec),
+            "split": self._names("split", "split", InlineSpec),
+            "segment": self._names("segment", "segments", SegmentSpec),
+        }
 
     def _names(self, noun: str, key: str, kind: type[ComponentSpec]) -> list[str]:
         """Return the names under a top-level key, and check that none is a duplicate."""
@@ -224,16 +223,39 @@ class Checks:
                 names.append(name)
         return [] if key in self.malformed else names
 
-    def primary(self, compare: Compare, names: ConfigNames) -> MetricSpec | None:
+    def check_name(self, kind: str, name: str, path: KeyPath, *, at_key: bool = False) -> None:
+        """Check that a name is defined.
+
+        Args:
+            kind: The kind, a key of ``names``.
+            name: The name that the config uses.
+            path: The place of the name.
+            at_key: Whether the name is a key and not a value.
+        """
+        names = self.names[kind]
+        if names and name not in names:
+            near = did_you_mean(name, names, noun=f"{kind}s")
+            self.add(path, f"no {kind} is named {name!r}{near}", at_key)
+
+    def is_listed(self, metric: MetricSpec, path: KeyPath, *, at_key: bool = False) -> bool:
+        """Return whether a metric is in the list of metrics, or the list is unknown; see ``check_name``."""
+        names = self.names["metric"]
+        if not names or metric.name in names:
+            return True
+        near = did_you_mean(metric.name, names, noun="metrics")
+        self.add(path, f"{metric.name!r} is not in the list of metrics{near}", at_key)
+        return False
+
+    def primary(self, compare: Compare, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
         """Return the metric that ranks the models, named or the first; check that the baseline is one of the models."""
         if compare.baseline is not None:
-            self.extend(unknown_name("model", compare.baseline, names.models, ("compare", "baseline")), ())
+            self.check_name("model", compare.baseline, ("compare", "baseline"))
         if compare.primary is None:
-            return names.metrics[0] if names.metrics else None
+            return metrics[0] if self.names["metric"] else None
         path = ("compare", "primary")
         primary = self.attempt(path, parse, compare.primary)
         if primary is not None:
-            self.extend(unlisted_metric(primary, names.metrics, path), ())
+            self.is_listed(primary, path)
         return primary
 
     def nested(self, path: KeyPath, key: str) -> KeyPath:

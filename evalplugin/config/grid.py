@@ -9,6 +9,8 @@ from typing import Any
 
 from evalplugin.config.schema import ModelSpec
 
+_MISSING = object()
+
 
 def points_of(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the chosen values of each point of a model's grid; of a model without one the model itself."""
@@ -33,19 +35,21 @@ def params_at(base: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, A
     return params
 
 
-def has_parameter(params: Mapping[str, Any], key: str) -> bool:
-    """Return whether parameters hold a value under a dotted key."""
+def parameter_at(params: Mapping[str, Any], key: str, otherwise: Any = None) -> Any:
+    """Return the value under a dotted key, or ``otherwise`` where there is none."""
     value: Any = params
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            return False
+            return otherwise
         value = value[part]
-    return True
-
-
-def parameter_at(params: Mapping[str, Any], key: str) -> Any:
-    """Return the value under a dotted key; None where there is none."""
-    value: Any = params
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
     return value
+
+
+def has_parameter(params: Mapping[str, Any], key: str) -> bool:
+    """Return whether parameters hold a value under a dotted key."""
+    return parameter_at(params, key, _MISSING) is not _MISSING
+
+
+def is_related(key: str, other: str) -> bool:
+    """Return whether two dotted keys are the same, or one is inside the other."""
+    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")

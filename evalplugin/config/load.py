@@ -82,10 +82,10 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     metrics = checks.metrics(recommend.n)
 
     compare = checks.section("compare", Compare) or Compare()
-    names = checks.names(metrics, compare.baseline)
-    primary = checks.primary(compare, names)
-    check_gate(checks, names, models)
-    tune = check_tuning(checks, models, names.metrics, primary)
+    checks.collect_names(metrics)
+    primary = checks.primary(compare, metrics)
+    check_gate(checks, models, compare.baseline)
+    tune = check_tuning(checks, models, primary)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()
     assert checks.spec is not None

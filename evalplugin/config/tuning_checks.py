@@ -11,8 +11,7 @@ from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mea
 from evalplugin.config.checked import ModelRecipe, TuningPlan
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec
-from evalplugin.config.grid import params_at
-from evalplugin.config.names import unlisted_metric
+from evalplugin.config.grid import is_related, params_at
 from evalplugin.config.schema import ModelSpec
 from evalplugin.config.tuning import Space, Tune
 from evalplugin.data import SPLITS
@@ -23,15 +22,11 @@ _NO_TEST = "none"  # the split whose test data is the train data
 
 
 def check_tuning(
-    checks: Checks, models: Iterable[ModelRecipe], metrics: Sequence[MetricSpec], primary: MetricSpec | None
+    checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpec | None
 ) -> TuningPlan | None:
     """Return how models are tuned, None without a tuned model; report problems of ``tune`` and of search spaces.
 
-    Args:
-        checks: The checks of the config, which receive the problems.
-        models: The models whose parameters are right.
-        metrics: The metrics of the config; empty if they are malformed.
-        primary: The metric that ranks the models.
+    ``models`` are those whose parameters are right; ``primary`` is the metric that ranks the models.
     """
     tune = checks.section("tune", Tune)
     tuned = [(path, spec) for path, spec in checks.parts("models", ModelSpec) if spec.tune]
@@ -47,7 +42,7 @@ def check_tuning(
         return None
     tune = tune or Tune()
     split = None if tune.split is None else checks.component(("tune", "split"), tune.split, SPLITS)
-    metric = _metric(checks, tune, metrics, primary)
+    metric = _metric(checks, tune, primary)
     return None if metric is None else TuningPlan(split, metric, tune.budget, tune.prune)
 
 
@@ -64,14 +59,12 @@ def _check_section(checks: Checks, tune: Tune | None, tuned: Sequence[KeyPath]) 
         checks.add(("tune", "split"), f"{_NO_TEST} has no validation data apart from the train data")
 
 
-def _metric(
-    checks: Checks, tune: Tune, metrics: Sequence[MetricSpec], primary: MetricSpec | None
-) -> MetricSpec | None:
+def _metric(checks: Checks, tune: Tune, primary: MetricSpec | None) -> MetricSpec | None:
     """Return the metric to tune for; None without a metric, or with an unsuitable one."""
     metric, path = primary, ("tune", "metric")
     if tune.metric is not None:
         metric = checks.attempt(path, parse, tune.metric)
-        if metric is not None and not checks.extend(unlisted_metric(metric, metrics, path), ()):
+        if metric is not None and not checks.is_listed(metric, path):
             return None
     if metric is None:
         return None
@@ -154,7 +147,7 @@ def _refused(spec: ModelSpec, key: str, path: KeyPath, value: Any) -> Iterator[P
         for problem in error.problems:
             name = ".".join(map(str, problem.path))
             # What concerns several parameters may be right for other values of theirs: such a trial fails, if any.
-            if name and (key == name or name.startswith(f"{key}.") or key.startswith(f"{name}.")):
+            if is_related(key, name):
                 yield Problem(("tune", key) if problem.at_key else path, problem.message, problem.at_key)
 
 
