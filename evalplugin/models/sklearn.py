@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.models.base import model
+from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
@@ -37,6 +37,15 @@ class _Factorisation(FactorModel, MatrixModel):
     def prepare(self) -> None:
         """Import scikit-learn."""
         import sklearn.decomposition  # noqa: F401
+
+    def _estimator(self, name: str, rng: np.random.Generator, **further: Any) -> Any:
+        """Return the estimator of scikit-learn with the model's parameters and further ones."""
+        from sklearn import decomposition
+
+        parameters = own_parameters(self) | further
+        del parameters["values"]
+        parameters["random_state"] = draw_seed(parameters["random_state"], rng)
+        return getattr(decomposition, name)(**parameters)
 
     def _check_size(self, train: Interactions) -> None:
         n_users, n_items = np.count_nonzero(train.rows.counts), np.count_nonzero(train.item_counts)
@@ -69,16 +78,8 @@ class TruncatedSVD(_Factorisation):
         Raises:
             ModelError: There are too few of them for ``n_components``.
         """
-        from sklearn import decomposition
-
         self._check_size(train)
-        estimator = decomposition.TruncatedSVD(
-            self.n_components,
-            algorithm="randomized",
-            n_iter=self.n_iter,
-            n_oversamples=self.n_oversamples,
-            random_state=draw_seed(self.random_state, rng),
-        )
+        estimator = self._estimator("TruncatedSVD", rng, algorithm="randomized")
         matrix = matrix_of(train, self.values)
         estimator.fit(_present(matrix, train))
         self.item_factors = np.zeros((train.n_items, self.n_components))
@@ -128,25 +129,13 @@ class NMF(_Factorisation):
         Raises:
             ModelError: There are negative ratings, or too few users or items for ``n_components``.
         """
-        from sklearn import decomposition
-
         if self.values == "rating" and train.rating_scale[0] < 0:
             raise ModelError(
                 f"sklearn.NMF takes no negative ratings, and the lowest one is {train.rating_scale[0]:g}; "
                 f"set values to 'binary', or take another model"
             )
         self._check_size(train)
-        estimator = decomposition.NMF(
-            self.n_components,
-            init=self.init,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=draw_seed(self.random_state, rng),
-            alpha_W=self.alpha_W,
-            alpha_H=self.alpha_H,
-            l1_ratio=self.l1_ratio,
-        )
+        estimator = self._estimator("NMF", rng)
         self.user_factors = np.zeros((train.n_users, self.n_components))
         self.item_factors = np.zeros((train.n_items, self.n_components))
         self.user_factors[train.rows.counts > 0] = estimator.fit_transform(

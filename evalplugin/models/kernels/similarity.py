@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalplugin.models.kernels.compiled import Codes, Flags, Floats, Ints, Matrix, MatrixOut, compiled
+from evalplugin.models.kernels.compiled import (
+    Codes,
+    Entries,
+    Flags,
+    Floats,
+    Ints,
+    Matrix,
+    MatrixOut,
+    compiled,
+)
 from evalplugin.models.threads import for_ranges
 
 _ROWS = 32  # rows at a time; the last rows have fewest pairs, so that threads finish together
@@ -30,20 +39,12 @@ class IndexedRatings(NamedTuple):
     y_value: Floats  # (m,)
 
     @classmethod
-    def of(cls, x_indptr: Ints, y_of: Codes, value: Floats, n_y: int) -> IndexedRatings:
-        """Index ratings.
-
-        Args:
-            x_indptr: (n_x + 1,) first rating of each x.
-            y_of, value: (m,) by x, then y.
-            n_y: Number of y.
-        """
-        order = np.argsort(y_of, kind="stable")
-        x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))
+    def of(cls, by_x: Entries, y_indptr: Ints, x_of: Codes) -> IndexedRatings:
+        """Index ratings, given those of each x and the x of each y."""
+        order = np.argsort(by_x.other, kind="stable")
         after = np.empty(len(order), dtype=np.int64)
         after[order] = np.arange(1, len(order) + 1)
-        y_indptr = np.concatenate([[0], np.cumsum(np.bincount(y_of, minlength=n_y))])
-        return cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order])
+        return cls(*by_x, after, y_indptr, x_of, by_x.value[order])
 
 
 class SimilarityOptions(NamedTuple):

@@ -118,7 +118,6 @@ class SurpriseModel(Seeded):
 
         check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
         self.known = known = TrainsetArrays.of(train)  # users and items that have train data
-        self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
         self._fit(algorithm, known.trainset(), known)
         self.adopt(algorithm, known.ratings)
@@ -185,9 +184,6 @@ class SurpriseModel(Seeded):
         if "random_state" in arguments:
             arguments["random_state"] = draw_seed(arguments["random_state"], rng)
         return {**arguments, "verbose": False} if arguments else {}
-
-    def _check(self, known: TrainsetArrays) -> None:
-        """Raise ModelError for data that the algorithm cannot be fitted on."""
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         algorithm.fit(trainset)

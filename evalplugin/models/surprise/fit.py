@@ -87,7 +87,7 @@ def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Floats:
             algorithm.bu, algorithm.bi = _our_baselines(algorithm, ratings)
         of_x, of_y = (algorithm.bu, algorithm.bi) if options["user_based"] else (algorithm.bi, algorithm.bu)
         values = values - ((algorithm.trainset.global_mean + of_y[by_x.other]) + of_x[by_x.own])
-    indexed = IndexedRatings.of(by_x.indptr, by_x.other, values, len(by_y.indptr) - 1)
+    indexed = IndexedRatings.of(by_x.arrays._replace(value=values), by_y.indptr, by_y.other)
     return similarities(name, indexed, options.get("min_support", 1), float(options.get("shrinkage", 100)))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
@@ -108,7 +108,10 @@ class _Neighbours(SurpriseModel):
         self._by_x, self._by_y = ratings.sides(self._user_based)
         # For the ratings in the order of the lists of the y, as Surprise's heap receives them.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
-        self._position = None if self._by_y.ascending else _positions(self._by_y)
+        lists = self._by_y
+        self._position: Codes | None = None
+        if not lists.ascending:
+            self._position = position_in_row(lists.own, len(lists.indptr) - 1).astype(np.int32)
         self._rows: NeighbourRows | None = None
         self._sorted: list[SortedNeighbours] | None = None
         self._undefined = np.isnan(self._similarity.sum(axis=1))
@@ -272,12 +275,14 @@ class KNNWithZScore(KNNWithMeans):
 
     name = "KNNWithZScore"
 
-    def _check(self, known: TrainsetArrays) -> None:
-        if known.rating_scale[0] == known.rating_scale[1]:
+    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
+        low, high = known.rating_scale
+        if low == high:
             raise ModelError(
-                f"surprise.KNNWithZScore divides by the deviation of the ratings, and all of them are "
-                f"{known.rating_scale[0]:g}; take surprise.KNNBasic, or a model for data without ratings"
+                f"surprise.KNNWithZScore divides by the deviation of the ratings, and all of them are {low:g}; take "
+                f"surprise.KNNBasic, or a model for data without ratings"
             )
+        super()._fit(algorithm, trainset, known)
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         super()._learn_before(algorithm, known)
@@ -319,9 +324,3 @@ def _undefined_when(options: SimOptions) -> str:
     if options.name == "cosine":
         return f"two {side} have in common only ratings of which one's are all 0"
     return f"two {side} have in common only ratings that equal the baseline of one of them"
-
-
-def _positions(lists: RatingLists) -> Codes:
-    """Return the position of each rating in its list."""
-    first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
-    return (np.arange(len(lists.other)) - first).astype(np.int32)
