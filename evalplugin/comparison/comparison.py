@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -213,20 +214,24 @@ def _pairs(
     comparison: Comparison, pairing: Pairing, metrics: Sequence[str], tests: Sequence[Test] = ()
 ) -> Iterator[Pair]:
     scores, names = comparison._scores, _pairing(comparison.models, pairing)
-    for batch in _batches(metrics, scores, len(names)):
-        columns = {metric: _columns(metric, scores) for metric in batch}
+    for columns in _batches(metrics, scores, len(names)):
         rng = generator(comparison.contest.seed, "difference")
-        for pairs in _families(comparison, names, columns, tests, rng).values():
-            yield from _corrected(pairs, comparison.level)
+        uncorrected = _uncorrected(comparison, names, columns, tests, rng)
+        for _, family in groupby(uncorrected, key=lambda pair: pair.metric):
+            yield from _corrected(list(family), comparison.level)
 
 
 def _batches(
     metrics: Sequence[str], scores: Mapping[str, PerUserScores], n_pairs: int
-) -> Iterator[Sequence[str]]:
-    """Yield the metrics in batches: a batch shares random draws, which take longest, but memory is limited."""
+) -> Iterator[dict[str, dict[str, npt.NDArray[np.float64]]]]:
+    """Yield the values by metric and model, in batches of metrics.
+
+    A batch shares random draws, which take longest, but memory is limited.
+    """
     users = max((len(s.users) for s in scores.values()), default=0)
     size = max(1, _VALUES_AT_ONCE // max(1, users * max(len(scores), n_pairs)))
-    return (metrics[start : start + size] for start in range(0, len(metrics), size))
+    for start in range(0, len(metrics), size):
+        yield {metric: _columns(metric, scores) for metric in metrics[start : start + size]}
 
 
 def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[str, str]]:
@@ -249,14 +254,14 @@ def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.
     return dict(zip(having, values.T, strict=True))
 
 
-def _families(
+def _uncorrected(
     comparison: Comparison,
     names: Sequence[tuple[str, str]],
     columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
     tests: Sequence[Test],
     rng: np.random.Generator,
-) -> dict[str, list[Pair]]:
-    """Return the pairs by each metric, not corrected for their number; pairs without a common user are left out.
+) -> Iterator[Pair]:
+    """Yield the pairs by metric, not corrected for their number; pairs without a common user are left out.
 
     Args:
         comparison: Of the models, with the level and the method of intervals.
@@ -269,16 +274,13 @@ def _families(
     keys = [(metric, a, b) for metric, having in columns.items() for a, b in names if {a, b} <= having.keys()]
     a = _side_by_side([columns[metric][model] for metric, model, _ in keys])
     b = _side_by_side([columns[metric][other] for metric, _, other in keys])
-    families: dict[str, list[Pair]] = {metric: [] for metric in columns}
     compared = compare_pairs(a, b, level=level, method=comparison.intervals, tests=tests, rng=rng)
     for (metric, model, other), paired in zip(keys, compared, strict=True):
         if paired.users:
             of_model, of_other = seeds[metric][model], seeds[metric][other]
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
-            p = paired.p["permutation"]
-            families[metric].append(Pair(metric, model, other, paired, p, 1.0, 1.0, "", seed_range))
-    return families
+            yield Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, "", seed_range)
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
@@ -318,17 +320,16 @@ def _group_cells(
 ) -> Iterator[SegmentCell]:
     """Yield the cells of one group of users by metric, with uncorrected differences; ``scores``: theirs, by model."""
     contest, names = comparison.contest, _pairing(comparison.models, "baseline")
-    for metrics in _batches(contest.metrics, scores, len(names)):
-        columns = {metric: _columns(metric, scores) for metric in metrics}
+    for columns in _batches(contest.metrics, scores, len(names)):
         rng = generator(contest.seed, "segment", segment, label)
         keys = [(metric, model) for metric, having in columns.items() for model in having]
         values = _side_by_side([columns[metric][model] for metric, model in keys])
         bounds = [parse(metric).metric.bounds for metric, _ in keys]
         intervals = mean_intervals(values, level=comparison.level, bounds=bounds, rng=rng)
         # The seeds' spread of a group's mean is taken to be the same as over all users.
-        seeds = {metric: comparison._seeds(metric) for metric in metrics}
-        families = _families(comparison, names, columns, (), rng)
-        pairs = {(pair.metric, pair.model): pair for family in families.values() for pair in family}
+        seeds = {metric: comparison._seeds(metric) for metric in columns}
+        uncorrected = _uncorrected(comparison, names, columns, (), rng)
+        pairs = {(pair.metric, pair.model): pair for pair in uncorrected}
         for (metric, model), interval in zip(keys, intervals, strict=True):
             if (spread := seeds[metric][model]) is not None:
                 interval = interval_with_seeds(interval, [spread])

@@ -8,16 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalplugin.models.kernels.compiled import (
-    Codes,
-    Entries,
-    Flags,
-    Floats,
-    Ints,
-    Matrix,
-    MatrixOut,
-    compiled,
-)
+from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.threads import for_ranges
 
 _ROWS = 32  # rows at a time; the last rows have fewest pairs, so that threads finish together
@@ -30,16 +21,16 @@ class IndexedRatings(NamedTuple):
     ``after`` holds, for each rating of an x, the position in ``x_of`` of the next x with a rating for the same y.
     """
 
-    x_indptr: Ints  # (n_x + 1,)
-    y_of: Codes  # (m,) by x, then y
-    x_value: Floats  # (m,)
-    after: Ints  # (m,)
-    y_indptr: Ints  # (n_y + 1,)
-    x_of: Codes  # (m,) by y, then x
-    y_value: Floats  # (m,)
+    x_indptr: nb.Ints  # (n_x + 1,)
+    y_of: nb.Codes  # (m,) by x, then y
+    x_value: nb.Floats  # (m,)
+    after: nb.Ints  # (m,)
+    y_indptr: nb.Ints  # (n_y + 1,)
+    x_of: nb.Codes  # (m,) by y, then x
+    y_value: nb.Floats  # (m,)
 
     @classmethod
-    def of(cls, by_x: Entries, y_indptr: Ints, x_of: Codes) -> IndexedRatings:
+    def of(cls, by_x: nb.Entries, y_indptr: nb.Ints, x_of: nb.Codes) -> IndexedRatings:
         """Index ratings, given those of each x and the x of each y."""
         order = np.argsort(by_x.other, kind="stable")
         after = np.empty(len(order), dtype=np.int64)
@@ -55,7 +46,7 @@ class SimilarityOptions(NamedTuple):
     shrinkage: float
 
 
-def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage: float) -> Matrix:
+def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage: float) -> nb.Matrix:
     """Return the similarity of each pair of x: float64 (n_x, n_x), symmetric.
 
     Each pair's sums run over its common y in ascending order, as in Surprise; each pair is computed once.
@@ -86,14 +77,14 @@ def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage
     return similarity
 
 
-@compiled
+@nb.compiled
 def _msd(
     start: int,
     stop: int,
     ratings: IndexedRatings,
     options: SimilarityOptions,
-    similarity: MatrixOut,
-    undefined: Flags,
+    similarity: nb.MatrixOut,
+    undefined: nb.Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, _, _ = options
@@ -115,14 +106,14 @@ def _msd(
             sums[other, 1] = 0.0
 
 
-@compiled
+@nb.compiled
 def _cosine(
     start: int,
     stop: int,
     ratings: IndexedRatings,
     options: SimilarityOptions,
-    similarity: MatrixOut,
-    undefined: Flags,
+    similarity: nb.MatrixOut,
+    undefined: nb.Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, shrunk, shrinkage = options
@@ -155,14 +146,14 @@ def _cosine(
                 sums[other, column] = 0.0
 
 
-@compiled
+@nb.compiled
 def _pearson(
     start: int,
     stop: int,
     ratings: IndexedRatings,
     options: SimilarityOptions,
-    similarity: MatrixOut,
-    undefined: Flags,
+    similarity: nb.MatrixOut,
+    undefined: nb.Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, _, _ = options
@@ -197,8 +188,8 @@ def _pearson(
                 sums[other, column] = 0.0
 
 
-@compiled
-def _mirror(start: int, stop: int, similarity: MatrixOut) -> None:
+@nb.compiled
+def _mirror(start: int, stop: int, similarity: nb.MatrixOut) -> None:
     n = len(similarity)
     for first in range(start, stop, _TILE):
         for second in range(first, n, _TILE):

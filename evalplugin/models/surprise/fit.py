@@ -18,12 +18,8 @@ def similarity_is_ours(name: str, ratings: Floats, longest: int) -> bool:
 
     For cosine, msd and pearson of half or whole stars every sum is exact, whatever the order and however a compiler
     fuses operations. Other sums are rounded: the kernels add in the order of Surprise and are compared with it once, as
-    its compiler may have fused products with sums on some processors.
-
-    Args:
-        name: The similarity.
-        ratings: All ratings.
-        longest: The highest number of ratings of one user or item.
+    its compiler may have fused products with sums on some processors. ``longest`` is the highest number of ratings of
+    one user or item.
     """
     doubled = 2 * ratings
     exact = bool((doubled == np.rint(doubled)).all())
@@ -35,11 +31,8 @@ def similarity_is_ours(name: str, ratings: Floats, longest: int) -> bool:
 def similarity(algorithm: Any, ratings: Ratings) -> Floats:
     """Return the result of ``algorithm.compute_similarities()``, computed faster and in less memory.
 
-    As there, the similarity pearson_baseline also sets the baselines of the algorithm.
-
-    Args:
-        algorithm: Its ``trainset`` is set.
-        ratings: The ratings of the trainset, all lists ascending.
+    As there, the similarity pearson_baseline also sets the baselines of the algorithm. ``ratings`` are those of the
+    algorithm's trainset, all lists ascending.
 
     Raises:
         ZeroDivisionError: Where Surprise raises it: a similarity is undefined.
@@ -116,8 +109,7 @@ def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
 def _agrees(name: str) -> bool:
     """Return whether kernels and Surprise agree to the bit on ratings whose sums round at every step.
 
-    Args:
-        name: A similarity, or "baselines".
+    ``name`` is a similarity, or "baselines".
     """
     import surprise
 
