@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.bakeoff.description import describe_bakeoff, fingerprints_of, inputs_of
 from evalplugin.bakeoff.tasks import load_results, run_tasks
+from evalplugin.base.libraries import pd
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of, findings_of
 from evalplugin.execution.results import BakeoffResult, Finding
@@ -40,7 +41,6 @@ from evalplugin.tracking.write.contents import inputs_files, page_artifact
 from evalplugin.workspace import Workspace
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from evalplugin.features.data_card.drift import DescribedData

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
@@ -18,9 +19,6 @@ from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import PerUserScores
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LEVEL = 0.95  # default of every interval
 

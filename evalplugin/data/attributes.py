@@ -14,9 +14,9 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
+from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
-from evalplugin.data.libraries import pa, pc, pd
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table, column_problem, is_number_type
 

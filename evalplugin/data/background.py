@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.arrays import Ints, position_in_row
+from evalplugin.base.libraries import pa, pd
 from evalplugin.data import Interactions
-from evalplugin.data.libraries import pa, pd
 
 HISTORY = 20  # latest interactions of each user in the train data
 

@@ -18,9 +18,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
-from evalplugin.data.libraries import pa
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder

@@ -13,7 +13,7 @@ import numpy as np
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
-from evalplugin.data.libraries import pa, pc, pd
+from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pd
 from evalplugin.data.attributes import Attributes
-from evalplugin.data.libraries import pd
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import IO, Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import shorten
-from evalplugin.data.libraries import pa
 from evalplugin.files.remote import File, RemoteFile, open_file, size_of
 from evalplugin.files.repeated_reads import RepeatedReads
 from evalplugin.files.stores import store_reason

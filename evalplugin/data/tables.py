@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.data.libraries import pa, pc
+from evalplugin.base.libraries import pa, pc
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError
-from evalplugin.data.libraries import pa, pc
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.tables import Ids
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table

@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
@@ -22,9 +23,6 @@ from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def page_of(code: str) -> str:

@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
+from evalplugin.base.libraries import pa
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
@@ -29,9 +29,6 @@ from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
@@ -389,8 +386,6 @@ def _notes(by_seed: Sequence[Sequence[TaskResult]]) -> Iterator[str]:
 
 def _lists_table(results: Sequence[TaskResult], trains: Sequence[Interactions]) -> pa.Table:
     """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
-    import pyarrow as pa
-
     trains = trains[: len(results)]
     tables = [result.top_n.to_table(train) for result, train in zip(results, trains, strict=True)]
     if len(tables) > 1:

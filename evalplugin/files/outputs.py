@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa
 from evalplugin.files.remote import matches_pattern, store_errors
 from evalplugin.files.stores import FileStore, no_bucket, store_of
 from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
@@ -85,8 +86,6 @@ def _upload(store: FileStore, source: str, path: str) -> None:
 
 def _write_at_once(store: FileStore, source: str, path: str) -> None:
     """Write a file in one call of compiled code: a stream that Python drops half-way completes what is cut short."""
-    import pyarrow as pa
-
     with pa.OSFile(source) if not os.path.getsize(source) else pa.memory_map(source) as file:
         content = file.read_buffer()
         stream = store.files.open_output_stream(path, compression=None)

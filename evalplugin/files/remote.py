@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean_file
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import shorten
 from evalplugin.files.repeated_reads import S3Reader
 from evalplugin.files.stores import FileStore, no_bucket, store_of, store_reason
@@ -78,8 +79,6 @@ class RemoteFile:
         Raises:
             OSError, ArrowException: It is gone or cannot be read.
         """
-        import pyarrow as pa
-
         store = store_of(self.uri)
         if store.kind == "s3":
             raw: Any = self._buffered(_BUFFER)
@@ -123,8 +122,6 @@ def version_of(file: RemoteFile) -> str:
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
     """Turn what the libraries of stores raise inside into a DataError that names the URI."""
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:

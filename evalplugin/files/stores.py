@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean, how_to_install
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import shorten
 from evalplugin.files.uris import MLFLOW_SCHEMES, STORE_SCHEMES, kind_of, refuse_credentials, uri_parts
 
@@ -90,7 +91,6 @@ def store_of(uri: str) -> FileStore:
 
 @functools.lru_cache(maxsize=32)
 def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> FileStore:
-    import pyarrow as pa
     from pyarrow import fs
 
     root, kind = f"{scheme}://{authority}", kind_of(scheme)

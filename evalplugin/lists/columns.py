@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
@@ -127,8 +128,6 @@ class PairColumns(NamedTuple):
 
     def without_table(self) -> PairColumns:
         """Return the pairs without their table, which would stay in memory."""
-        import pyarrow as pa
-
         return self._replace(table=Table(pa.table({}), self.table.name))
 
 
@@ -164,9 +163,6 @@ def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: Lis
 
 
 def _equal(column: Any, value: Any) -> npt.NDArray[np.bool_]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     plain = value.item() if isinstance(value, np.generic) else value
     same = pc.equal(column, pa.scalar(plain, None if isinstance(plain, str) else column.type))
     return np.asarray(pc.fill_null(same, False))

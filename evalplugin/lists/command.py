@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
+from evalplugin.base.libraries import pa
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Interactions, LoadContext
@@ -25,9 +26,6 @@ from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
@@ -207,8 +205,6 @@ def _memory_limit() -> str:
 
 def _tables(request: ListRequest) -> dict[str, pa.Table]:
     """Return the tables that the program reads."""
-    import pyarrow as pa
-
     train, included = request.train, request.candidates.included
     columns = {"user": train.users[train.user], "item": train.items[train.item], "rating": train.rating}
     if train.timestamp is not None:

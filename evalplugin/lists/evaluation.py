@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa, pd
 from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.data.tables import Table, column_problem
@@ -27,10 +28,6 @@ from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, score_top_n
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
 
@@ -167,8 +164,6 @@ class Evaluation:
         Raises:
             EvalpluginError: A missing column, a metric that cannot be computed.
         """
-        import pandas as pd
-
         specs = options.specs()
         user = options.columns().get("user", "user")
         if user in features.columns or "user" in options.columns():
@@ -285,8 +280,6 @@ def _input_of_pairs(
     Raises:
         DataError: Ids, scores or ratings that break a rule.
     """
-    import pandas as pd
-
     user, item = str(users.name), str(items.name)
     columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
     pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
@@ -334,8 +327,6 @@ def _one_row_an_item(
     users: pd.Series[Any], cells: Cells, items: list[Any], ratings: list[Any] | None = None
 ) -> Table:
     """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
-    import pandas as pd
-
     row_of = np.repeat(np.arange(len(users)), np.fromiter(map(len, items), np.int64, len(items)))
     if not len(row_of):
         raise DataError(f"{cells.name}: there is no item in any of the {len(users)} rows")

@@ -9,19 +9,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
 from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ENDINGS = (".parquet", ".csv")
 
@@ -106,8 +103,6 @@ def write_per_user(scores: PerUserScores, path: str | Path) -> None:
     Raises:
         DataError: The file cannot be written.
     """
-    import pyarrow as pa
-
     users = scores.users
     table: pa.Table = pa.table(
         {"user": pa.array(users.tolist() if users.dtype == object else users)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import pd
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.intervals import Interval, distribution_interval, mean_interval
@@ -15,9 +16,6 @@ from evalplugin.comparison.statistics.paired import Paired, Test, compare_pairs
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.data.vocabulary import arrow_dictionary
 from evalplugin.models.kernels.compiled import Bytes, Codes, CodesOut, Flags, Ints, IntsOut, KeysOut, compiled
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Odd multipliers without structure; they affect the speed, never the result.
 _FACTOR, _OTHER_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -27,8 +25,6 @@ def compiled_dictionary(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32
     Texts of one hash get one code; then every row is compared with the text of its code. Should two texts share a hash,
     Arrow encodes the column.
     """
-    import pyarrow as pa
-
     data, offsets = _buffers(texts)
     codes, n_codes = np.empty(len(texts), dtype=np.int32), np.full(1, -1, dtype=np.int64)
     n_slots = _SLOTS
@@ -44,8 +40,6 @@ def compiled_dictionary(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return the bytes of all texts, and where each starts and the last one ends: int64 (m + 1,)."""
-    import pyarrow as pa
-
     _, offsets, data = texts.buffers()
     width = np.dtype(np.int64 if pa.types.is_large_string(texts.type) else np.int32)
     starts = np.frombuffer(offsets, width, len(texts) + 1, texts.offset * width.itemsize)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pd
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Counts(NamedTuple):
@@ -61,8 +59,6 @@ class PerUserScores:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores as a DataFrame indexed by raw user id, one column a metric."""
-        import pandas as pd
-
         return pd.DataFrame(self.values, index=pd.Index(self.users, name="user"), columns=list(self.metrics))
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pd
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import column_problem
@@ -59,8 +60,6 @@ class ItemCategories:
         A text is divided at ``|``, where empty and repeated parts do not count; a number is a category of its own. An
         item whose value is unknown (None, NaN) has no category.
         """
-        import pandas as pd
-
         code, distinct = pd.factorize(values)  # -1: unknown
         parts = [_parts(value) for value in distinct.tolist()]
         names = sorted({part for some in parts for part in some})

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import pd
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel
@@ -251,7 +252,6 @@ class ImplicitMFScorer(_Factorisation):
 
 def _dataset(train: Interactions) -> Any:
     """Return the data as LensKit has it, with codes for ids: all users and items, those without train data too."""
-    import pandas as pd
     from lenskit.data import from_interactions_df
 
     user = np.repeat(np.arange(train.n_users), train.rows.counts)

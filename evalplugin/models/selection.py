@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
+from evalplugin.base.libraries import pa
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from evalplugin.data import Candidates, Interactions, Rows
 
 NO_ITEM = -1
@@ -45,8 +44,6 @@ class TopN(ReadOnlyArrays):
 
     def to_table(self, data: Interactions) -> pa.Table:
         """Return the lists as a table of raw ids: user, item, rank (from 1), score; one row a listed item."""
-        import pyarrow as pa
-
         listed = self.item != NO_ITEM
         row, position = np.nonzero(listed)
         return pa.table(

@@ -6,16 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evalplugin.base.libraries import pd
 from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.verdict import verdict_sentence
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {
@@ -56,8 +54,6 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
 
     ``metrics`` are canonical names; none: all.
     """
-    import pandas as pd
-
     rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
     every = (test for c in comparisons for pair in c.pairs for test in pair.paired.p)
     tests = dict.fromkeys(f"p_{test}" for test in every if test != "permutation")
@@ -73,8 +69,6 @@ def segment_frame(
     ``group`` is the group of ``segment``. ``p_holm`` and ``p_bh`` are corrected for all models and groups by the
     metric, ``may_be_best`` for the groups.
     """
-    import pandas as pd
-
     best = {
         (comparison, group.metric, group.label): group
         for comparison in comparisons
@@ -199,8 +193,6 @@ def _pair_values(pair: Pair | None) -> dict[str, Any]:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    import pandas as pd
-
     return [
         {str(key): None if pd.isna(value) else value for key, value in record.items()}
         for record in frame.to_dict("records")

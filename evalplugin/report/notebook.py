@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
@@ -24,7 +25,6 @@ from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

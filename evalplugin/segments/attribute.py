@@ -11,10 +11,10 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.libraries import pd
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
-from evalplugin.data.libraries import pd
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text

@@ -11,22 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.fingerprint import check_digest, file_digest
+from evalplugin.base.libraries import pa, pc
 from evalplugin.base.units import size_text
 from evalplugin.files.outputs import open_output
 from evalplugin.files.remote import RemoteFile, store_errors
 from evalplugin.files.stores import store_of
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.tracking.read.tables import read_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FORMAT = 1
 # A request to MLflow's server ends after 30 s unless it is told otherwise, and one through a proxy often after 60 s.
@@ -142,7 +140,6 @@ def _move(folder: Path, path: str, uri: str) -> None:
 
 def _write_sample(file: Path, target: Path) -> tuple[int, int]:
     """Write all rows of some users; return how many users and rows. No more than a part of the file is in memory."""
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as table:

@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.libraries import pa
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import Report
 from evalplugin.data.interactions import Interactions, interactions_from
-from evalplugin.data.libraries import pa
 from evalplugin.data.reading import DAMAGE, readable
 from evalplugin.data.tables import Table
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import number, share
 from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor
@@ -20,9 +20,6 @@ from evalplugin.execution.runner import jobs_of, results_of
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists

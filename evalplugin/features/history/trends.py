@@ -7,16 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
+from evalplugin.base.libraries import pd
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.notebook import table_html
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
@@ -135,8 +133,6 @@ class History:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point, the oldest first; see ``rows``."""
-        import pandas as pd
-
         return pd.DataFrame(self.rows())
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, value_text, values_text
@@ -21,7 +22,6 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from optuna.distributions import BaseDistribution
 
 _LEAST = 20  # trials that importance takes
@@ -43,8 +43,6 @@ def tuning_of(studies: Sequence[Study]) -> Tuning:
 
 
 def _table(studies: Sequence[Study]) -> pa.Table:
-    import pyarrow as pa
-
     trials = [(study, trial) for study in studies for trial in study.trials if trial.outcome is not None]
     outcomes = [outcome for study in studies for outcome in study.outcomes]
     failures = [outcome.failure for outcome in outcomes]
@@ -66,8 +64,6 @@ def _table(studies: Sequence[Study]) -> pa.Table:
 
 def _column(values: Sequence[Any]) -> pa.Array:
     """Return values as integers, floats or text; as text of JSON where they are neither, or of several kinds."""
-    import pyarrow as pa
-
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int}:
         return pa.array(values, pa.int64())

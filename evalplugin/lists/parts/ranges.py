@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns
 from evalplugin.lists.parts.row_groups import RowGroup
@@ -90,7 +91,6 @@ def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
     pieces = split(pairs, bounds)
     if pieces is not None:
         return pieces[0 if low is None else 1]
-    import pyarrow.compute as pc
 
     inside = np.ones(len(pairs.user), dtype=np.bool_)
     if low is not None:
@@ -103,7 +103,6 @@ def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
 def _concatenated(columns: Sequence[Ids]) -> Ids:
     if columns[0].kind == "integers":
         return Ids("integers", np.concatenate([ids.values for ids in columns]))
-    import pyarrow as pa
 
     kinds = {ids.values.type for ids in columns}
     if len(kinds) > 1 or sum(ids.values.nbytes for ids in columns) >= 2**31 - 1:
@@ -119,8 +118,6 @@ def _cuts(users: npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[in
 
 
 def _cuts_of_text(user: Ids, bounds: Sequence[str]) -> list[int] | None:
-    import pyarrow.compute as pc
-
     values = user.values
     if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
         return None

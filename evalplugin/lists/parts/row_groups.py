@@ -6,15 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evalplugin.base.libraries import pa
 from evalplugin.data.files import TableFiles
 from evalplugin.data.reading import check_parquet, open_parquet, readable
 from evalplugin.data.tables import Table
 from evalplugin.files.remote import File, RemoteFile, size_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _REQUESTS = 16  # at a time, to a store
 # Bytes of a value in memory: decoded ids and numbers, and text with its offset.
@@ -65,7 +63,6 @@ def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
     """Estimate the memory of some of the columns, in bytes."""
     if not source.is_parquet:
         return sum(2 * size_of(file) for file in source.files)
-    import pyarrow as pa
 
     read = _each(source, lambda opened: (opened.metadata.num_rows, opened.schema_arrow))
     rows = sum(int(n) for n, _ in read)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.parts.row_groups import RowGroup
@@ -44,8 +45,6 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
     Raises:
         DataError: A value that breaks a rule; the message names file and row.
     """
-    import pyarrow as pa
-
     names, sample = work.names[task.role], None
     written: list[npt.NDArray[np.int64]] = []
     first = task.groups[0]
@@ -90,7 +89,6 @@ def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.unsignedinteger[Any]]:
         hashed *= _HASH
         hashed >>= np.uint64(40)
         return (hashed.astype(np.uint32) % np.uint32(n_parts)).astype(kind)
-    import pyarrow as pa
 
     encoded = user.values.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
@@ -102,8 +100,6 @@ def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.unsignedinteger[Any]]:
 
 def _arrow(pairs: PairColumns, names: Mapping[str, str], *, wide: bool) -> Any:
     """Return pairs as a record batch; ``wide``: with the same types for all files, whose columns differ."""
-    import pyarrow as pa
-
     columns = []
     for ids in (pairs.user, pairs.item):
         if ids.kind == "integers":

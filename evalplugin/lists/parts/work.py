@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
@@ -69,9 +70,6 @@ class PartWork:
 
     def truth_of(self, users: Ids, *, others: bool = False) -> PairColumns:
         """Return the shared truth of some users, or of all ``others``."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         assert self.truth is not None
         held_out, known = self.truth.user, encode([users])[0]
         if held_out.kind == "integers":
@@ -170,8 +168,6 @@ def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -
 
 def without_places(pairs: PairColumns) -> PairColumns:
     """Return pairs with a table of the values alone, whose places in the files are not known."""
-    import pyarrow as pa
-
     columns = {} if pairs.values is None else {pairs.column: pa.array(pairs.values)}
     return pairs._replace(table=Table(pa.table(columns), pairs.table.name, _some_row))
 
@@ -181,8 +177,6 @@ def _some_row(row: int) -> str:
 
 
 def _of_slices(slices: Sequence[Slice], name: str) -> Table:
-    import pyarrow as pa
-
     batches: dict[Path, list[int]] = {}
     for part in slices:
         batches.setdefault(part.file, []).append(part.batch)

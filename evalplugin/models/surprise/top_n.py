@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import pd
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import NO_ITEM, select_top_n
 from evalplugin.models.surprise import factors, knn, simple
 from evalplugin.models.surprise.base import SurpriseModel
 from evalplugin.models.surprise.ratings import Ratings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MODELS: tuple[type[SurpriseModel], ...] = (
     simple.BaselineOnly,
@@ -64,8 +62,6 @@ def surprise_top_n(
     Raises:
         ModelError: Not a fitted Surprise algorithm, an unknown user, n below 1, or an estimate that is not finite.
     """
-    import pandas as pd
-
     trainset = _trainset(algorithm)
     if n < 1:
         raise ModelError(f"n must be at least 1, not {n}")

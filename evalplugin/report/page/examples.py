@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 MAX_USERS = 1000
 MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
@@ -138,10 +135,6 @@ class _Items:
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
     """Return the first fold's rows of some users, with the index of the user as ``position``."""
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = table["user"]
     wanted = pc.is_in(column, value_set=pa.array(users.tolist(), type=column.type))
     if "fold" in table.column_names:

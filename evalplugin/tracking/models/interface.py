@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, position_in_row
 from evalplugin.base.errors import ModelError, did_you_mean
+from evalplugin.base.libraries import pd
 from evalplugin.lists.evaluation import is_list
 from evalplugin.metrics.blocks import raw_text
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow.models import ModelSignature
     from mlflow.types import Schema
 
@@ -40,8 +40,6 @@ class Input:
         Raises:
             ModelError: The model takes ids of another type.
         """
-        import pandas as pd
-
         if self.tensor is not None:
             columns = [
                 _as_type(column, name, self.tensor.name, self.tensor)
@@ -148,8 +146,6 @@ class Interface:
         Raises:
             ModelError: Its shape is not allowed, or it is about other users.
         """
-        import pandas as pd
-
         if isinstance(answer, pd.DataFrame):
             names = [str(name) for name in answer.columns]
             answer = answer.set_axis(names, axis=1)
@@ -177,8 +173,6 @@ class Interface:
         Raises:
             ModelError: The answer has another shape, or holds other values than numbers.
         """
-        import pandas as pd
-
         scores, wanted = answer, self.score or "score"
         if isinstance(scores, pd.DataFrame):
             names = [str(name) for name in scores.columns]
@@ -197,8 +191,6 @@ class Interface:
 
     def _from_rows(self, answer: Any, rows: Sequence[Any], users: Any) -> pd.DataFrame:
         """Return the table of a list for each user; None in place of a list is an empty list."""
-        import pandas as pd
-
         rows = [
             () if row is None or row is pd.NA or (isinstance(row, float) and np.isnan(row)) else row
             for row in rows
@@ -224,8 +216,6 @@ class Interface:
         return answer[[*columns]].rename(columns=columns)
 
     def _check_users(self, whose: pd.Series, users: npt.NDArray[np.generic]) -> None:
-        import pandas as pd
-
         unasked = ~pd.Index(whose).isin(users)
         if unasked.any():
             first = np.asarray(whose)[int(np.argmax(unasked))]
@@ -245,8 +235,6 @@ class Interface:
 
 def _shape(answer: Any) -> str:
     """Return the type and shape of an answer in words."""
-    import pandas as pd
-
     if isinstance(answer, pd.DataFrame):
         return f"a table of {len(answer):,} rows with the columns {', '.join(map(repr, answer.columns)) or 'none'}"
     if isinstance(answer, np.ndarray):

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.libraries import pa, pc
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles
@@ -24,9 +25,6 @@ from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.logged import LoggedRun
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
@@ -133,8 +131,6 @@ class Lists:
                 )
         notes = list(_check_train(run, table, request))
         if "fold" in table.column_names:
-            import pyarrow.compute as pc
-
             table = table.filter(pc.equal(table["fold"], request.fold + 1))
         lists, left_out = lists_on(request, Table(table, str(run)), ListColumns())
         self.notes = notes + left_out

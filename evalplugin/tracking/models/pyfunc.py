@@ -17,6 +17,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, ModelError, Problem, did_you_mean
+from evalplugin.base.libraries import pd
 from evalplugin.base.text import shorten
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.tables import Table
@@ -158,8 +159,6 @@ def _lists_for_users(
     ask: Callable[..., Any], interface: Interface, request: ListRequest
 ) -> tuple[TopN, list[str]]:
     """Return the lists that a model answers users with, and sentences on their shortfalls."""
-    import pandas as pd
-
     tables, n_popular = [], 0
     for start in range(0, len(request.users), _USERS):
         users = request.train.users[request.users[start : start + _USERS]]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pa, pd
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.lists.scoring import need_catalogue
@@ -21,9 +22,6 @@ from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_text_users
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _Users: TypeAlias = npt.NDArray[np.generic]
 
@@ -251,8 +249,6 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
     Raises:
         DataError: A run has not logged its truth, or the truth of its first fold alone.
     """
-    import pandas as pd
-
     tables = []
     for run in runs:
         table = _truth([run])

@@ -17,6 +17,7 @@ import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.fingerprint import check_digest, digest
+from evalplugin.base.libraries import pa
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
@@ -31,7 +32,6 @@ from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from mlflow import MlflowClient
     from mlflow.entities import Run
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pa, pc
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from evalplugin.config import ModelRecipe
 
 _ByUser = TypeVar("_ByUser", PerUserScores, Segmentation)
@@ -49,7 +48,6 @@ def read_table(file: Path, name: str) -> pa.Table:
     Raises:
         ValueError: It is no Parquet file, or it breaks a rule of such tables; the message continues "the file ...".
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     rules = _RULES[name]
@@ -101,8 +99,6 @@ def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False
 
     So ids that one run has as integers equal those that another has as text; ``text_users``: users are text anyway.
     """
-    import pyarrow as pa
-
     types = {}
     for name, is_text in (("user", text_users), ("item", False)):
         is_text |= not all(pa.types.is_integer(table.schema.field(name).type) for table in tables)
@@ -115,9 +111,6 @@ def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False
 
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     users = raw_ids(table.column("user"))
     order = np.argsort(users, kind="stable")
     every_label, from_truth = _described(table)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pd
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.config import ModelRecipe
 from evalplugin.config.sections import Recommend
@@ -116,7 +117,6 @@ def save_package(lists: ServedLists, arrays: Path, origin: Mapping[str, str], fo
         origin: ``bakeoff``, ``model``, ``model_type``, ``dataset`` and ``data_digest``.
         folder: The folder, which must not exist.
     """
-    import pandas as pd
     from mlflow.pyfunc import save_model
 
     save_model(

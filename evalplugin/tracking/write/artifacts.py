@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
@@ -26,9 +27,6 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
@@ -48,8 +46,6 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
     The files for people and for MLflow's compare page are at the root, under the same names in every run; those for
     programs are in ``data/``.
     """
-    import pyarrow as pa
-
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
         table = json.dumps(per_user_table(scores), ensure_ascii=False)
@@ -164,8 +160,6 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
 
 def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
     """Return one row a test user and one column of labels a segment; the metadata has the labels in order."""
-    import pyarrow as pa
-
     columns = {"user": pa.array(segments[0].users)}
     for segment in segments:
         assert np.array_equal(segment.users, segments[0].users)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
 from evalplugin.comparison.contest import AS_LISTED
 from evalplugin.data import Interactions
@@ -29,7 +30,6 @@ from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from mlflow.entities import Run
 
 
