@@ -33,11 +33,12 @@ from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.report.sections import Section
-from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.write.artifacts import drawn_pictures
+from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -231,14 +232,14 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     config, observer = workspace.config, workspace.observer
     tuned = sum(job.tuning is not None for job in running.jobs)
     with drawing_processes(len(running.jobs) * len(running.bakeoff.headline) + 2 * tuned) as artists:
-        result, run_ids = run_tasks(running)
+        result = run_tasks(running)
         ran = session.describe()
         session.close()
         further = chain.from_iterable(feature.pictures(result) for feature in features)
         pictures = drawn_pictures(result, artists, further)
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
-        results = Results(result, run_ids, comparisons)
+        results = Results(result, comparisons)
         for feature in features:
             results = feature.after(running, results)
         with observer.progress("log the bake-off"):
@@ -246,7 +247,6 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
             links = tracker.finish_bakeoff(
                 result,
                 results.comparisons,
-                run_ids,
                 sections=sections,
                 items=[
                     page_artifact(results.comparisons, sections),

@@ -16,7 +16,7 @@ from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.execution.runner import Job, load_cached, results_of
 from evalplugin.execution.tasks import TaskResult
 from evalplugin.features.base import Running
-from evalplugin.tracking import MlflowTracker
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 
@@ -44,8 +44,8 @@ def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> 
         raise workspace.missing_error(missing, "task")
 
 
-def run_tasks(running: Running) -> tuple[BakeoffResult, list[str]]:
-    """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
+def run_tasks(running: Running) -> BakeoffResult:
+    """Run the tasks that are not cached, log each model when it is done, and return all results.
 
     Raises:
         TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
@@ -66,7 +66,7 @@ def run_tasks(running: Running) -> tuple[BakeoffResult, list[str]]:
             jobs,
             execute,
             workspace.cache,
-            starting=lambda number: runs.start(number, jobs[number]),
+            starting=lambda number: runs.start(jobs[number]),
             task_ended=lambda: advance(pace.advance()),
         )
         for number, result in found:
@@ -76,8 +76,7 @@ def run_tasks(running: Running) -> tuple[BakeoffResult, list[str]]:
             for note in result.shown_notes:
                 observer.warn(note)
     runs.raise_if_lost()
-    numbers = range(len(jobs))
-    return BakeoffResult(running.bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
+    return BakeoffResult(running.bakeoff, tuple(results[number] for number in range(len(jobs))))
 
 
 @dataclass
@@ -146,14 +145,13 @@ class _ModelRuns:
 
     tracker: MlflowTracker
     observer: Observer
-    ids: dict[int, str] = field(default_factory=dict)  # by number of the job
-    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs
+    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs, by number
     lost: TrackingError | None = None
 
-    def start(self, number: int, job: Job) -> None:
+    def start(self, job: Job) -> None:
         with self._unless_lost() as connected:
             if connected:
-                self.ids[number] = self.tracker.start_model(job.info, job.model.name, job.model.type)
+                self.tracker.start_model(job.info, job.model.name, job.model.type)
 
     def finish(self, number: int, result: ModelResult) -> None:
         bakeoff, data = self.tracker.bakeoff, result.data
@@ -161,7 +159,7 @@ class _ModelRuns:
         with self._unless_lost() as connected:
             if connected:
                 with self.observer.progress(f"log {result.model}"):
-                    self.tracker.finish_model(self.ids[number], result)
+                    self.tracker.finish_model(result)
                 del self.unlogged[number]
 
     def raise_if_lost(self) -> None:

@@ -15,9 +15,10 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.sections import Section
-from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.items import Item
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 
@@ -48,7 +49,6 @@ class Results:
     """All models of a bake-off, scored and compared; features add to it before and after it is logged."""
 
     result: BakeoffResult
-    run_ids: Sequence[str]  # of the models of ``result``, in the same order
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
     # What the features have found, by the names of the attributes of ``Outcome``; a feature need not be there.
     values: Mapping[str, Any] = field(default_factory=dict)

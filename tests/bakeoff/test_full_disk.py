@@ -40,11 +40,11 @@ def test_a_full_disk_is_one_message_and_the_bakeoff_goes_on_later(
     write_config(small_config(tracking={"uri": "sqlite:///mlflow.db"}))
     finish = MlflowTracker.finish_model
 
-    def fill_disk(self: MlflowTracker, run_id: str, result: ModelResult, *more: Any) -> None:
+    def fill_disk(self: MlflowTracker, result: ModelResult, *more: Any) -> None:
         if result.model == model:
             with sqlite3.connect("mlflow.db") as database:
                 disk.pages = database.execute("PRAGMA page_count").fetchone()[0]
-        finish(self, run_id, result, *more)
+        finish(self, result, *more)
 
     monkeypatch.setattr(MlflowTracker, "finish_model", fill_disk)
     assert main(["run", "shop.yaml"]) == 1

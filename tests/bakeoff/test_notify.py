@@ -25,7 +25,7 @@ from evalplugin.features.base import Results
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.notifications.delivery import deliver
 from evalplugin.features.notifications.feature import failure_payload, payload_of
-from evalplugin.tracking import Links
+from evalplugin.tracking.write.board import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]
@@ -269,7 +269,7 @@ def test_payload_holds_standings_and_decision_without_credentials(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
     links = Links("http://u:p@h", "1", "2", result.bakeoff.id, None, ("3",))
-    message = payload_of(header, Results(result, (), make.comparisons(result), {"decision": decision}, links))
+    message = payload_of(header, Results(result, make.comparisons(result), {"decision": decision}, links))
     assert message["outcome"] == "promote"
     assert message["bakeoff"] == result.bakeoff.id
     assert message["decision"]["promoted"] == "svd"
@@ -293,9 +293,9 @@ def test_payload_holds_standings_and_decision_without_credentials(
 
 def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, header: ConfigHeader) -> None:
     result = make.whole()
-    assert payload_of(header, Results(result, (), ()))["outcome"] == "failure"
+    assert payload_of(header, Results(result, ()))["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
-    assert payload_of(header, Results(fine, (), ()))["outcome"] == "done"
+    assert payload_of(header, Results(fine, ()))["outcome"] == "done"
 
 
 def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, header: ConfigHeader) -> None:
@@ -304,7 +304,7 @@ def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, hea
         for name in ("toy", "shop")
     ]
     result = BakeoffResult(make.bakeoff(("broken",)), tuple(failed))
-    message = payload_of(header, Results(result, (), ()))
+    message = payload_of(header, Results(result, ()))
     assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
         ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
     ]  # fmt: skip
@@ -314,5 +314,5 @@ def test_failure_payload_has_the_same_keys(make: SimpleNamespace, header: Config
     message = failure_payload(header, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"
-    assert message.keys() == payload_of(header, Results(make.whole(), (), ())).keys()
+    assert message.keys() == payload_of(header, Results(make.whole(), ())).keys()
     assert failure_payload(header, ValueError("x"))["error"] == "ValueError: x"

@@ -20,7 +20,7 @@ from evalplugin.base.errors import StoreError, UnchangedError
 from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
 from evalplugin.features.tuning.study import Study
-from evalplugin.tracking import MlflowTracker
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")

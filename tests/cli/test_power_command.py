@@ -19,8 +19,8 @@ from evalplugin.features.power import (
     power_of_config,
     power_of_runs,
 )
-from evalplugin.tracking import MlflowTracker
 from evalplugin.tracking.read.contests import read_contests
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 
@@ -116,7 +116,8 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespa
     tracker = MlflowTracker.open(asked, uri)
     results = [make.model_result("random", 0.2), make.model_result("knn", 0.5)]
     for result in results:
-        tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
+        tracker.start_model(result.data, result.model, result.type)
+        tracker.finish_model(result)
     tracker.client.set_terminated(tracker._start_summary("summary"), "FINISHED")
     report = power_of_runs(PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=0.01)
     (row,) = report.rows

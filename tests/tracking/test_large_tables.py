@@ -24,10 +24,11 @@ from evalplugin.base.errors import ConfigError, DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.data import Candidates
 from evalplugin.models.base import ListRequest
-from evalplugin.tracking import MlflowTracker, large
+from evalplugin.tracking import large
 from evalplugin.tracking.models.lists import Lists
 from evalplugin.tracking.read.contests import read_contests, with_lists
 from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
@@ -193,7 +194,7 @@ def test_without_the_key_large_tables_stay_and_one_warning_names_it(make: Simple
     tracker = MlflowTracker.open(result.bakeoff, uri, large=large.LargeTables(warn=warnings.append))
     for model in result.models[:2]:
         run_id = tracker.start_model(model.data, model.model, model.type)
-        tracker.finish_model(run_id, model)
+        tracker.finish_model(model)
         files = {file.path for file in tracker.client.list_artifacts(run_id, "data")}
         assert {"data/per_user.parquet", "data/top_n.parquet"} <= files
     (warning,) = warnings

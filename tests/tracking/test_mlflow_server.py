@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from mlflow import MlflowClient
 
-from evalplugin.tracking import Links, MlflowTracker
+from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -33,12 +34,11 @@ browser = pytest.mark.skipif(
 def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
     result = make.whole()
     tracker = MlflowTracker.open(result.bakeoff, server.url)
-    run_ids = []
     for model in result.models:
-        run_ids.append(tracker.start_model(model.data, model.model, model.type))
-        tracker.finish_model(run_ids[-1], model)
+        tracker.start_model(model.data, model.model, model.type)
+        tracker.finish_model(model)
     comparisons = make.comparisons(result)
-    return tracker.finish_bakeoff(result, comparisons, run_ids, items=[page_artifact(comparisons)])
+    return tracker.finish_bakeoff(result, comparisons, items=[page_artifact(comparisons)])
 
 
 def test_a_bakeoff_logged_over_http_is_whole(
@@ -74,8 +74,8 @@ def test_nothing_is_printed(
     server: SimpleNamespace, make: SimpleNamespace, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("knn",), experiment="quiet"), server.url)
-    run_id = tracker.start_model(make.data_info(), "knn", "x")
-    tracker.finish_model(run_id, make.model_result("knn"))
+    tracker.start_model(make.data_info(), "knn", "x")
+    tracker.finish_model(make.model_result("knn"))
     assert capfd.readouterr() == ("", "")
 
 

@@ -189,11 +189,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     place = DataSplit.of(decision)
-    won, run_id = next(
-        (model, run_id)
-        for model, run_id in zip(result.models, results.run_ids, strict=True)
-        if model.model == winner and DataSplit.of(model.data) == place
-    )
+    won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
     recipe = next(m for m in config.models if m.name == winner)
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
@@ -214,7 +210,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(
             workspace.uri, register.name, lists, evidence,
-            run_id=results.links.summary_run_id, model_run_id=run_id,
+            run_id=results.links.summary_run_id, model_run_id=running.tracker.run_id(won),
         )  # fmt: skip
     version = f"version {registered.version} of {registered.name}"
     if registered.later is not None:

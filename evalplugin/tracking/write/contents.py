@@ -18,6 +18,7 @@ from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
+from evalplugin.tracking.write.board import PAGE, Links
 from evalplugin.tracking.write.items import Artifact, Item, Metric, Tag
 from evalplugin.tracking.write.labels import (
     dataset_inputs,
@@ -27,7 +28,6 @@ from evalplugin.tracking.write.labels import (
     table_tag,
     warnings_tag,
 )
-from evalplugin.tracking.write.links import PAGE, Links
 
 _INPUTS = "data/inputs.json"
 _BEST = "evalplugin.may_be_best"

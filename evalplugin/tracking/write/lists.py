@@ -111,10 +111,9 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         run_id = tracker.start_model(result.data, result.model, result.type)
         try:
-            tracker.finish_model(run_id, result, _pictures(bakeoff, result))
+            tracker.finish_model(result, _pictures(bakeoff, result))
         except Exception:
-            failed = replace(result, per_user=None, top_n=None, error=traceback.format_exc())
-            tracker.fail_model(run_id, failed)
+            tracker.fail_model(replace(result, per_user=None, top_n=None, error=traceback.format_exc()))
             raise
     page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}"
     command = ui_command(tracker.uri)

@@ -24,11 +24,10 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.logged import VALUES, LoggedRun
 from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts, summary_artifact
-from evalplugin.tracking.write.board import board_of, save_board
+from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
-from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
 from evalplugin.tracking.write.provenance import is_gone, process_tags
 from evalplugin.tracking.write.writer import RunWriter
@@ -57,8 +56,8 @@ class MlflowTracker:
     board: bool = True  # whether to save a board
     # Of a run that `mlflow run` has started for the bake-off, or a resumed one.
     summary_run_id: str | None = None
-    # Run ids of models by dataset, split and model.
-    _resumed: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
+    # Ids of the models' runs by dataset, split and model: started here, or resumed.
+    run_ids: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
     _complete: set[str] = field(default_factory=set, repr=False)  # ids of runs whose results are logged
     _without_models: bool = field(default=False, repr=False)  # whether the store keeps no logged models
 
@@ -127,8 +126,9 @@ class MlflowTracker:
 
     def start_model(self, data: DataInfo, model: str, type: str) -> str:
         """Return the id of the RUNNING run of a model to fit: a new run, or a resumed one."""
-        if (resumed := self._resumed.get((data.dataset, data.split or data.split_type, model))) is not None:
-            return resumed
+        key = (*DataSplit.of(data), model)
+        if key in self.run_ids:
+            return self.run_ids[key]
         bakeoff = self.bakeoff
         tags = [
             *self.common_tags,
@@ -137,13 +137,15 @@ class MlflowTracker:
             Tag("evalplugin.place", str(bakeoff.position(data, model))),
         ]
         with tracking_call(self.uri, f"start the run of {model}"):
-            return self.writer.start(bakeoff.run_name(data, model), tags)
+            self.run_ids[key] = self.writer.start(bakeoff.run_name(data, model), tags)
+        return self.run_ids[key]
 
-    def finish_model(self, run_id: str, result: ModelResult, further: Iterable[Item] = ()) -> None:
+    def finish_model(self, result: ModelResult, further: Iterable[Item] = ()) -> None:
         """Log a model's results without pictures, and ``further`` items; end its run as FINISHED or FAILED.
 
         Logging twice stores everything once. A complete resumed run stays unchanged.
         """
+        run_id = self.run_id(result)
         if run_id in self._complete:
             return
         has_failed = result.error is not None
@@ -159,11 +161,12 @@ class MlflowTracker:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if has_failed else "READY")
             self.writer.end(run_id, "FAILED" if has_failed else "FINISHED")
 
-    def fail_model(self, run_id: str, result: ModelResult) -> None:
+    def fail_model(self, result: ModelResult) -> None:
         """Log a failed model's result, after logging its whole result has failed; its run is FAILED in any case."""
         try:
-            self.finish_model(run_id, result)
+            self.finish_model(result)
         except Exception:  # noqa: BLE001 - whatever could not be logged again: the first error is reported
+            run_id = self.run_id(result)
             with suppress(TrackingError), tracking_call(self.uri, "end a run", settings=FAIL_FAST):
                 self.writer.end(run_id, "FAILED")
                 self.writer.log(run_id, [Artifact("traceback.txt", result.error or "")])
@@ -172,7 +175,6 @@ class MlflowTracker:
         self,
         result: BakeoffResult,
         comparisons: Sequence[Comparison],
-        run_ids: Sequence[str],
         *,
         sections: Iterable[Section] = (),
         items: Iterable[Item] = (),
@@ -183,18 +185,16 @@ class MlflowTracker:
         Args:
             result: All models' results.
             comparisons: The comparisons of the result.
-            run_ids: The runs of ``result.models``, in the same order.
             sections: What features add to the reports.
             items: Further items of the summary run.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
         """
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
-        keys = [(*DataSplit.of(model.data), model.model) for model in result.models]
-        run_of = dict(zip(keys, run_ids, strict=True))
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
-                seal = LoggedRun(self.client, self.client.get_run(run_of[key])).seal
-                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), Tag(VALUES, seal)])
+                run_id = self.run_ids[key]
+                seal = LoggedRun(self.client, self.client.get_run(run_id)).seal
+                self.writer.log(run_id, [*standing_items(self.bakeoff, *standing), Tag(VALUES, seal)])
         board_key, warnings = None, []
         if self.board:
             shown = board_of(result, comparisons)
@@ -205,7 +205,7 @@ class MlflowTracker:
                 warnings.append(str(error))
         if self._without_models:
             warnings.append(NO_LOGGED_MODELS)
-        compared = tuple(run_of[key] for key, (_, row) in rows.items() if row.error is None)
+        compared = tuple(self.run_ids[key] for key, (_, row) in rows.items() if row.error is None)
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
@@ -220,16 +220,21 @@ class MlflowTracker:
             self.writer.log(links.summary_run_id, [*summary, *items])
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
-            for key, model in zip(keys, result.models, strict=True):
+            for model in result.models:
+                key = (*DataSplit.of(model.data), model.model)
                 if key in drawn:  # no model that failed
                     comparison, row = rows[key]
                     verdict = verdict_sentence(comparison, self.bakeoff.primary)
                     summary_of_model = summary_artifact(self.bakeoff, model, row.cells, verdict)
-                    self.writer.log(run_of[key], [summary_of_model, *drawn[key]])
+                    self.writer.log(self.run_ids[key], [summary_of_model, *drawn[key]])
         with tracking_call(self.uri, "end the summary run"):
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")
         return links
+
+    def run_id(self, result: ModelResult) -> str:
+        """Return the id of a model's run."""
+        return self.run_ids[(*DataSplit.of(result.data), result.model)]
 
     def tag(self, run_id: str, key: str, value: str) -> None:
         """Set a tag with the prefix ``evalplugin.`` on an ended run."""
@@ -253,7 +258,7 @@ class MlflowTracker:
             if run.tag("role") == "summary":
                 self.summary_run_id = run_id
             else:
-                self._resumed[key[1:]] = run_id
+                self.run_ids[key[1:]] = run_id
             if run.status in DONE:
                 self._complete.add(run_id)
             else:

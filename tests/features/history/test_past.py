@@ -18,9 +18,9 @@ from evalplugin.features.gate.decision import Decision
 from evalplugin.features.history import past
 from evalplugin.features.history.feature import with_decision
 from evalplugin.features.history.past import past_of, read_past
-from evalplugin.tracking import MlflowTracker
 from evalplugin.tracking.read.runs import last_finished
 from evalplugin.tracking.write import labels
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
 
@@ -35,7 +35,8 @@ def log(
     """Log a bake-off without what this test does not read: pictures and the page."""
     tracker = MlflowTracker.open(asked, uri)
     for result in results:
-        tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
+        tracker.start_model(result.data, result.model, result.type)
+        tracker.finish_model(result)
     if status is None:
         with suppress(KeyboardInterrupt), tracker:
             raise KeyboardInterrupt
@@ -99,7 +100,8 @@ def test_dataset_and_split_of_a_decision_are_read_back(make: SimpleNamespace, ur
 def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: SimpleNamespace, uri: str) -> None:
     log(uri, asked(make, 1), make.model_result("knn", 0.5))
     tracker, knn = MlflowTracker.open(asked(make, 2), uri), make.model_result("knn", 0.5)
-    tracker.finish_model(tracker.start_model(knn.data, "knn", "random"), knn)
+    tracker.start_model(knn.data, "knn", "random")
+    tracker.finish_model(knn)
     decision = Decision(
         "promote", "knn", "random", "better", "ndcg@10", 0.95, ("knn",), (), "b-2", "toy", "last_n"
     )
@@ -238,7 +240,8 @@ def test_what_is_read_does_not_grow_with_the_bake_offs_before(
     for number in range(1, 10):
         log(uri, asked(make, number), make.model_result("knn", 0.5))
     tracker, knn = MlflowTracker.open(asked(make, 10), uri), make.model_result("knn", 0.5)
-    tracker.finish_model(tracker.start_model(knn.data, "knn", "random"), knn)  # its summary does not run yet
+    tracker.start_model(knn.data, "knn", "random")
+    tracker.finish_model(knn)  # its summary does not run yet
     read: list[int] = []
     pages = past.run_pages
     monkeypatch.setattr(

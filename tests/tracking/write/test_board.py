@@ -14,10 +14,10 @@ from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.write.board import (
     MAX_EXPERIMENT_TAG,
     Board,
+    Links,
     board_of,
     why_no_board,
 )
-from evalplugin.tracking.write.links import Links
 
 
 @pytest.fixture

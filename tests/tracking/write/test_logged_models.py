@@ -15,18 +15,18 @@ from mlflow.protos.databricks_pb2 import ENDPOINT_NOT_FOUND
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.tracking import Links, MlflowTracker
+from evalplugin.tracking.write.board import Links
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 
 def log(result: BakeoffResult, uri: str, *, twice: bool = False) -> Links:
     tracker = MlflowTracker.open(result.bakeoff, uri, board=False)
-    run_ids = []
     for model in result.models:
-        run_ids.append(tracker.start_model(model.data, model.model, model.type))
+        tracker.start_model(model.data, model.model, model.type)
         for _ in range(1 + twice):
-            tracker.finish_model(run_ids[-1], model)
+            tracker.finish_model(model)
     comparisons = [compare(contest) for contest in contests_of(result)]
-    return tracker.finish_bakeoff(result, comparisons, run_ids)
+    return tracker.finish_bakeoff(result, comparisons)
 
 
 def models(uri: str, experiment_id: str) -> dict[str, LoggedModel]:

@@ -19,9 +19,9 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.connection import connect, tracking_call
-from evalplugin.tracking.write.board import SHARED_VIEW_TAG
+from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNam
     run_ids = []
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
-        tracker.finish_model(run_ids[-1], model)
+        tracker.finish_model(model)
     comparisons = [compare(contest) for contest in contests_of(result)]
-    links = tracker.finish_bakeoff(result, comparisons, run_ids)
+    links = tracker.finish_bakeoff(result, comparisons)
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
@@ -84,13 +84,12 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
     tracker = MlflowTracker.open(result.bakeoff, uri)
     client: Any = Counting(tracker.client)
     tracker.writer.client = client
-    run_ids = []
     for model in result.models:
-        run_ids.append(tracker.start_model(model.data, model.model, model.type))
-        tracker.finish_model(run_ids[-1], model)
+        tracker.start_model(model.data, model.model, model.type)
+        tracker.finish_model(model)
         assert client.called == ["create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated"]
         client.called.clear()
-    tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)], run_ids)
+    tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)])
     standings = ["log_batch"] * 4
     summary = ["create_run", "log_batch", "log_artifacts"]
     pictures = ["log_artifacts"] * 3  # last, as they are drawn meanwhile
@@ -207,7 +206,7 @@ def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> 
     client = MlflowClient(tracking_uri=uri)
     seen = []
     for _ in range(2):
-        tracker.finish_model(run_id, result)
+        tracker.finish_model(result)
         history = {k: len(client.get_metric_history(run_id, k)) for k in client.get_run(run_id).data.metrics}
         seen.append((history, len(client.get_run(run_id).inputs.dataset_inputs)))
     assert seen[0] == seen[1]
@@ -217,7 +216,7 @@ def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> 
 def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespace, uri: str) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("a", "b"), baseline=None), uri)
     done, cut_off = (tracker.start_model(make.data_info(), name, "x") for name in ("a", "b"))
-    tracker.finish_model(done, make.model_result("a"))
+    tracker.finish_model(make.model_result("a"))
     client = MlflowClient(tracking_uri=uri)
     assert client.get_run(cut_off).info.status == "RUNNING"
     with tracker:
@@ -232,9 +231,9 @@ def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespa
 def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
     make: SimpleNamespace, uri: str
 ) -> None:
-    asked = make.bakeoff(("a",), baseline=None)
+    asked = make.bakeoff(("a", "b", "c"), baseline=None)
     tracker = MlflowTracker.open(asked, uri)
-    ours, dead, elsewhere = (tracker.start_model(make.data_info(), "a", "x") for _ in range(3))
+    ours, dead, elsewhere = (tracker.start_model(make.data_info(), name, "x") for name in asked.models)
     process = subprocess.Popen(["true"])
     process.wait()
     client = MlflowClient(tracking_uri=uri)
@@ -389,7 +388,7 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
     run_id = tracker.start_model(make.data_info(), "knn", "x")
     tracker.client.delete_run(run_id)
     with pytest.raises(TrackingError, match="cannot log knn: "):
-        tracker.finish_model(run_id, make.model_result("knn"))
+        tracker.finish_model(make.model_result("knn"))
     with pytest.raises(KeyboardInterrupt), tracker:
         raise KeyboardInterrupt
     deleted = tracker.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
@@ -408,9 +407,9 @@ def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(
     repository = "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository"
     monkeypatch.setattr(f"{repository}.log_artifacts", fail)
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
-    run_id = tracker.start_model(make.data_info(), "knn", "x")
+    tracker.start_model(make.data_info(), "knn", "x")
     with pytest.raises(TrackingError, match="cannot log knn: the specified container does not exist"):
-        tracker.finish_model(run_id, make.model_result("knn"))
+        tracker.finish_model(make.model_result("knn"))
 
 
 def test_a_database_that_is_not_there_is_tried_once(

@@ -14,7 +14,6 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.config import ModelRecipe
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.features.tuning.pictures import study_pictures
-from evalplugin.tracking import MlflowTracker
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
@@ -22,6 +21,7 @@ from evalplugin.tracking.write.artifacts import drawn_pictures, model_artifacts,
 from evalplugin.tracking.write.board import board_of
 from evalplugin.tracking.write.contents import model_metrics
 from evalplugin.tracking.write.labels import model_params
+from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.tracking.write.writer import write_artifact
 
 
@@ -138,9 +138,9 @@ def test_a_logged_run_has_the_parameters_that_were_found(
     resolved = "models:\n- {name: knn, type: surprise.KNNBasic, params: {k: 40}, inputs: [prices.csv]}\n"
     with MlflowTracker.open(dataclasses.replace(result.bakeoff, config_resolved=resolved), uri) as tracker:
         ids = [tracker.start_model(m.data, m.model, m.type) for m in result.models]
-        for run_id, model in zip(ids, result.models, strict=True):
-            tracker.finish_model(run_id, model)
-        tracker.finish_bakeoff(result, make.comparisons(result), ids)
+        for model in result.models:
+            tracker.finish_model(model)
+        tracker.finish_bakeoff(result, make.comparisons(result))
     run = LoggedRun(tracker.client, tracker.client.get_run(ids[1]))
     assert run.recipe == ModelRecipe(
         "knn", "surprise.KNNBasic", dict(result.models[1].params), ("prices.csv",)
