@@ -5,12 +5,18 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
+
+if TYPE_CHECKING:
+    from evalplugin.execution.results import DataSplit
+
+    # By dataset, split and name of the file.
+    Requests: TypeAlias = Mapping[tuple[DataSplit, str], "PictureRequest"]
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
@@ -31,11 +37,11 @@ class PictureRequest(Protocol):
 class Drawing(NamedTuple):
     """Figures that are being drawn."""
 
-    requests: Sequence[PictureRequest]
+    requests: Requests
     # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
     processes: Sequence[subprocess.Popen[bytes]]
 
-    def figures(self) -> list[dict[str, bytes]]:
+    def figures(self) -> dict[tuple[DataSplit, str], dict[str, bytes]]:
         """Return the PNGs of each request, by model, as soon as they are drawn."""
         drawn: list[dict[str, bytes] | None] = [None] * len(self.requests)
         for number, process in enumerate(self.processes):
@@ -43,10 +49,10 @@ class Drawing(NamedTuple):
             content = process.stdout.read()
             if process.wait() == 0:
                 drawn[number :: len(self.processes)] = pickle.loads(content)
-        return [
-            request.draw() if images is None else images
-            for images, request in zip(drawn, self.requests, strict=True)
-        ]
+        return {
+            name: request.draw() if images is None else images
+            for images, (name, request) in zip(drawn, self.requests.items(), strict=True)
+        }
 
 
 @contextmanager
@@ -70,15 +76,15 @@ def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[byte
             end_process(process)
 
 
-def draw(requests: Sequence[PictureRequest], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
+def draw(requests: Requests, processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
     """Begin to draw figures in processes that have not drawn yet; without processes, draw them when they are needed."""
-    if sum(request.size for request in requests) > _MOST_VALUES:
+    if sum(request.size for request in requests.values()) > _MOST_VALUES:
         return Drawing(requests, ())
     for number, process in enumerate(processes):
         assert process.stdin is not None
         # A process that has failed reads nothing, and answers nothing.
         with suppress(BrokenPipeError), process.stdin as questions:
-            pickle.dump(requests[number :: len(processes)], questions)
+            pickle.dump([*requests.values()][number :: len(processes)], questions)
     return Drawing(requests, processes)
 
 

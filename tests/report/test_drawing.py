@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evalplugin.execution.results import DataSplit
 from evalplugin.models import limit_threads
 from evalplugin.report import drawing as module
 from evalplugin.report.drawing import draw, drawing_processes
 from evalplugin.report.figures import Curve, FigureRequest
 
 
-def requests(n_models: int = 10) -> list[FigureRequest]:
+def requests(n_models: int = 10) -> dict[tuple[DataSplit, str], FigureRequest]:
     rng = np.random.default_rng(0)
     curves = [Curve(f"model {n}", rng.uniform(size=50), "#0072B2", n == 0) for n in range(n_models)]
-    return [FigureRequest(metric, curves, (0.0, 1.0), {"model 1": "100 users"}) for metric in ("rr", "ap")]
+    return {
+        (DataSplit("shop", ""), f"{metric}.png"): FigureRequest(
+            metric, curves, (0.0, 1.0), {"model 1": "100 users"}
+        )
+        for metric in ("rr", "ap")
+    }
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def test_figures_are_the_same_from_processes_of_their_own(started: list[subproce
         drawn = draw(requests(), processes).figures()
     assert started == processes
     assert [process.returncode for process in started] == [0, 0]
-    assert drawn == [request.draw() for request in requests()]
+    assert drawn == {name: request.draw() for name, request in requests().items()}
 
 
 def test_the_processes_start_before_there_is_anything_to_draw(started: list[subprocess.Popen[bytes]]) -> None:
@@ -55,7 +61,7 @@ def test_the_processes_start_before_there_is_anything_to_draw(started: list[subp
 def test_few_figures_are_drawn_here() -> None:
     with drawing_processes(19) as processes:
         assert processes == []
-        assert [len(pictures) for pictures in draw(requests(3), processes).figures()] == [3, 3]
+        assert [len(pictures) for pictures in draw(requests(3), processes).figures().values()] == [3, 3]
 
 
 def test_very_many_values_are_not_copied_to_processes(
@@ -75,7 +81,7 @@ def test_figures_are_drawn_here_if_a_process_fails(started: list[subprocess.Pope
             started[1].wait()
         figures = draw(requests(), processes)
         started[1].kill()
-        assert [len(pictures) for pictures in figures.figures()] == [10, 10]
+        assert [len(pictures) for pictures in figures.figures().values()] == [10, 10]
 
 
 def test_an_interruption_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:

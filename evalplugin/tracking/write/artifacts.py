@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +31,6 @@ from evalplugin.tracking.write.provenance import environment_text
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model
-
-
-class Pictures(NamedTuple):
-    """The pictures of a bake-off, which are being drawn."""
-
-    drawing: Drawing
-    places: Sequence[tuple[DataSplit, str]]  # of each request, with the name of the file
 
 
 def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:
@@ -106,14 +99,14 @@ def drawn_pictures(
     result: BakeoffResult,
     processes: Sequence[subprocess.Popen[bytes]] = (),
     further: Iterable[tuple[DataSplit, str, PictureRequest]] = (),
-) -> Pictures:
+) -> Drawing:
     """Return the pictures of each model's run: one for each metric, and ``further`` ones with the files' names.
 
     They are drawn by ``processes``, from ``drawing_processes``, if there are any.
     """
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
-    pictures: list[tuple[DataSplit, str, PictureRequest]] = []
+    requests: dict[tuple[DataSplit, str], PictureRequest] = {}
     for metric, name in metric_names(bakeoff.headline).items():
         scored = [
             (m, m.per_user.column(metric))
@@ -124,20 +117,18 @@ def drawn_pictures(
         for data, group in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
-            request = FigureRequest(metric, curves, limits, subtitles)
-            pictures.append((data, f"per_user_{name}.png", request))
-    pictures += further
-    drawing = draw([request for _, _, request in pictures], processes)
-    return Pictures(drawing, [(data, name) for data, name, _ in pictures])
+            requests[data, f"per_user_{name}.png"] = FigureRequest(metric, curves, limits, subtitles)
+    requests |= {(data, name): request for data, name, request in further}
+    return draw(requests, processes)
 
 
-def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
+def picture_artifacts(drawing: Drawing) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
     They have the same names and axes in all runs: MLflow's compare page shows them side by side.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
-    for (data, path), figures in zip(pictures.places, pictures.drawing.figures(), strict=True):
+    for (data, path), figures in drawing.figures().items():
         for model, png in figures.items():
             artifacts.setdefault((*data, model), []).append(Artifact(path, png))
     return artifacts

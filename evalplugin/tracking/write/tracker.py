@@ -14,6 +14,7 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
+from evalplugin.report.drawing import Drawing
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
@@ -23,7 +24,7 @@ from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.logged import VALUES, LoggedRun
 from evalplugin.tracking.read.runs import DONE, search_runs
-from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts, summary_artifact
+from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
 from evalplugin.tracking.write.items import Artifact, Item, Tag
@@ -178,7 +179,7 @@ class MlflowTracker:
         *,
         sections: Iterable[Section] = (),
         items: Iterable[Item] = (),
-        pictures: Pictures | None = None,
+        pictures: Drawing | None = None,
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
