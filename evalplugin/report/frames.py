@@ -39,7 +39,9 @@ _FOLDS = ("folds", "fold_low", "fold_high")
 _SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", *_MEAN)
 
 
-def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()) -> pd.DataFrame:
+def compare_frame(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> pd.DataFrame:
     """Return one row for each model, metric and other model that it is compared with.
 
     Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``may_be_best``: whether
@@ -52,8 +54,10 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
     ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better, ``-`` worse, by p_holm.
     Last, the ``error`` of a model that failed. Undefined values are missing.
 
-    ``metrics`` are canonical names; none: all.
+    ``metrics`` are canonical names; none: all. With the name of a segmentation, it is ``segment_frame``.
     """
+    if segment is not None:
+        return segment_frame(comparisons, segment, metrics)
     rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
     every = (test for c in comparisons for pair in c.pairs for test in pair.paired.p)
     tests = dict.fromkeys(f"p_{test}" for test in every if test != "permutation")
@@ -104,11 +108,7 @@ def compare_csv(
 
     Text that a spreadsheet would take for a formula has an apostrophe in front.
     """
-    frame = (
-        compare_frame(comparisons, metrics)
-        if segment is None
-        else segment_frame(comparisons, segment, metrics)
-    )
+    frame = compare_frame(comparisons, metrics, segment)
     safe = frame.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
     return str(safe.astype(frame.dtypes.to_dict()).to_csv(index=False, lineterminator="\n"))
 
@@ -192,8 +192,6 @@ def _pair_values(pair: Pair | None) -> dict[str, Any]:
     return values | {f"p_{test}": p for test, p in pair.paired.p.items() if test != "permutation"}
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {str(key): None if pd.isna(value) else value for key, value in record.items()}
-        for record in frame.to_dict("records")
-    ]
+def _records(frame: pd.DataFrame) -> Any:
+    """Return the rows as JSON objects; missing values are null."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")

@@ -7,18 +7,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import percent
-from evalplugin.comparison.compared import Mark
+from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.metrics import parse
-from evalplugin.report.frames import compare_frame, segment_frame
+from evalplugin.report.frames import compare_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
@@ -35,6 +36,8 @@ _COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 # Of differences in the figure.
 _BETTER, _WORSE, _UNCLEAR = "#0072B2", "#D55E00", BASELINE_COLOUR
 _LABEL = 48  # characters
+
+_Line: TypeAlias = tuple[str, Cell | Interval, Mark]  # of the figure, with its label
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +75,9 @@ class Comparisons:
             DataError: No such metric or segmentation.
         """
         metrics = self.canonical([] if metric is None else [metric])
-        if segment is None:
-            return compare_frame(self.comparisons, metrics)
-        self.check_segment(segment)
-        return segment_frame(self.comparisons, segment, metrics)
+        if segment is not None:
+            self.check_segment(segment)
+        return compare_frame(self.comparisons, metrics, segment)
 
     def plot(self, metric: str | None = None) -> Figure:
         """Return a matplotlib figure of differences with their intervals, or of means where nothing was compared.
@@ -198,14 +200,6 @@ def _cell_html(cell: TextCell, side: str) -> str:
     return f'<td style="{_CELL};text-align:{side}">{text}</td>'
 
 
-class _Line(NamedTuple):
-    label: str
-    mean: float
-    low: float
-    high: float
-    mark: Mark
-
-
 def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figure:
     """Return a figure with one panel for each comparison: every difference by a metric, with its interval.
 
@@ -222,7 +216,7 @@ def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Fig
         title = str(comparison.contest.place)
         axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
         label = name if against is None else f"{name}: difference {against}"
-        if any(math.isfinite(line.low) for line in lines):
+        if any(math.isfinite(value.low) for _, value, _ in lines):
             label += f", {percent(comparison.level)} intervals"
         label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[parse(name).direction]
         axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
@@ -231,29 +225,28 @@ def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Fig
 
 def _forest_lines(comparison: Comparison, metric: str) -> tuple[list[_Line], str | None]:
     """Return the lines, best model first, and the reference of the differences; None if the lines are means."""
+    lines: list[_Line]
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
-        cells = [(r.model, r.cells[metric]) for r in comparison.models if metric in r.cells]
-        return [_Line(model, c.mean, c.low, c.high, "") for model, c in cells], None
-    of_all = comparison.pairing == "all"
-    lines = []
-    for pair in pairs:
-        label = f"{pair.model} − {pair.against}" if of_all else pair.model
-        interval = pair.paired.interval
-        lines.append(_Line(label, interval.mean, interval.low, interval.high, pair.mark))
-    return lines, "between two models" if of_all else f"from {comparison.contest.baseline}"
+        lines = [(row.model, row.cells[metric], "") for row in comparison.models if metric in row.cells]
+        return lines, None
+    if comparison.pairing == "all":
+        lines = [(f"{pair.model} − {pair.against}", pair.paired.interval, pair.mark) for pair in pairs]
+        return lines, "between two models"
+    lines = [(pair.model, pair.paired.interval, pair.mark) for pair in pairs]
+    return lines, f"from {comparison.contest.baseline}"
 
 
 def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
     colours = {"+": _BETTER, "-": _WORSE, "": _UNCLEAR if is_difference else _BETTER}
-    for y, line in enumerate(lines):
-        colour = colours[line.mark]
-        if math.isfinite(line.low) and math.isfinite(line.high):
-            axes.plot([line.low, line.high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-        axes.plot([line.mean], [y], "o", color=colour, markersize=6)
+    for y, (_, value, mark) in enumerate(lines):
+        if math.isfinite(value.low) and math.isfinite(value.high):
+            ends = [value.low, value.high]
+            axes.plot(ends, [y, y], color=colours[mark], linewidth=2.2, solid_capstyle="butt")
+        axes.plot([value.mean], [y], "o", color=colours[mark], markersize=6)
     if is_difference:
         axes.axvline(0, color=INK, linewidth=1)
-    labels = [line.label if len(line.label) <= _LABEL else f"{line.label[: _LABEL - 3]}..." for line in lines]
+    labels = [label if len(label) <= _LABEL else f"{label[: _LABEL - 3]}..." for label, _, _ in lines]
     axes.set_yticks(range(len(lines)), labels, parse_math=False)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     style_axes(axes, INK, grid="x")

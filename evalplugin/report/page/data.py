@@ -45,7 +45,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "models": _models(comparison, rows),
         "metrics": [_metric(comparison, rows, position, metric) for metric in contest.metrics],
         "curves": _curves(rows),
-        "precision": _precision(rows),
+        "precision": _union("recall", [row.scores.pr_curve for row in rows if row.scores is not None]),
         "costs": _costs(comparison, rows),
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
         "examples": examples(comparison),
@@ -114,25 +114,17 @@ def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _curves(rows: Sequence[ComparedModel]) -> dict[str, Any]:
-    """Return each metric's means over the cutoff: ``ks``, and a list of values for each model."""
-    by_model = [row.scores.at_k if row.scores is not None else {} for row in rows]
-    curves = {}
-    for family in dict.fromkeys(name for at_k in by_model for name in at_k):
-        ks = sorted({k for at_k in by_model for k in at_k.get(family, {})})
-        curves[family] = {
-            "ks": ks,
-            "values": [[rounded(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in by_model],
-        }
-    return curves
+    """Return each metric's means over the cutoff."""
+    by_model = [row.scores.at_k for row in rows if row.scores is not None]
+    families = dict.fromkeys(name for at_k in by_model for name in at_k)
+    return {family: _union("ks", [at_k.get(family, {}) for at_k in by_model]) for family in families}
 
 
-def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
-    curves = [row.scores.pr_curve if row.scores is not None else {} for row in rows]
-    recall = sorted({level for curve in curves for level in curve})
-    return {
-        "recall": recall,
-        "values": [[rounded(curve.get(level, math.nan)) for level in recall] for curve in curves],
-    }
+def _union(name: str, curves: Sequence[Mapping[int, float]]) -> dict[str, Any]:
+    """Return the points of all models' curves, under a name, and a list of ``values`` for each model."""
+    points = sorted({point for curve in curves for point in curve})
+    values = [[rounded(curve.get(point, math.nan)) for point in points] for curve in curves]
+    return {name: points, "values": values}
 
 
 def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
