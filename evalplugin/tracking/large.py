@@ -68,12 +68,9 @@ class LargeTables:
             raise DataError(f"tracking.large_artifacts: {error}") from None
 
     def moved(self, run_id: str, folder: Path, paths: Iterable[str]) -> list[str]:
-        """Return the paths of the files to log, with manifest and sample in place of each large table.
+        """Return the paths of a run's files to log, with manifest and sample in place of each large table.
 
-        Args:
-            run_id: The run.
-            folder: Holds the files; a table that was moved is no longer there.
-            paths: Of the files, in the run.
+        A table that was moved is no longer in the ``folder`` of the files.
 
         Raises:
             TrackingError: A table cannot be written to its URI.

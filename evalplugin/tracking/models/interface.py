@@ -137,11 +137,9 @@ class Interface:
         return Input(takes, dict(zip(needed, map(_type_name, schema.input_types()), strict=True)))
 
     def lists(self, answer: Any, users: npt.NDArray[np.generic]) -> pd.DataFrame:
-        """Return lists as a table with a row for each listed item: user, item, and rank or score.
+        """Return an answer as a table with a row for each listed item: user, item, and rank or score.
 
-        Args:
-            answer: Of the model.
-            users: (B,) raw ids of the users that it was asked for.
+        ``users``: (B,) raw ids of the users that the model was asked for.
 
         Raises:
             ModelError: Its shape is not allowed, or it is about other users.

@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -53,29 +53,19 @@ _SEALED_TAGS = (
 )  # fmt: skip
 
 
-@dataclass(eq=False)
 class LoggedRun:
     """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
-    client: MlflowClient = field(repr=False)
-    run: Run = field(repr=False)
-    id: str = field(init=False)
-    name: str = field(init=False)
-    status: str = field(init=False)  # RUNNING, FINISHED, FAILED or KILLED
-    experiment_id: str = field(init=False)
-    started: datetime = field(init=False)  # in UTC
-    ended: datetime = field(init=False)  # in UTC; of an open run: when it was started
-    model: str = field(init=False)  # its name
-    bakeoff: str = field(init=False)  # id
-    data_split: DataSplit = field(init=False)
-
-    def __post_init__(self) -> None:
-        info = self.run.info
-        self.id, self.name, self.status = str(info.run_id), str(info.run_name), str(info.status)
+    def __init__(self, client: MlflowClient, run: Run) -> None:
+        info = run.info
+        self.client, self.run = client, run
+        self.id, self.name = str(info.run_id), str(info.run_name)
+        self.status = str(info.status)  # RUNNING, FINISHED, FAILED or KILLED
         self.experiment_id = str(info.experiment_id)
         self.started = datetime.fromtimestamp(info.start_time / 1000, UTC)
+        # Of an open run: when it was started.
         self.ended = datetime.fromtimestamp((info.end_time or info.start_time) / 1000, UTC)
-        self.model, self.bakeoff = self.tag("model"), self.tag("bakeoff")
+        self.model, self.bakeoff = self.tag("model"), self.tag("bakeoff")  # name and id
         self.data_split = DataSplit(self.tag("dataset"), self.tag("split"))
 
     def __str__(self) -> str:
@@ -265,8 +255,9 @@ class LoggedRun:
             {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
             for prefix in ("tune.split.", "tune.budget.")
         )
-        limited = [key for key, text in budget.items() if text != "null"]
-        limits = {key: self._number(f"tune.budget.{key}", float) for key in limited}
+        limits = {
+            key: self._number(f"tune.budget.{key}", float) for key, text in budget.items() if text != "null"
+        }
         return Tuned(metric, split_text(split), budget_text(limits), metrics.get("tune/optimism", math.nan))
 
     @cached_property

@@ -208,12 +208,8 @@ def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
 def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
     """Return the summary run of the last finished bake-off of a config; None: there is none, or a step of it failed.
 
-    A model that failed, or a winner that could not be registered, is to be tried again.
-
-    Args:
-        uri: The tracking store, absolute.
-        experiment: Its name.
-        config: The hash of the config among the bake-off's inputs.
+    A model that failed, or a winner that could not be registered, is to be tried again. ``uri`` is absolute; ``config``
+    is the hash of the config among the bake-off's inputs.
 
     Raises:
         TrackingError: The store cannot be reached.

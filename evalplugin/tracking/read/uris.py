@@ -27,11 +27,8 @@ def uri_version(uri: str, *, tracking_uri: str, own: Collection[str] = ()) -> st
     Of ``models:/`` it is the version that an alias, a stage or ``latest`` leads to; of ``runs:/`` and
     ``mlflow-artifacts:/`` the names and sizes of files, as MLflow knows no more. Others: see ``uri_fingerprint``.
 
-    Args:
-        uri: The URI.
-        tracking_uri: The store of the bake-off.
-        own: URIs that models of evalplugin read from that store; for others MLFLOW_TRACKING_URI wins, as it does for
-            the code of a plugin that calls MLflow.
+    ``own``: URIs that models of evalplugin read from ``tracking_uri``, the store of the bake-off; for others
+    MLFLOW_TRACKING_URI wins, as it does for the code of a plugin that calls MLflow.
 
     Raises:
         DataError: It cannot be known.

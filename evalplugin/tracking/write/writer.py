@@ -50,12 +50,9 @@ class RunWriter:
         self.open_runs.add(run_id)
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
-        """Log items into a run, without credentials.
+        """Log items into a run, without credentials; metrics and parameters are logged before files.
 
-        Args:
-            run_id: The run.
-            items: The items, in any order; metrics and parameters are logged before files.
-            folder: The folder of the files, which stay; None: a temporary folder.
+        ``folder``: of the files, which stay there; None: a temporary folder.
 
         Raises:
             TrackingError: A large table cannot be written to its URI.
