@@ -31,6 +31,11 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 
 
+def cut(text: str, length: int) -> str:
+    """Return text of at most ``length`` characters: of a longer one its begin, and ``...``."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
 def shorten(text: str, length: int) -> str:
     """Return text of at most about ``length`` characters: a longer one without its middle."""
     if len(text) <= length:

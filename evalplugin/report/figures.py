@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.text import cut
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.palette import INK, QUIET, png_with, style_axes
@@ -172,9 +173,8 @@ def figure_note(figure: Figure, text: str, most: int = 64) -> Artist:
 
 
 def _text(figure: Figure, y: float, text: str, most: int = 64, **style: Any) -> Artist:
-    shown = text if len(text) <= most else f"{text[: most - 3]}..."
     # Names may hold "$", which would start a formula.
-    return figure.text(_LEFT, y, shown, parse_math=False, **style)
+    return figure.text(_LEFT, y, cut(text, most), parse_math=False, **style)
 
 
 def _round_up(high: float, low: float) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import percent
+from evalplugin.base.text import cut
 from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
@@ -246,8 +247,7 @@ def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
         axes.plot([value.mean], [y], "o", color=colours[mark], markersize=6)
     if is_difference:
         axes.axvline(0, color=INK, linewidth=1)
-    labels = [label if len(label) <= _LABEL else f"{label[: _LABEL - 3]}..." for label, _, _ in lines]
-    axes.set_yticks(range(len(lines)), labels, parse_math=False)
+    axes.set_yticks(range(len(lines)), [cut(label, _LABEL) for label, _, _ in lines], parse_math=False)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
     style_axes(axes, INK, grid="x")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalplugin.base.numbers import about, number, p_equals, percent, relative, share, signed
+from evalplugin.base.units import count_text
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
@@ -83,7 +84,7 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
     ]
     more = len(others) - len(sentences)
     if more:
-        sentences[-1] += f" (and {more} more {'group' if more == 1 else 'groups'})"
+        sentences[-1] += f" (and {count_text(more, 'more group')})"
     return sentences
 
 
@@ -239,6 +240,6 @@ def _other_metrics(pairs: Sequence[Pair]) -> str:
 
 def _mean(comparison: Comparison, leader: ComparedModel) -> str:
     cell = leader.cells[comparison.contest.primary]
-    over = f"over {cell.users:,} {'user' if cell.users == 1 else 'users'}"
     more = f"; {cell.undefined:,} more without a value" if cell.undefined else ""
-    return f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{more}"
+    mean = f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}"
+    return f"{mean}, over {count_text(cell.users, 'user')}{more}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
+from evalplugin.base.text import cut
 from evalplugin.tracking.location import is_database, resolve_uri, sqlite_path
 from evalplugin.tracking.new_store import create_store
 
@@ -139,9 +140,7 @@ def _reason(error: Exception, uri: str) -> str:
     file = sqlite_path(uri)
     if file is not None and (is_disk_full(error) or "database or disk is full" in str(error)):
         return f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
-    text = " ".join(redact(str(error)).split())
-    if len(text) > 500:
-        text = text[:497] + "..."
+    text = cut(" ".join(redact(str(error)).split()), 500)
     if isinstance(error, ImportError):
         text += "; the store needs this package here too: install it beside evalplugin"
     return text or type(error).__name__

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalplugin.base.numbers import number, p_equals, percent
+from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
@@ -184,8 +185,7 @@ def _drawing(ranks: Ranks) -> _Drawing:
 
 
 def _label(row: RankedModel) -> str:
-    name = row.model if len(row.model) <= _LABEL else f"{row.model[: _LABEL - 3]}..."
-    return f"{name}  {number(row.mean, 2)}"
+    return f"{cut(row.model, _LABEL)}  {number(row.mean, 2)}"
 
 
 def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.numbers import number, share
+from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
 from evalplugin.metrics import parse
 from evalplugin.report.figures import DPI, SIZE, figure_note, figure_title
@@ -276,12 +277,14 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
     else:
         known, note = curve.importance, "by PED-ANOVA: what the best trials share"
     names = list(known or curve.best)
-    axes.set_yticks(range(len(names)), [_cut(name) for name in names], parse_math=False)
+    axes.set_yticks(range(len(names)), [cut(name, _LABEL) for name in names], parse_math=False)
     for y, name in enumerate(names):
         width = known.get(name, 0.0)
         if known:
             axes.barh(y, width, height=0.55, color=curve.colour)
-        text = " · ".join([*([share(width)] if known else []), f"best {_cut(curve.best.get(name, ''))}"])
+        text = " · ".join(
+            [*([share(width)] if known else []), f"best {cut(curve.best.get(name, ''), _LABEL)}"]
+        )
         inside = width > 0.55
         axes.annotate(
             text,
@@ -295,7 +298,3 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
             parse_math=False,
         )
     figure_note(figure, note, most=80)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}..."

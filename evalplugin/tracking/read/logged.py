@@ -18,6 +18,7 @@ import numpy as np
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.base.libraries import pa
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
@@ -104,7 +105,7 @@ class LoggedRun:
             if expected not in (None, digest(value)[:_DIGITS]):
                 changed.append(f"{key} = {_quoted(value)}")
         if logged:
-            changed.append(f"{len(logged)} lost {'value' if len(logged) == 1 else 'values'}")
+            changed.append(count_text(len(logged), "lost value"))
         return changed
 
     def _values(self) -> Iterator[tuple[str, str]]:

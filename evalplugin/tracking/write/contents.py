@@ -21,11 +21,11 @@ from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_a
 from evalplugin.tracking.write.board import PAGE, Links
 from evalplugin.tracking.write.items import Artifact, Item, Metric, Tag
 from evalplugin.tracking.write.labels import (
+    TABLES,
     dataset_inputs,
     findings_tag,
     model_params,
     summary_params,
-    table_tag,
     warnings_tag,
 )
 
@@ -43,7 +43,7 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     if result.notes:
         yield warnings_tag(result.shown_notes)
     if result.per_user is not None:
-        yield table_tag(TABLE)
+        yield Tag(TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
     yield from dataset_inputs(result.data)
     yield from model_artifacts(bakeoff, result, cells)
 

@@ -17,7 +17,7 @@ from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, s
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
-_TABLES = "mlflow.loggedArtifacts"
+TABLES = "mlflow.loggedArtifacts"  # files that MLflow's artifact view shows as tables, joined across runs
 _MAX_DATASET_NAME = 500
 _MAX_SOURCE = 60_000
 
@@ -126,11 +126,6 @@ def warnings_tag(warnings: Sequence[str]) -> Tag:
     return Tag("evalplugin.warnings", text)
 
 
-def table_tag(path: str) -> Tag:
-    """Return the tag that marks a file as a table for MLflow's artifact view, which joins it across runs."""
-    return Tag(_TABLES, json.dumps([{"path": path, "type": "table"}]))
-
-
 def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[Item]:
     """Yield the items to log into a run of another owner: its tags stay as they are, tables are added.
 
@@ -138,7 +133,7 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
     """
     for item in items:
         match item:
-            case Tag(key, value) if key == _TABLES and key in present:
+            case Tag(key, value) if key == TABLES and key in present:
                 yield Tag(key, json.dumps([*json.loads(present[key]), *json.loads(value)]))
             case Tag(key) if key in present or key in process_tags():
                 pass

@@ -263,7 +263,9 @@ class MlflowTracker:
             if run.status in DONE:
                 self._complete.add(run_id)
             else:
-                self.writer.reopen(run_id, starmap(Tag, process_tags().items()))
+                self.writer.log(run_id, starmap(Tag, process_tags().items()))
+                self.client.update_run(run_id, status="RUNNING")
+                self.writer.open_runs.add(run_id)
 
     def _start_summary(self, name: str) -> str:
         tags = [*self.common_tags, Tag("evalplugin.role", "summary")]

@@ -43,12 +43,6 @@ class RunWriter:
         self._started[run.info.run_id] = run.info.start_time
         return str(run.info.run_id)
 
-    def reopen(self, run_id: str, tags: Iterable[Tag]) -> None:
-        """Set a run to RUNNING again, with further tags."""
-        self.log(run_id, tags)
-        self.client.update_run(run_id, status="RUNNING")
-        self.open_runs.add(run_id)
-
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
         """Log items into a run, without credentials; metrics and parameters are logged before files.
 
