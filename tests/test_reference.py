@@ -299,7 +299,7 @@ def files_of_several_datasets() -> Iterator[Item]:
     (one,) = comparisons(whole())
     rules = replace(one.contest.rules, test_digest="another")
     other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
-    yield from RanksFeature().items(Results(whole(), [], (one, other)))
+    yield from RanksFeature().items(Results(whole(), (one, other)))
 
 
 def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:
