@@ -132,8 +132,7 @@ def compare(
         sections: Callable[[Sequence[Comparison]], Iterable[Section]] = outcome.sections
         contests = [with_choice(c.contest, baseline=baseline, primary=primary) for c in outcome.comparisons]
     else:
-        from evalplugin.features.history.feature import trend_section
-        from evalplugin.features.history.past import past_around
+        from evalplugin.features.history.feature import past_around, trend_section
         from evalplugin.features.ranks.feature import rank_sections
         from evalplugin.tracking.read.contests import read_contests, with_lists
 
@@ -178,7 +177,7 @@ def history(
         DataError: There is no such experiment, no bake-off in it, or none with this metric.
         TrackingError: The store cannot be reached.
     """
-    from evalplugin.features.history.past import read_past
+    from evalplugin.features.history.feature import read_past
     from evalplugin.features.history.trends import history_of
 
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)

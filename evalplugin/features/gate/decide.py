@@ -72,8 +72,7 @@ def decide(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
         contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None,
     )  # fmt: skip
-    obstacle = _obstacle(by_name.get(champion), champion, metric, challengers) or _nothing_left(decision)
-    if obstacle is not None:
+    if (obstacle := _obstacle(decision, by_name.get(champion))) is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")
     judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
@@ -159,29 +158,21 @@ def _challengers(models: Sequence[str], gate: Gate, champion: str) -> list[str]:
     return [name for name in others if gate.challengers is None or name in gate.challengers]
 
 
-def _obstacle(
-    results: ComparedModel | None, champion: str, metric: str, challengers: Sequence[str]
-) -> str | None:
+def _obstacle(decision: Decision, champion: ComparedModel | None) -> str | None:
     """Return the reason why no challenger can be judged, whatever its results; None where one can."""
-    if results is None:
-        return f"the champion {champion} has no results here"
-    if results.scores is None:
-        return f"the champion {champion} failed: {results.error}"
-    if not results.has_values(metric):
-        return f"the champion {champion} has no scores by {metric}"
-    if not challengers:
-        return f"there is no challenger of the champion {champion}"
+    name = f"the champion {decision.champion}"
+    if champion is None:
+        return f"{name} has no results here"
+    if champion.scores is None:
+        return f"{name} failed: {champion.error}"
+    if not champion.has_values(decision.metric):
+        return f"{name} has no scores by {decision.metric}"
+    if not decision.challengers:
+        return f"there is no challenger of {name}"
+    if decision.budget is not None and not decision.error:
+        taken = count_text(decision.budget.decisions, "decision")
+        return f"all of the {taken} of gate.decisions are taken; to begin anew, give the config another experiment"
     return None
-
-
-def _nothing_left(decision: Decision) -> str | None:
-    """Return the reason why nothing may be promoted any more; None where something may."""
-    if decision.error or decision.budget is None:
-        return None
-    taken = count_text(decision.budget.decisions, "decision")
-    return (
-        f"all of the {taken} of gate.decisions are taken; to begin anew, give the config another experiment"
-    )
 
 
 def _doubt(champion: str, gain: Condition) -> str:
@@ -217,8 +208,8 @@ def _kept(decision: Decision, gains: Mapping[str, Condition]) -> str:
     """Return why no challenger replaces the champion, and which gain would have been found."""
     failing = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
     weakest = max(failing, key=lambda gain: gain.detectable or 0.0, default=None)
-    parts = [f"{decision.champion} stays: {_failures(decision)}"]
-    return "; ".join([*parts, *([_power(weakest)] if weakest is not None else [])])
+    kept = f"{decision.champion} stays: {_failures(decision)}"
+    return kept if weakest is None else f"{kept}; {_power(weakest)}"
 
 
 def _power(gain: Condition) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
-from evalplugin.base.numbers import percent, signed
+from evalplugin.base.numbers import signed
 from evalplugin.config.gate import FailOn
 from evalplugin.config.sections import GateOutcome
 
@@ -73,20 +73,6 @@ class Condition:
         if self.kind == "users":
             return f"{self.measured:,.0f}"
         return f"{self.measured:.3g}" if self.kind == "cost" else signed(self.measured)
-
-    @property
-    def bound_text(self) -> str:
-        """The lower bound and its confidence as text; empty without a bound."""
-        return _with_confidence(self.bound, self.confidence)
-
-    @property
-    def upper_text(self) -> str:
-        """The upper bound of a gain and its confidence as text; empty without one."""
-        return _with_confidence(self.upper, self.upper_confidence)
-
-
-def _with_confidence(bound: float | None, confidence: float | None) -> str:
-    return "" if bound is None or confidence is None else f"{signed(bound)} ({percent(confidence)})"
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,6 @@ class Ledger:
         What it spends is written, and then what others have spent is read again: of two at once, at least one sees the
         other, and decides anew with what that one has left.
 
-        Args:
-            decisions: ``gate.decisions``.
-            decide: Decides with a budget.
-
         Raises:
             DataError: As ``budget``.
             TrackingError: The store cannot be reached or refuses.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
-from evalplugin.base.numbers import p_value, percent
+from evalplugin.base.numbers import p_value, percent, signed
+from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.report.markdown import statement_markdown
@@ -20,6 +22,9 @@ _LEGEND = (
     "as large as the measured one is if the true one is just what is required; small is convincing. Of a gain, p and "
     "the lower bound allow for the number of challengers (Holm's correction)."
 )
+_STATUS: Mapping[GateOutcome, Literal["better", "keep", "worse"]] = {
+    "promote": "better", "keep": "keep", "cannot_tell": "keep", "refuse": "worse",
+}  # fmt: skip
 _NIGHTS = 30
 _HEADS = (
     "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)", "users",
@@ -33,11 +38,7 @@ def decision_statement(decision: Decision) -> Statement:
     how = f"decided by {decision.metric} with {percent(decision.confidence)} confidence"
     return Statement(
         place=place,
-        status="better"
-        if decision.outcome == "promote"
-        else "worse"
-        if decision.outcome == "refuse"
-        else "keep",
+        status=_STATUS[decision.outcome],
         subject="Gate",
         outcome=outcome_words(decision.outcome),
         headline=_headline(decision),
@@ -122,8 +123,12 @@ def _row(condition: Condition) -> tuple[str, ...]:
         f"{condition.name} ({condition.note})" if condition.note else condition.name,
         condition.required,
         condition.measured_text,
-        condition.bound_text,
-        condition.upper_text,
+        _bound(condition.bound, condition.confidence),
+        _bound(condition.upper, condition.upper_confidence),
         "" if p is None else p_value(p),
         "" if condition.users is None else f"{condition.users:,}",
     )
+
+
+def _bound(bound: float | None, confidence: float | None) -> str:
+    return "" if bound is None or confidence is None else f"{signed(bound)} ({percent(confidence)})"

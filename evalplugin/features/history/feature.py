@@ -1,20 +1,50 @@
-"""The bake-offs before: trends of the models, on the page and in the outcome."""
+"""The bake-offs before, read from the runs of their experiment: trends on the page and in the outcome."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.history.past import past_of
 from evalplugin.features.history.report import trend
-from evalplugin.features.history.trends import PastBakeoff
+from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
 from evalplugin.report.sections import Section
-from evalplugin.tracking.connection import tracking_call
+from evalplugin.tracking.connection import existing_store, tracking_call
+from evalplugin.tracking.names import metric_name
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.runs import (
+    DONE,
+    MODEL_RUNS,
+    PAGE_SIZE,
+    SUMMARY_RUNS,
+    experiments_called,
+    in_config_order,
+    run_pages,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+LAST = 30  # bake-offs that a trend shows by default
+_MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
+# Parameters that must be the same for the values of two bake-offs to be comparable.
+_RULES = (
+    "eval.n",
+    "eval.candidates",
+    "eval.ties",
+    "eval.cold_users",
+    "eval.threshold",
+    "split.type",
+    "split.folds",
+)
 
 
 class HistoryFeature(Feature):
@@ -53,3 +83,140 @@ def with_decision(past: Sequence[PastBakeoff], id: str, decision: Any) -> tuple[
     decided = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
     decided["decided"] = DataSplit.of(decision)
     return tuple(replace(bakeoff, **decided) if bakeoff.id == id else bakeoff for bakeoff in past)
+
+
+def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = LAST) -> list[PastBakeoff]:
+    """Return the latest bake-offs of an experiment, at most ``last``, the oldest first; no artifact is read.
+
+    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+
+    Raises:
+        DataError: There is no such experiment, or no bake-off in it.
+        TrackingError: The store cannot be reached.
+    """
+    with existing_store(tracking_uri, "read the bake-offs") as client:
+        (home,) = experiments_called(client, experiment)
+        bakeoffs = past_of(client, home, last)
+    if not bakeoffs:
+        make = "make one: python -m evalplugin run CONFIG"
+        raise DataError(f"the experiment {experiment!r} of {client.tracking_uri} has no bake-offs; {make}")
+    return bakeoffs
+
+
+def past_of(
+    client: MlflowClient, experiment_id: str, last: int = LAST, *, models_each: int = _MODELS
+) -> list[PastBakeoff]:
+    """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first.
+
+    What is read depends on ``last``, not on how many there are. ``models_each``: about how many runs of models each
+    has, which are requested in one page.
+    """
+    models = _models(client, experiment_id, last, models_each)
+    summaries = _summaries(client, experiment_id, models) if models else {}
+    bakeoffs = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
+    return sorted(bakeoffs, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
+
+
+def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list[PastBakeoff]:
+    """Return the latest bake-offs of the experiment that runs are in; none where they are in several.
+
+    Raises:
+        TrackingError: The store cannot be reached.
+    """
+    with existing_store(tracking_uri, "read the bake-offs before") as client:
+        experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
+        return past_of(client, experiments.pop()) if len(experiments) == 1 else []
+
+
+def _models(client: MlflowClient, experiment: str, last: int, models_each: int) -> dict[str, list[LoggedRun]]:
+    """Return the ended runs of models of the latest bake-offs, by bake-off, in config order."""
+    by_bakeoff: dict[str, list[LoggedRun]] = {}
+    size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
+    for page in run_pages(client, [experiment], MODEL_RUNS, size):
+        for run in page:
+            if run.status in DONE:
+                by_bakeoff.setdefault(run.bakeoff, []).append(run)
+        if len(by_bakeoff) > last:  # the runs of the last bake-off may go on over the next page
+            break
+    return {name: in_config_order(runs) for name, runs in list(by_bakeoff.items())[:last]}
+
+
+def _summaries(
+    client: MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
+) -> dict[str, LoggedRun]:
+    """Return the summary runs of bake-offs; the one that runs now has none yet."""
+    summaries: dict[str, LoggedRun] = {}
+    oldest = min(run.started for runs in bakeoffs.values() for run in runs)
+    for page in run_pages(client, [experiment], SUMMARY_RUNS, min(len(bakeoffs), PAGE_SIZE)):
+        for run in page:
+            if run.bakeoff in bakeoffs:
+                summaries.setdefault(run.bakeoff, run)
+        # The summary of a bake-off begins after its models.
+        if len(summaries) == len(bakeoffs) or (page and page[-1].started < oldest):
+            break
+    return summaries
+
+
+def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:
+    decision: dict[str, str | None] = {}
+    damaged = [sentence for run in runs if (sentence := run.damage)]
+    if summary is not None:
+        decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
+        if (outcome := decision["outcome"]) is not None and outcome not in get_args(GateOutcome):
+            damaged.append(
+                f"{summary} has the tag evalplugin.outcome = {outcome!r}, which no gate has decided"
+            )
+            decision = {}
+    sound = [run for run in runs if not run.damage]
+    names = [] if summary is None else [summary.tag("decided_dataset"), summary.tag("decided_split")]
+    return PastBakeoff(
+        id=name,
+        at=min(run.started for run in runs),
+        primary=(sound[0].param("eval.primary") or "") if sound else "",
+        baseline=sound[0].param("eval.baseline") if sound else None,
+        models=tuple(map(_model, sound)),
+        unregistered=summary is not None and summary.is_unregistered,
+        decided=DataSplit(*names) if names and all(names) else None,
+        damaged=tuple(damaged),
+        **decision,
+    )
+
+
+def _model(run: LoggedRun) -> PastModel:
+    params = run.run.data.params
+    # With another type or other parameters it is another model of the same name.
+    recipe = sorted(key for key in params if key.startswith("model.") and key != "model.name")
+    return PastModel(
+        model=run.model,
+        dataset=run.tag("dataset"),
+        split=run.tag("split"),
+        run_id=run.id,
+        values={} if run.status == "FAILED" else _values(run),
+        definitions=run.mapping("definitions"),
+        settings=json.dumps({key: params.get(key) for key in (*_RULES, *recipe)}),
+        data=run.digests.get("evaluation", ""),
+    )
+
+
+def _values(run: LoggedRun) -> dict[str, Value]:
+    logged = run.run.data.metrics
+    users = logged.get("users", 0.0) + logged.get("users_undefined", 0.0)
+    values = {}
+    for name in run.metrics:
+        try:
+            key = metric_name(name)
+        except TrackingError:
+            continue  # it was never logged under a name of its own
+        if key in logged:
+            values[name] = Value(
+                mean=logged[key],
+                low=logged.get(f"ci/{key}.low", math.nan),
+                high=logged.get(f"ci/{key}.high", math.nan),
+                std=logged.get(f"dist/{key}.std", math.nan),
+                users=_count(users - logged.get(f"undefined/{key}", 0.0)),
+            )
+    return values
+
+
+def _count(users: float) -> int:
+    return int(users) if math.isfinite(users) else 0

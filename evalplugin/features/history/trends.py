@@ -143,16 +143,11 @@ class History:
 
 
 def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | None = None) -> History:
-    """Return the history of an experiment's bake-offs by one metric; None: the primary one of the newest.
+    """Return the history of an experiment's bake-offs, in any order, by one metric; None: the newest one's primary.
 
     A model got worse where Welch's interval of the difference of its mean from the one in the bake-off before lies on
     the worse side of 0. Values are compared if type and parameters, definition of the metric, length of lists,
     candidates, threshold and type of split are the same; the data may differ, as a history is about fresh data.
-
-    Args:
-        experiment: Name of the experiment.
-        bakeoffs: In any order; see ``read_past``.
-        metric: Name such as ``ndcg@10``.
 
     Raises:
         DataError: No bake-off, or none that was scored by the metric.

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.config.grid import parameter_at
 from evalplugin.config.tuning import Space, is_same
 
 if TYPE_CHECKING:
@@ -52,14 +54,7 @@ class SearchSpace:
 
     def defaults(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a model's parameters that are tuned and whose condition is met."""
-
-        def value_of(key: str) -> Any:
-            value: Any = params
-            for part in key.split("."):
-                value = value.get(part) if isinstance(value, Mapping) else None
-            return value
-
-        return self._chosen(value_of)
+        return self._chosen(partial(parameter_at, params))
 
     def _chosen(self, value_of: Callable[[str], Any]) -> dict[str, Any]:
         values: dict[str, Any] = {}

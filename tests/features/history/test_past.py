@@ -15,9 +15,8 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.features.gate.command import ids_of, log_decision
 from evalplugin.features.gate.decision import Decision
-from evalplugin.features.history import past
-from evalplugin.features.history.feature import with_decision
-from evalplugin.features.history.past import past_of, read_past
+from evalplugin.features.history import feature
+from evalplugin.features.history.feature import past_of, read_past, with_decision
 from evalplugin.tracking.read.runs import last_finished
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.tracker import MlflowTracker
@@ -143,7 +142,7 @@ def test_a_long_history_is_read_page_by_page(
     for number in (6, 7):
         fitting = make.model_result("knn", 0.5)
         MlflowTracker.open(asked(make, number), uri).start_model(fitting.data, fitting.model, fitting.type)
-    monkeypatch.setattr(past, "PAGE_SIZE", 2)
+    monkeypatch.setattr(feature, "PAGE_SIZE", 2)
     found = read_past(uri, experiment="nightly", last=4)
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
 
@@ -167,7 +166,7 @@ def test_what_is_read_of_the_past_does_not_grow_with_it(
             client = MlflowClient(uri)
             experiment = client.get_experiment_by_name("nightly").experiment_id
             loaded.clear()
-            assert len(past.past_of(client, experiment, 2, models_each=2)) == min(number, 2)
+            assert len(feature.past_of(client, experiment, 2, models_each=2)) == min(number, 2)
         of_nights[number] = sum(loaded)
     assert of_nights[8] == of_nights[3] == 2 * 2 + 1 + 2
 
@@ -243,9 +242,9 @@ def test_what_is_read_does_not_grow_with_the_bake_offs_before(
     tracker.start_model(knn.data, "knn", "random")
     tracker.finish_model(knn)  # its summary does not run yet
     read: list[int] = []
-    pages = past.run_pages
+    pages = feature.run_pages
     monkeypatch.setattr(
-        past, "run_pages", lambda *given: (read.append(len(page)) or page for page in pages(*given))
+        feature, "run_pages", lambda *given: (read.append(len(page)) or page for page in pages(*given))
     )
-    assert len(past.past_of(tracker.client, tracker.experiment_id, 2, models_each=1)) == 2
+    assert len(feature.past_of(tracker.client, tracker.experiment_id, 2, models_each=1)) == 2
     assert sum(read) <= 3 + 2 * 2

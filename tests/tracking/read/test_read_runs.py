@@ -20,7 +20,7 @@ from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
-from evalplugin.features.history.past import read_past
+from evalplugin.features.history.feature import read_past
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
