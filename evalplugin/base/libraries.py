@@ -1,16 +1,18 @@
-"""pandas and pyarrow, imported when first used, so that ``import evalplugin`` and commands like ``list`` are fast."""
+"""Libraries that are imported when first used, so that ``import evalplugin`` and commands like ``list`` are fast."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["pa", "pc", "pd"]
+__all__ = ["pa", "pc", "pd", "pq", "sparse", "special"]
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from scipy import sparse, special
 else:
 
     class _Lazy:
@@ -22,4 +24,5 @@ else:
         def __getattr__(self, attribute: str) -> Any:
             return getattr(import_module(self._name), attribute)
 
-    pa, pc, pd = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pandas")
+    pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
+    pd, sparse, special = _Lazy("pandas"), _Lazy("scipy.sparse"), _Lazy("scipy.special")

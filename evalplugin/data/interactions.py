@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
@@ -87,11 +87,9 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def rows(self) -> Rows:
         """The interactions by user, each user's items in ascending order of code."""
-        from scipy.sparse import coo_array
-
         # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
         pairs = (self.user, self.item)
-        matrix = coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
+        matrix = sparse.coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
         matrix.sort_indices()
         indptr, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
         return Rows(indptr, item, self.rating[matrix.data])
@@ -259,9 +257,9 @@ def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:
 
 def rows_by_code(codes: Codes, n: int) -> tuple[Ints, npt.NDArray[np.integer[Any]]]:
     """Return where each of ``n`` codes starts, int64 (n + 1,), in the row numbers (m,) by code, which follow."""
-    from scipy.sparse import coo_array
-
     # Building a sparse matrix is a counting sort.
     row: Any = np.arange(len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64)
-    matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))).tocsr()
+    matrix = sparse.coo_array(
+        (np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=(n, len(codes))
+    ).tocsr()
     return matrix.indptr.astype(np.int64), matrix.indices

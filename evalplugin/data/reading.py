@@ -13,7 +13,7 @@ from functools import partial
 from typing import IO, Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.text import shorten
 from evalplugin.files.remote import File, RemoteFile, open_file, size_of
 from evalplugin.files.repeated_reads import RepeatedReads
@@ -162,9 +162,7 @@ def open_parquet(file: File) -> Any:
     Raises:
         OSError, ArrowException: The file cannot be read.
     """
-    from pyarrow import parquet
-
-    opened = partial(parquet.ParquetFile, page_checksum_verification=True)
+    opened = partial(pq.ParquetFile, page_checksum_verification=True)
     if isinstance(file, RemoteFile):
         return _RemoteParquet(RepeatedReads(lambda: opened(file.open_for_arrow(), pre_buffer=True)))
     return opened(file)

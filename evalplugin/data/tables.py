@@ -43,9 +43,7 @@ def column_problem(name: str, names: Sequence[str], role: str = "") -> str | Non
 
 def is_number_type(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type are integers or floats."""
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def check_roles(table: str, columns: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.libraries import special
 from evalplugin.metrics.moments import Moments
 
 _SHARES = (8, 4, 2)  # a trial is judged after an eighth, a quarter and a half of the users
@@ -45,9 +46,8 @@ class Race:
         mean, deviation = moments.mean, moments.std
         if deviation == 0.0:
             return mean < 0.0
-        from scipy.special import stdtr
 
-        return bool(stdtr(n - 1, mean / (deviation / math.sqrt(n))) < _ALPHA)
+        return bool(special.stdtr(n - 1, mean / (deviation / math.sqrt(n))) < _ALPHA)
 
     @property
     def digest(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Interactions, LoadContext
@@ -146,9 +146,7 @@ class Command:
         if self.format == "csv":
             table.to_pandas().to_csv(file, index=False, lineterminator="\n")
         else:
-            from pyarrow import parquet
-
-            parquet.write_table(table, file)
+            pq.write_table(table, file)
 
     def _written(self, out: str, request: ListRequest) -> TableFiles:
         files, partitions = find_files(Path(), out, f"*.{self.format}")

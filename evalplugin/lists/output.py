@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
 from evalplugin.files.outputs import check_writable, open_output
@@ -111,8 +111,6 @@ def write_per_user(scores: PerUserScores, path: str | Path) -> None:
     try:
         with open_output(path) as file:
             if PurePath(path).suffix.casefold() == ".parquet":
-                import pyarrow.parquet as pq
-
                 pq.write_table(table, file, compression="zstd")
                 return
             frame = table.to_pandas()

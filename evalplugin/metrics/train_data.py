@@ -13,15 +13,13 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import column_problem
 from evalplugin.models.selection import NO_ITEM
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from evalplugin.metrics.similarity_loops import ItemUsers
 
 _SEPARATOR = "|"  # between the categories of one item
@@ -104,13 +102,11 @@ class CategoryShares:
     @classmethod
     def of(cls, data: Interactions, categories: ItemCategories) -> CategoryShares:
         """Return the shares of all users: every item with a category weighs the same, whatever its rating."""
-        from scipy.sparse import csr_array
-
         rows = data.rows
         has = (np.ones(len(rows.item)), rows.item, rows.indptr)
         shape = (data.n_items, categories.n)
-        weights = csr_array((categories.weight, categories.category, categories.indptr), shape=shape)
-        table: csr_array = csr_array(has, shape=(data.n_users, data.n_items)) @ weights  # type: ignore[assignment]
+        weights = sparse.csr_array((categories.weight, categories.category, categories.indptr), shape=shape)
+        table: sparse.csr_array = sparse.csr_array(has, shape=(data.n_users, data.n_items)) @ weights  # type: ignore[assignment]
         table.sort_indices()
         categorised = (np.diff(categories.indptr) > 0)[rows.item]
         owner = np.repeat(np.arange(data.n_users), rows.counts)
@@ -264,13 +260,11 @@ class TrainData:
         return cosine
 
     @cached_property
-    def _users_of_items(self) -> csr_array:
-        from scipy.sparse import csr_array
-
+    def _users_of_items(self) -> sparse.csr_array:
         rows = self._data.rows
         ones = np.ones(len(rows.item), dtype=np.int32)
         shape = (self._data.n_users, self._data.n_items)
-        return csr_array((ones, rows.item, rows.indptr), shape=shape).T.tocsr()
+        return sparse.csr_array((ones, rows.item, rows.indptr), shape=shape).T.tocsr()
 
     def _cosine_of(self, low: Ints, high: Ints) -> Floats:
         """Return the cosines of pairs in ascending order."""

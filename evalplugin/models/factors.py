@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,10 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import sparse
 from evalplugin.data import Interactions
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass
@@ -79,10 +77,8 @@ class MatrixModel(Seeded):
         return self.values == "rating"
 
 
-def matrix_of(train: Interactions, values: str) -> csr_array:
+def matrix_of(train: Interactions, values: str) -> sparse.csr_array:
     """Return the interactions as a sparse matrix, float64 (n_users, n_items)."""
-    from scipy.sparse import csr_array
-
     rows = train.rows
     data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
-    return csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
+    return sparse.csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))

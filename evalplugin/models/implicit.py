@@ -12,6 +12,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
+from evalplugin.base.libraries import sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
@@ -37,13 +38,11 @@ class _Implicit(MatrixModel):
 
     def _fitted(self, train: Interactions, **arguments: Any) -> Any:
         """Return the model of implicit, fitted with its parameters and these arguments."""
-        from scipy.sparse import csr_matrix
-
         arguments = own_parameters(self) | arguments
         arguments.pop("values", None)
 
         # implicit asks for the older type, for arrays that it may write to, and for one BLAS thread beside its own.
-        matrix = csr_matrix(matrix_of(train, self.values), dtype=np.float32, copy=True)
+        matrix = sparse.csr_matrix(matrix_of(train, self.values), dtype=np.float32, copy=True)
         with one_blas_thread(), warnings.catch_warnings():
             # Of matrices that its neighbour models make themselves.
             warnings.filterwarnings("ignore", "Method expects CSR input")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 
@@ -167,8 +165,6 @@ class NearestNeighbors(MatrixModel):
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
-        from scipy.sparse import csr_array
-
         self._interactions = matrix_of(train, self.values)
         present = np.flatnonzero(train.item_counts)
         size = max(1, min(self.n_neighbors, len(present) - 1))
@@ -182,9 +178,11 @@ class NearestNeighbors(MatrixModel):
             self._nearest_dense(rows, nearest, similarity)
         row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
         entries = present[row], present[nearest[row, column]]
-        self._similarity = csr_array((similarity[row, column], entries), shape=(train.n_items, train.n_items))
+        self._similarity = sparse.csr_array(
+            (similarity[row, column], entries), shape=(train.n_items, train.n_items)
+        )
 
-    def _nearest_dense(self, rows: csr_array, nearest: Codes, similarity: Floats) -> None:
+    def _nearest_dense(self, rows: sparse.csr_array, nearest: Codes, similarity: Floats) -> None:
         """Write the neighbours of each row (item), best first, and their similarities."""
         closeness_of = _cosines(rows) if self.metric == "cosine" else _negative_distances(rows)
 
@@ -203,13 +201,13 @@ class NearestNeighbors(MatrixModel):
         return scores
 
 
-def _co_occurrences(rows: csr_array) -> Ints:
+def _co_occurrences(rows: sparse.csr_array) -> Ints:
     """Return the number of terms in the dot products of each row with all rows: at least as many as are not zero."""
     per_column = np.bincount(rows.indices, minlength=rows.shape[1])
     return np.add.reduceat(np.append(per_column[rows.indices], 0), rows.indptr[:-1])
 
 
-def _nearest_sparse(rows: csr_array, pairs: Ints, nearest: Codes, similarity: Floats) -> None:
+def _nearest_sparse(rows: sparse.csr_array, pairs: Ints, nearest: Codes, similarity: Floats) -> None:
     """Write what ``_nearest_dense`` does for cosine, less neighbours of similarity zero, from sparse products alone.
 
     ``pairs`` are the ``_co_occurrences`` of the rows.
@@ -239,7 +237,7 @@ def _nearest_sparse(rows: csr_array, pairs: Ints, nearest: Codes, similarity: Fl
     for_ranges(some, n, 256)
 
 
-def _normalised(rows: csr_array) -> csr_array:
+def _normalised(rows: sparse.csr_array) -> sparse.csr_array:
     """Return the rows divided by their norms; rows of zeros stay."""
     squares = _squared_norms(rows)
     normalised = rows.copy()
@@ -253,7 +251,7 @@ def _rounded(products: Floats) -> Floats:
     return similarities
 
 
-def _cosines(rows: csr_array) -> Callable[[int, int], Floats]:
+def _cosines(rows: sparse.csr_array) -> Callable[[int, int], Floats]:
     """Return a function that compares some rows (from start to stop) with all rows, with the bits of scikit-learn.
 
     It returns float64 (stop - start, len(rows)), from sparse products.
@@ -270,7 +268,7 @@ def _cosines(rows: csr_array) -> Callable[[int, int], Floats]:
     return cosines
 
 
-def _negative_distances(rows: csr_array) -> Callable[[int, int], Floats]:
+def _negative_distances(rows: sparse.csr_array) -> Callable[[int, int], Floats]:
     """Return the same function for Euclidean distances times -1, so that higher is closer."""
     columns, squares = rows.T.tocsr(), _squared_norms(rows)
 
@@ -285,13 +283,13 @@ def _negative_distances(rows: csr_array) -> Callable[[int, int], Floats]:
     return distances
 
 
-def _squared_norms(rows: csr_array) -> Floats:
+def _squared_norms(rows: sparse.csr_array) -> Floats:
     """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     norms: Floats = np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
     return norms
 
 
-def _present(matrix: csr_array, train: Interactions) -> csr_array:
+def _present(matrix: sparse.csr_array, train: Interactions) -> sparse.csr_array:
     """Return the matrix without the rows and columns that have no interaction."""
     return matrix[np.flatnonzero(train.rows.counts)][:, np.flatnonzero(train.item_counts)]

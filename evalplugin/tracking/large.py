@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.fingerprint import check_digest, file_digest
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.base.units import size_text
 from evalplugin.files.outputs import open_output
 from evalplugin.files.remote import RemoteFile, store_errors
@@ -101,8 +101,6 @@ class LargeTables:
 
 
 def _is_large_table(file: Path, path: str) -> bool:
-    import pyarrow.parquet as pq
-
     if not (path.startswith("data/") and path.endswith(".parquet")) or file.stat().st_size <= LARGE:
         return False
     return "user" in pq.read_schema(file).names
@@ -110,8 +108,6 @@ def _is_large_table(file: Path, path: str) -> bool:
 
 def _move(folder: Path, path: str, uri: str) -> None:
     """Write a file to a URI, and its manifest and its sample in its place."""
-    import pyarrow.parquet as pq
-
     file = folder / path
     digest = file_digest(file)
     with file.open("rb") as source, _output(uri) as target:
@@ -137,8 +133,6 @@ def _move(folder: Path, path: str, uri: str) -> None:
 
 def _write_sample(file: Path, target: Path) -> tuple[int, int]:
     """Write all rows of some users; return how many users and rows. No more than a part of the file is in memory."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(file) as table:
         users = pc.unique(pq.read_table(file, columns=["user"])["user"])
         chosen = users.take(sampled_users(users.to_numpy(zero_copy_only=False), SAMPLE_USERS))

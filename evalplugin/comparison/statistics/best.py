@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.one_sided import weakest
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -63,7 +64,6 @@ def may_be_best(
     n_users, n_models = scores.shape
     if n_users < 2 or n_models < 2:
         return np.ones(n_models, dtype=np.bool_)
-    from scipy.special import stdtrit
 
     # Sorted, so that the draws do not depend on the order of the columns.
     order = np.lexsort((np.arange(n_users) @ scores, -scores.mean(axis=0)))
@@ -71,7 +71,7 @@ def may_be_best(
     gains = _gains(scores[:, order], spreads)
     statistic = gains.statistic.max(axis=1)
     # One test alone, and Bonferroni's correction: the critical value is between them.
-    low, high = stdtrit(gains.degrees, [level, 1 - (1 - level) / (n_models - 1)])
+    low, high = special.stdtrit(gains.degrees, [level, 1 - (1 - level) / (n_models - 1)])
     left_out = statistic > high
     undecided = np.flatnonzero((statistic > low) & ~left_out)
     if n_models > 2 and len(undecided):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import special
 from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
 from evalplugin.metrics.moments import Moments
 
@@ -206,11 +207,9 @@ def _rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | 
 
 def _share_bounds(count: int, n: int, level: float) -> tuple[float, float]:
     """Return the exact interval of a share, by Clopper and Pearson 1934."""
-    from scipy.special import betaincinv
-
     tail = (1 - level) / 2
-    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
-    return low, float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
+    low = float(special.betaincinv(count, n - count + 1, tail)) if count else 0.0
+    return low, float(special.betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
 
 
 def _interval_of(moments: Moments, level: float, method: Method) -> Interval:
@@ -223,9 +222,7 @@ def _interval_of(moments: Moments, level: float, method: Method) -> Interval:
         if moments.lowest == moments.highest:
             low = high = mean
         elif method == "t":
-            from scipy.special import stdtrit
-
-            half = float(stdtrit(n - 1, (1 + level) / 2)) * moments.std / math.sqrt(n)
+            half = float(special.stdtrit(n - 1, (1 + level) / 2)) * moments.std / math.sqrt(n)
             low, high = mean - half, mean + half
     return Interval(mean, low, high, level, method, n)
 

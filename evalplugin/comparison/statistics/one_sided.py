@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
@@ -36,10 +37,9 @@ def lower_bound(values: Column, *, level: float = 0.95) -> float:
     mean, sd, skewness = _moments(values)
     if not sd:
         return mean
-    from scipy.special import stdtrit
 
     n = len(values)
-    student = float(stdtrit(n - 1, level)) / np.sqrt(n)
+    student = float(special.stdtrit(n - 1, level)) / np.sqrt(n)
     hall = _hall_inverse(student, skewness, n)
     return float(mean - sd * max(student, hall))
 
@@ -54,10 +54,9 @@ def p_above(values: Column, limit: float = 0.0) -> float:
     mean, sd, skewness = _moments(values)
     if not sd:
         return LEAST_P if mean > limit else 1.0
-    from scipy.special import stdtr
 
     n = len(values)
-    return float(np.maximum(stdtr(n - 1, -weakest((mean - limit) / sd, skewness, n)), LEAST_P))
+    return float(np.maximum(special.stdtr(n - 1, -weakest((mean - limit) / sd, skewness, n)), LEAST_P))
 
 
 def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
@@ -142,8 +143,6 @@ def _paired(
 def _p_values(
     pairs: PairMoments, difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
 ) -> dict[Test, float]:
-    from scipy.special import stdtr
-
     ordered = [test for test in TESTS if test in tests]
     if not pairs.is_testable:
         return dict.fromkeys(ordered, math.nan)
@@ -153,7 +152,7 @@ def _p_values(
     if "wilcoxon" in tests:
         p["wilcoxon"] = _wilcoxon(difference[difference != 0])
     if "t" in tests:
-        p["t"] = float(2 * stdtr(pairs.n - 1, -abs(effect) * math.sqrt(pairs.n)))
+        p["t"] = float(2 * special.stdtr(pairs.n - 1, -abs(effect) * math.sqrt(pairs.n)))
     return {test: float(np.maximum(value, LEAST_P)) for test, value in p.items()}
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.metrics.moments import Moments
@@ -92,15 +93,13 @@ def all_signs(column: Column) -> float:
 
 def _normal_limit(pairs: PairMoments) -> Permuted | None:
     """Return the normal limit of the sums of random signs; None where it approximates them badly."""
-    from scipy.special import ndtr
-
     moments, fourth = pairs.difference, pairs.fourth
     too_small = max(moments.highest, -moments.lowest) < _LEAST_SIZE
     if not pairs.is_testable or pairs.above + pairs.below < NORMAL_FROM or too_small or fourth.infinite:
         return None
     if (moments.squares**2) >> _FOURTH_UNITS < _DECISIVE * fourth.units:
         return None
-    return Permuted(float(2 * ndtr(-abs(moments.sum_over_norm))), "normal limit")
+    return Permuted(float(2 * special.ndtr(-abs(moments.sum_over_norm))), "normal limit")
 
 
 def _normal_bound(differences: Moments) -> float:
@@ -110,9 +109,7 @@ def _normal_bound(differences: Moments) -> float:
     with more than 1 / (4 P(Z > root of 2)) = 3.18 times the probability of a normal Z. Source: Bentkus and Dzindzalieta
     2015, "A tight Gaussian bound for weighted sums of Rademacher random variables".
     """
-    from scipy.special import ndtr
-
-    return float(2 * ndtr(-abs(differences.sum_over_norm)) / (4 * ndtr(-math.sqrt(2))))
+    return float(2 * special.ndtr(-abs(differences.sum_over_norm)) / (4 * special.ndtr(-math.sqrt(2))))
 
 
 def _flipped(columns: Sequence[Column], n_permutations: int, rng: np.random.Generator) -> list[float]:

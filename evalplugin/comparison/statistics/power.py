@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import special
 
 POWER = 0.8  # by default a gain is found 4 times out of 5
 
@@ -73,15 +74,13 @@ def users_needed(
 
 def _noncentrality(users: int, level: float, power: float, one_sided: bool) -> float:
     """Return the mean of t at which it is beyond the critical value with probability ``power``."""
-    from scipy.special import chdtri, nctdtrinc, ndtri, stdtrit
-
     quantile = level if one_sided else (1 + level) / 2
     if users >= _NORMAL_FROM:
-        return float(ndtri(quantile) + ndtri(power))
-    critical = float(stdtrit(users - 1, quantile))
+        return float(special.ndtri(quantile) + special.ndtri(power))
+    critical = float(special.stdtrit(users - 1, quantile))
     if critical > _STEEP:  # the spread's error alone decides whether such a value is exceeded
-        return critical * math.sqrt(chdtri(users - 1, 1 - power) / (users - 1))
-    return float(nctdtrinc(users - 1, 1 - power, critical))
+        return critical * math.sqrt(special.chdtri(users - 1, 1 - power) / (users - 1))
+    return float(special.nctdtrinc(users - 1, 1 - power, critical))
 
 
 def _check(sd: float, level: float, power: float, *, one_sided: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column, Interval
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired
@@ -31,9 +32,7 @@ class SeedSpread:
 
     def half_width(self, level: float) -> float:
         """Return half of Student's interval of the mean over seeds."""
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.seeds - 1, (1 + level) / 2)) * self.error
+        return float(special.stdtrit(self.seeds - 1, (1 + level) / 2)) * self.error
 
     def scaled(self, factor: float) -> SeedSpread:
         """Return the spread of a multiple of the mean."""
@@ -93,14 +92,12 @@ def range_of_seeds(a: SeedSpread | None, b: SeedSpread | None, level: float) -> 
     In ``level`` of all cases it is within this range, by Student's distribution with Welch's degrees of freedom; NaN
     where neither has several seeds, or their means are all equal.
     """
-    from scipy.special import stdtrit
-
     spreads = [spread for spread in (a, b) if spread is not None]
     variance = sum(spread.sd**2 for spread in spreads)
     if not variance:
         return math.nan
     degrees = variance**2 / sum(spread.sd**4 / (spread.seeds - 1) for spread in spreads)
-    return float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(variance)
+    return float(special.stdtrit(degrees, (1 + level) / 2)) * math.sqrt(variance)
 
 
 def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: float) -> float:
@@ -129,8 +126,6 @@ def p_above_with_seeds(values: Column, spreads: Sequence[SeedSpread]) -> float:
 
 def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
     """Return the two-sided p-value at which the half-widths of all sources together reach the mean."""
-    from scipy.special import stdtrit
-
     sources = [source for source in sources if source.error > 0]
     if not mean:
         return 1.0
@@ -139,7 +134,7 @@ def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
 
     def is_below_mean(p: float) -> bool:
         # Of p itself, as a level of 1 - p may be rounded to 1.
-        widths = (float(stdtrit(source.seeds - 1, p / 2)) * source.error for source in sources)
+        widths = (float(special.stdtrit(source.seeds - 1, p / 2)) * source.error for source in sources)
         return sum(width**2 for width in widths) < mean**2
 
     return _smallest_p(LEAST_P, 1.0, is_below_mean)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import pd, special
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
@@ -186,8 +186,6 @@ def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | N
 
 
 def _change(last: Point, model: PastModel, value: Value, metric: str, up: bool | None) -> Change | None:
-    from scipy.special import stdtrit
-
     old = last.value
     assert old is not None
     if _rules(last.model, metric) != _rules(model, metric):
@@ -204,7 +202,7 @@ def _change(last: Point, model: PastModel, value: Value, metric: str, up: bool |
         else 1.0
     )
     difference = value.mean - old.mean
-    margin = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
+    margin = float(special.stdtrit(degrees, (1 + LEVEL) / 2)) * error
     low, high = difference - margin, difference + margin
     return Change(
         since=last.bakeoff.id,

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.libraries import sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
@@ -154,11 +155,9 @@ class SVDpp(_Factors):
     ] = False
 
     def _learned_user_factors(self) -> Floats:
-        from scipy.sparse import csr_array
-
         rated = self.ratings.by_user
         shape = (self.ratings.n_users, self.ratings.n_items)
-        matrix = csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
+        matrix = sparse.csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
         # The sparse product adds one row at a time in the order of the list, as Surprise does.
         implicit = (matrix @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
         factors: Floats = self.algorithm.pu + implicit

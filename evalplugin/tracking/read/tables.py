@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
@@ -48,8 +48,6 @@ def read_table(file: Path, name: str) -> pa.Table:
     Raises:
         ValueError: It is no Parquet file, or it breaks a rule of such tables; the message continues "the file ...".
     """
-    import pyarrow.parquet as pq
-
     rules = _RULES[name]
     try:
         table = pq.read_table(file, page_checksum_verification=True)
@@ -74,9 +72,9 @@ def read_table(file: Path, name: str) -> pa.Table:
 
 def raw_ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return raw ids: integers, or text as objects."""
-    import pyarrow.types as types
-
-    return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)
+    return (
+        column.to_numpy() if pa.types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)
+    )
 
 
 def with_text_users(value: _ByUser, field: str) -> _ByUser:
@@ -136,10 +134,8 @@ def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
 
 
 def _check_ids(column: pa.ChunkedArray, name: str) -> None:
-    import pyarrow.types as types
-
     kind = column.type
-    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise ValueError(f"holds {kind} in the column {name!r}; allowed: integers or text")
     if column.null_count:
         raise ValueError(f"has {column.null_count:,} rows without a value in the column {name!r}")
@@ -147,10 +143,8 @@ def _check_ids(column: pa.ChunkedArray, name: str) -> None:
 
 def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
     """Check a column of numbers: finite, or else NaN where undefined."""
-    import pyarrow.types as types
-
     column = table.column(name)
-    if not (types.is_floating(column.type) or types.is_integer(column.type)):
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise ValueError(f"holds {column.type} in the column {name!r}; allowed: numbers")
     values = column.to_numpy()
     wrong = ~np.isfinite(values) if finite else np.isinf(values)

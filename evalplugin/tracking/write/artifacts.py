@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
@@ -164,6 +164,4 @@ def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
 
 
 def _parquet(path: str, table: pa.Table) -> Artifact:
-    import pyarrow.parquet as pq
-
     return Artifact(path, partial(pq.write_table, table, compression="zstd"))
