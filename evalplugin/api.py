@@ -54,7 +54,7 @@ def run(
     from evalplugin.bakeoff.flow import run_bakeoff
     from evalplugin.config import ConfigHeader, load
     from evalplugin.execution.observer import PythonWarnings
-    from evalplugin.features.notifications.feature import notify_invalid_config
+    from evalplugin.features.notifications.feature import failure_payload, notify
     from evalplugin.workspace import Workspace
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
@@ -71,7 +71,8 @@ def run(
             data_home=home,
         )
     except Exception as error:
-        notify_invalid_config(ConfigHeader.read(source, overrides, experiment), error, observer)
+        header = ConfigHeader.read(source, overrides, experiment)
+        notify(header, failure_payload(header, error), observer)
         raise
     if workers is not None and workers < 1:
         raise DataError(f"workers: must be 1 or more, not {workers}")

@@ -60,11 +60,11 @@ def run(
     except Exception as error:
         if not dry_run:
             from evalplugin.config import ConfigHeader
-            from evalplugin.features.notifications.feature import notify_invalid_config
+            from evalplugin.features.notifications.feature import failure_payload, notify
 
             for path in configs:
                 header = ConfigHeader.read(path, overrides, where["experiment"])
-                notify_invalid_config(header, error, observer, outcome_file)
+                notify(header, failure_payload(header, error), observer, outcome_file)
         raise
     if dry_run:
         from evalplugin.bakeoff.plan import plan

@@ -49,7 +49,7 @@ def deliver(
     if not is_wanted(spec, payload):
         return None
     try:
-        _send(spec, _body(payload), folder, sleep)
+        _send(spec, payload, folder, sleep)
     except (_DeliveryError, EvalpluginError) as error:
         return redact_message(f"{_target(spec)} was not told of the bake-off: {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off
@@ -65,14 +65,11 @@ def is_wanted(spec: Notify, payload: Mapping[str, Any]) -> bool:
     return not outcomes.isdisjoint(spec.on) or (bool(failed) and "failure" in spec.on)
 
 
-def _body(payload: Mapping[str, Any]) -> bytes:
-    # A lone surrogate, which no encoding has, is written as JSON's own \\u escape.
-    return json.dumps(payload, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
-
-
-def _send(spec: Notify, body: bytes, folder: Path, sleep: Callable[[float], None]) -> None:
+def _send(spec: Notify, payload: Mapping[str, Any], folder: Path, sleep: Callable[[float], None]) -> None:
     from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+    # A lone surrogate, which no encoding has, is written as JSON's own \\u escape.
+    body = json.dumps(payload, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
     retrying = Retrying(
         stop=stop_after_attempt(spec.tries),
         wait=wait_exponential(max=_LONGEST_WAIT),

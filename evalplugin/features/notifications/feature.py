@@ -18,6 +18,7 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ConfigHeader
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.notifications.delivery import deliver, is_wanted
 from evalplugin.workspace import Workspace
@@ -56,7 +57,7 @@ class NotificationsFeature(Feature):
             raise
         finally:
             if payload is not None:
-                _send(header, payload, workspace.observer, workspace.outcome_file)
+                notify(header, payload, workspace.observer, workspace.outcome_file)
 
     def opened(self, running: Running) -> None:
         """Keep the id."""
@@ -68,22 +69,17 @@ class NotificationsFeature(Feature):
         return results
 
 
-def notify_invalid_config(
-    header: ConfigHeader, error: Exception, observer: Observer, outcome_file: Path | None = None
+def notify(
+    header: ConfigHeader, payload: Payload, observer: Observer, outcome_file: Path | None = None
 ) -> None:
-    """Notify that a config was not run, as it, or another config of the same command, is invalid.
+    """Write a payload to a file and send it to the notifier of a config; a failure is a warning and ends nothing.
 
     Args:
         header: What can be read of the config.
-        error: Why it was not run.
+        payload: From ``payload_of`` or ``failure_payload``.
         observer: Receives progress, and a warning if the notification fails.
         outcome_file: Receives the payload too.
     """
-    _send(header, failure_payload(header, error), observer, outcome_file)
-
-
-def _send(header: ConfigHeader, payload: Payload, observer: Observer, outcome_file: Path | None) -> None:
-    """Write a payload to the file and send it to the notifier; a failure is a warning and ends nothing."""
     if outcome_file is not None:
         line = json.dumps(payload, ensure_ascii=False) + "\n"
         try:
@@ -116,12 +112,7 @@ def payload_of(header: ConfigHeader, results: Results) -> Payload:
         decision=None if decision is None else json.loads(decision.to_json()),
         standings=[_standings(comparison) for comparison in results.comparisons],
         failed=[
-            {
-                "dataset": model.data.dataset,
-                "split": model.data.split,
-                "model": model.model,
-                "error": model.failure,
-            }
+            {**DataSplit.of(model.data)._asdict(), "model": model.model, "error": model.failure}
             for model in result.failed
         ],
         checks=[asdict(finding) for finding in results.findings],
@@ -165,8 +156,7 @@ def _standings(comparison: Comparison) -> dict[str, Any]:
         numbers = {} if cell is None else {"mean": cell.mean, "low": cell.low, "high": cell.high}
         models.append({"model": row.model, "rank": row.rank, **numbers})
     return {
-        "dataset": contest.dataset,
-        "split": contest.split,
+        **contest.place._asdict(),
         "metric": contest.primary,
         "baseline": contest.baseline,
         "may_be_best": comparison.may_be_best,
