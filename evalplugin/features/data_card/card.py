@@ -76,16 +76,13 @@ class SplitCard:
 
     def cold_shares(self) -> dict[str, float]:
         """Return the shares of ``users``, ``items`` and ``interactions`` of the truth that are cold, over all folds."""
-        parts = {
-            "users": ("cold_users", "test_users"),
-            "items": ("cold_items", "test_items"),
-            "interactions": ("cold_interactions", "test_interactions"),
-        }
-        return {
-            name: sum(getattr(fold, cold) for fold in self.folds)
-            / sum(getattr(fold, of) for fold in self.folds)
-            for name, (cold, of) in parts.items()
-        }
+        shares = {}
+        for name in ("users", "items", "interactions"):
+            cold, of = (
+                sum(getattr(fold, f"{part}_{name}") for fold in self.folds) for part in ("cold", "test")
+            )
+            shares[name] = cold / of
+        return shares
 
 
 @dataclass(frozen=True)

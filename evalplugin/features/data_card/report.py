@@ -51,7 +51,16 @@ def card_facts(card: DataCard) -> list[tuple[str, str]]:
 
 def split_rows(card: DataCard) -> list[tuple[str, ...]]:
     """Return a row for each split, below ``SPLIT_HEADS``; shares are over all folds."""
-    return [_split_row(split) for split in card.splits]
+    counts = ("train_interactions", "test_interactions", "test_users")
+    return [
+        (
+            split.name,
+            str(len(split.folds)),
+            *(count_range([getattr(fold, name) for fold in split.folds]) for name in counts),
+            *map(share, split.cold_shares().values()),
+        )
+        for split in card.splits
+    ]
 
 
 def card_markdown(card: DataCard, drift: Drift | str | None) -> list[str]:
@@ -104,17 +113,6 @@ def card_picture(card: DataCard) -> bytes:
         style_axes(one, QUIET, grid="y")
         panel(one, card)
     return png_of(figure)
-
-
-def _split_row(split: SplitCard) -> tuple[str, ...]:
-    cold = split.cold_shares()
-    counts = ("train_interactions", "test_interactions", "test_users")
-    return (
-        split.name,
-        str(len(split.folds)),
-        *(count_range([getattr(fold, name) for fold in split.folds]) for name in counts),
-        *(share(cold[name]) for name in ("users", "items", "interactions")),
-    )
 
 
 def _time_text(card: DataCard) -> str:

@@ -177,18 +177,14 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
     Raises:
         TrackingError: The store cannot be reached or refuses.
     """
-    note = ""
     with existing_store(tracking_uri, "log the decision") as client:
         runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        if (summary := _summary_of(client, runs)) is not None:
-            run_id = summary.id
-            if not summary.tag("outcome"):
-                _log(RunWriter(client, summary.experiment_id), run_id, decision)
-                return _logged_on(run_id)
-            if _has(client, run_id, decision):
-                return f"the run {run_id} has this decision already"
-            note = f"; the summary run {run_id} keeps the decision that it has"
-        writer = RunWriter(client, runs[0].experiment_id)
+        writer, summary = RunWriter(client, runs[0].experiment_id), _summary_of(client, runs)
+        if summary is not None and not summary.tag("outcome"):
+            _log(writer, summary.id, decision)
+            return _logged_on(summary.id)
+        if summary is not None and _has(client, summary.id, decision):
+            return f"the run {summary.id} has this decision already"
         tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", bakeoff_of(runs))]
         run_id = writer.start(f"decision {decision.contest}", tags)
         try:
@@ -198,6 +194,7 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
                 writer.end(run_id, "FAILED")
             raise
         writer.end(run_id, "FINISHED")
+    note = "" if summary is None else f"; the summary run {summary.id} keeps the decision that it has"
     return _logged_on(run_id) + note
 
 

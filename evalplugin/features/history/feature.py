@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
@@ -64,18 +63,16 @@ class HistoryFeature(Feature):
 
     def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
         """Yield the trend for the page."""
-        yield trend_section(partial(tuple, values.get("past", ())))
+        yield trend_section(lambda: values.get("past", ()))
 
 
 def trend_section(past: Callable[[], Sequence[PastBakeoff]]) -> Section:
     """Return the trend for the page; ``past`` returns the bake-offs, and is called when there is a page."""
-    return Section(tab=partial(_trend_tab, past))
 
+    def tab(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"data": {"trend": trend(comparison, past(), models)}}
 
-def _trend_tab(
-    past: Callable[[], Sequence[PastBakeoff]], comparison: Comparison, models: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    return {"data": {"trend": trend(comparison, past(), models)}}
+    return Section(tab=tab)
 
 
 def with_decision(past: Sequence[PastBakeoff], id: str, decision: Any) -> tuple[PastBakeoff, ...]:

@@ -15,7 +15,7 @@ from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
-from evalplugin.features.ranks.ranks import RankedModel, Ranks, ranks_of
+from evalplugin.features.ranks.ranks import Ranks, ranks_of
 from evalplugin.report.palette import INK, QUIET, model_colours, png_of
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable
@@ -168,24 +168,21 @@ def _drawing(ranks: Ranks) -> _Drawing:
         if (rank - 1) % step == 0:
             texts.append(_Text(str(rank), at(rank), top - 14, "middle", quiet=True))
     mean = {row.model: row.mean for row in ranks.models}
-    for number_, clique in enumerate(ranks.cliques):
-        y = top + _BAR * (number_ + 1)
+    for level, clique in enumerate(ranks.cliques, 1):
+        y = top + _BAR * level
         low, high = (at(mean[clique[end]]) for end in (0, -1))
         lines.append(_Line(((low - 4, y), (high + 4, y)), 4.0))
     below = top + _BAR * (len(ranks.cliques) + 1)
     left = (m + 1) // 2
-    for number_, row in enumerate(ranks.models):
-        is_left = number_ < left
-        y = below + _ROW * (0.6 + (number_ if is_left else m - 1 - number_))
+    for position, row in enumerate(ranks.models):
+        is_left = position < left
+        y = below + _ROW * (0.6 + (position if is_left else m - 1 - position))
         x = at(row.mean)
         end = _SIDE - 12 if is_left else _WIDTH - _SIDE + 12
         lines.append(_Line(((x, top), (x, y), (end, y)), 1.6, row.model))
-        texts.append(_Text(_label(row), end + (-6 if is_left else 6), y, "end" if is_left else "start"))
+        label = f"{cut(row.model, _LABEL)}  {number(row.mean, 2)}"
+        texts.append(_Text(label, end + (-6 if is_left else 6), y, "end" if is_left else "start"))
     return _Drawing(below + _ROW * (left + 0.3), lines, texts)
-
-
-def _label(row: RankedModel) -> str:
-    return f"{cut(row.model, _LABEL)}  {number(row.mean, 2)}"
 
 
 def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:

@@ -271,11 +271,8 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.set_xlabel("importance", color=QUIET, fontsize=11, loc="left")
     style_axes(axes, INK, grid="x")
-    known: Mapping[str, float] = {}
-    if isinstance(curve.importance, str):
-        note = curve.importance
-    else:
-        known, note = curve.importance, "by PED-ANOVA: what the best trials share"
+    why_none = curve.importance if isinstance(curve.importance, str) else ""
+    known = {} if isinstance(curve.importance, str) else curve.importance
     names = list(known or curve.best)
     axes.set_yticks(range(len(names)), [cut(name, _LABEL) for name in names], parse_math=False)
     for y, name in enumerate(names):
@@ -297,4 +294,4 @@ def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> Non
             fontsize=11,
             parse_math=False,
         )
-    figure_note(figure, note, most=80)
+    figure_note(figure, why_none or "by PED-ANOVA: what the best trials share", most=80)

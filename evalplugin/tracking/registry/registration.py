@@ -16,7 +16,6 @@ from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config import ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import attempt, connect, tracking_call
-from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.uris import REGISTRY_VARIABLE, find_model, registry_uri, tags_of, version_with
 from evalplugin.tracking.registry.served import ServedLists, save_package
@@ -70,7 +69,7 @@ class Registered:
 
 
 def register_lists(
-    tracking_uri: str | None,
+    uri: str,
     name: str,
     lists: ServedLists,
     evidence: Evidence,
@@ -84,7 +83,7 @@ def register_lists(
     its model, data and lists are the champion's; and the champion of a later bake-off stays.
 
     Args:
-        tracking_uri: The store.
+        uri: The tracking store; absolute.
         name: Of the registered model, which is created if it does not exist.
         lists: The lists that are served.
         evidence: For the version's tags and description.
@@ -101,7 +100,6 @@ def register_lists(
         raise TrackingError(
             f"{model.name} is not registered: its parameters hold a credential, which the registry would show"
         )
-    uri = resolve_uri(tracking_uri)
     registry = registry_uri(uri)
     client = connect(uri)
     with (
