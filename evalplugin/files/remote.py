@@ -96,8 +96,7 @@ File: TypeAlias = Path | RemoteFile
 
 def open_file(file: File) -> IO[bytes]:
     """Return a file of this machine or of a store, opened for reading."""
-    opened: IO[bytes] = file.open() if isinstance(file, RemoteFile) else file.open("rb")
-    return opened
+    return file.open() if isinstance(file, RemoteFile) else file.open("rb")
 
 
 def size_of(file: File) -> int:

@@ -91,8 +91,7 @@ class Calibration(_CategoryMetric):
         divergence = p * np.log(p / ((1.0 - self.smoothing) * q + self.smoothing * p))
         total = np.maximum(np.bincount(row, weights=divergence, minlength=context.n_users), 0.0)
         has_history = np.diff(history.indptr)[context.user] > 0
-        calibration: Floats = np.where(has_history & (context.n_listed > 0), total, np.nan)
-        return calibration
+        return np.where(has_history & (context.n_listed > 0), total, np.nan)
 
 
 @metric("category_coverage")

@@ -198,8 +198,7 @@ class ScoringContext:
             np.bincount(self.truth_row, weights=values, minlength=self.n_users)
             for values in (in_top_k, relevant)
         )
-        share: Floats = np.divide(reached, total, out=np.zeros(self.n_users), where=total > 0)
-        return share
+        return np.divide(reached, total, out=np.zeros(self.n_users), where=total > 0)
 
     def undefined_without_relevant(self, value: Floats) -> Floats:
         """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""

@@ -80,8 +80,7 @@ class ValueCounts:
         part = position - below
         # From the nearer one, as numpy does: equal to its quantiles to the last bit.
         step = above - at
-        quantiles: Floats = np.where(part >= 0.5, above - step * (1 - part), at + step * part)
-        return quantiles
+        return np.where(part >= 0.5, above - step * (1 - part), at + step * part)
 
 
 def _truncated(values: Floats, dropped: int) -> Floats:
@@ -89,8 +88,7 @@ def _truncated(values: Floats, dropped: int) -> Floats:
     if not dropped:
         return values
     bits = values.view(np.int64) & np.int64(-(1 << dropped))
-    truncated: Floats = bits.view(np.float64) + 0.0
-    return truncated
+    return bits.view(np.float64) + 0.0
 
 
 def _digits_to_drop(distinct: Floats) -> int:
@@ -152,8 +150,7 @@ class Distribution:
         if not self.few:
             return np.empty(0)
         order = np.argsort(np.concatenate([few.users for few in self.few]), kind="stable")
-        values: Floats = np.concatenate([few.values for few in self.few])[order]
-        return values
+        return np.concatenate([few.values for few in self.few])[order]
 
     @property
     def summary(self) -> Summary:

@@ -256,8 +256,7 @@ class TrainData:
             order = np.argsort(self._pair)
             self._pair = self._pair[order]
             self._cosine = np.concatenate([self._cosine, fresh])[order]
-        cosine: Floats = self._cosine[np.searchsorted(self._pair, pair)]
-        return cosine
+        return self._cosine[np.searchsorted(self._pair, pair)]
 
     @cached_property
     def _users_of_items(self) -> sparse.csr_array:
@@ -278,5 +277,4 @@ class TrainData:
             part = slice(*np.searchsorted(row, [first, first + step]))
             both[part] = table[row[part] - first, column[part]]
         size = np.sqrt(self.counts[low].astype(np.float64) * self.counts[high])
-        cosine: Floats = np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
-        return cosine
+        return np.divide(both, size, out=np.zeros(len(low)), where=size > 0)

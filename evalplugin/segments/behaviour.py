@@ -69,8 +69,7 @@ class Popularity:
         test = fold.test
         total = np.bincount(test.user, fold.train.item_counts[test.item], minlength=test.n_users)
         size = np.bincount(test.user, minlength=test.n_users)
-        mean: Floats = total[users] / size[users]
-        return mean
+        return total[users] / size[users]
 
     def divide(self, values: Floats) -> Groups:
         """Return quantile groups: the lowest is niche, the highest popular, all others medium."""
