@@ -110,9 +110,8 @@ def check_writable(target: str | Path) -> None:
     if not is_remote(target):
         path = local_path(target)
         folder = path.absolute().parent
-        path.with_name(
-            _partial_name(path.name)
-        ).exists()  # raises if this name, the longest that is needed, is too long
+        # It raises if this name, the longest that is needed, is too long.
+        path.with_name(_partial_name(path.name)).exists()
         if not folder.is_dir():
             raise DataError(f"{path}: there is no folder {folder}")
         if not os.access(path if path.exists() else folder, os.W_OK):

@@ -35,12 +35,8 @@ _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
 _GOOGLE_SECONDS = 10.0  # for all attempts of a request; without this, a quarter of an hour
 _ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
-_BUCKETS = (
-    "s3",
-    "gs",
-    "abfs",
-    "abfss",
-)  # kinds of stores with buckets, in which an object appears when it is complete
+# Kinds of stores with buckets, in which an object appears when it is complete.
+_BUCKETS = ("s3", "gs", "abfs", "abfss")
 # Where the AWS SDK looks for credentials, beside files and instance roles.
 _AWS_VARIABLES = (
     *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),

@@ -15,8 +15,8 @@ from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, refuse_rows
-from evalplugin.lists.scoring import TruthRows, blocks_of
+from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
+from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, row_codes
@@ -93,13 +93,8 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
     items = encode([pairs.item])[0]
-    nothing = pairs.rows(slice(0, 0))
-    blocks = blocks_of(
-        pairs,
-        TruthRows(nothing.user, nothing.item, None),
-        catalogue=Catalogue(NO_IDS, items, None),
-        compiled=False,
-    )
+    scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None), compiled=False)
+    blocks = scoring.blocks(pairs, pairs.sample(0))
     positions, parts = np.arange(len(blocks)), []
     try:
         for users, context in blocks:

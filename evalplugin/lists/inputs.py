@@ -24,7 +24,7 @@ from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import Role, ScoreRequest, refuse_rows
 from evalplugin.lists.parts import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue, top_n_on
+from evalplugin.lists.scoring import Scoring, need_catalogue, top_n_on
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
@@ -230,7 +230,7 @@ def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
     inputs, catalogue = request.read(lists, truth), None
     if need_catalogue(request.specs):
         catalogue = Catalogue.of(inputs[:2], inputs.train)
-    return Scoring(request, catalogue).state(inputs.lists, TruthRows.of(inputs.truth)).scores()
+    return Scoring(request, catalogue).state(inputs.lists, inputs.truth).scores()
 
 
 def _is_parquet(source: Any) -> bool:

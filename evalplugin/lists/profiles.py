@@ -35,10 +35,10 @@ class Profile:
     library: str  # with the version whose numbers were reproduced
     source: str
     metrics: Mapping[str, str]
-    ties: Literal["given", "trec_eval"]  # given: in the order of the lists
-    users: Literal["truth", "lists", "both"]  # users in the mean: all with a truth, a list, both
-    without_relevant: Literal["zero", "drop"]  # value of such a user without relevant items
-    relevance: Relevance  # unless another one is asked for
+    without_relevant: Literal["zero", "drop"]  # value of a user without relevant items
+    users: Literal["truth", "lists", "both"] = "truth"  # in the mean: all with a truth, a list, both
+    relevance: Relevance = EVERY_RATING  # unless another one is asked for
+    ties: Literal["given", "trec_eval"] = "given"  # given: in the order of the lists
     mean: Mapping[str, Literal["pairs"]] = field(default_factory=dict)  # not over users
     differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
@@ -217,8 +217,6 @@ PROFILES: Mapping[str, Profile] = {
                 "ndcg_burges@{k}": "ndcg(gain=exp2)@{k}",
                 "r-precision": "r_precision",
             },
-            ties="given",
-            users="truth",
             without_relevant="zero",
             relevance=Relevance(threshold=1.0),
             differs=(
@@ -246,10 +244,7 @@ PROFILES: Mapping[str, Profile] = {
                 "MeanInvUserFreq(k={k})": "novelty@{k}",
                 "AvgRecPopularity(k={k})": "popularity@{k}",
             },
-            ties="given",
-            users="truth",
             without_relevant="drop",
-            relevance=EVERY_RATING,
             differs=(
                 "the AUC family, whose ranks beyond the list are those of RecTools' own catalogue",
                 "Serendipity, which in RecTools weighs each hit by its popularity rank",
@@ -280,10 +275,8 @@ PROFILES: Mapping[str, Profile] = {
                 "RBP": "rbp(p=0.85)",
                 "RBP@{k}": "rbp(p=0.85)@{k}",
             },
-            ties="given",
             users="lists",
             without_relevant="zero",
-            relevance=EVERY_RATING,
             differs=(
                 "AveragePrecision of a user without truth, where LensKit divides by zero and stops",
                 "NDCG and DCG with gain=, with other weights, and RBP with normalize=True",
@@ -300,10 +293,7 @@ PROFILES: Mapping[str, Profile] = {
                 "dcg{k}": "dcg(gain=binary, discount=ln)@{k}",
                 "ndcg{k}": "ndcg(gain=binary, discount=ln, cut=truth)@{k}",
             },
-            ties="given",
-            users="truth",
             without_relevant="drop",
-            relevance=EVERY_RATING,
             differs=(
                 "its code (src/metric.jl), where it departs from its documentation: that divides precision by the "
                 "items listed, takes the logarithm to base 2, and cuts the best list alone, at what is listed: "
@@ -319,10 +309,7 @@ PROFILES: Mapping[str, Profile] = {
                 "mae": "mae(pooled=true)",
                 "fcp": "concordant_pairs(ties=wrong)",
             },
-            ties="given",
-            users="truth",
             without_relevant="drop",
-            relevance=EVERY_RATING,
             mean={"fcp": "pairs"},
             differs=("mse, which is the square of rmse",),
         ),

@@ -69,8 +69,7 @@ class RankedLists(ListSource):
             rows = self.rows.rows(users)
             item, rank = (np.ascontiguousarray(column[rows], dtype=np.int64) for column in (item, rank))
             start = np.cumsum(count) - count
-        matches = loops.match(item, rank, start, count, truth_indptr, truth_item)
-        return None if matches is None else Matches(*matches)
+        return loops.match(item, rank, start, count, truth_indptr, truth_item)
 
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users

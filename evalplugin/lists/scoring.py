@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,7 +20,6 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.matching import worth_compiling
-from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -29,18 +28,13 @@ from evalplugin.models.threads import thread_count
 
 @dataclass(frozen=True, eq=False)
 class TruthRows:
-    """The rows of a truth: ``of`` to score lists once, ``bind`` to score many lists."""
+    """The rows of a truth; ``bind`` makes those to score many lists."""
 
     user: Ids
     item: Ids  # of each row, or with ``code`` the vocabulary of the items
     rating: npt.NDArray[Any] | None
     code: npt.NDArray[np.integer[Any]] | None = None  # of each row's item in the vocabulary
     checked: bool = False  # whether no user has an item twice
-
-    @classmethod
-    def of(cls, pairs: PairColumns) -> TruthRows:
-        """Return the rows as they are."""
-        return cls(pairs.user, pairs.item, pairs.values)
 
     @classmethod
     def bind(cls, pairs: PairColumns) -> TruthRows:
@@ -53,10 +47,10 @@ class TruthRows:
         items, (item,) = encode([pairs.item])
         refuse_repeated("truth", user, item, users, items)
         order = np.argsort(user, kind="stable")
-        ordered = replace(cls.of(pairs.rows(order)), checked=True)
+        rows = pairs.rows(order)
         if pairs.item.kind == "integers":  # which may be their own codes
-            return ordered
-        return replace(ordered, item=ids_of(items), code=item[order])
+            return cls(rows.user, rows.item, rows.values, checked=True)
+        return cls(rows.user, ids_of(items), rows.values, code=item[order], checked=True)
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
@@ -73,69 +67,57 @@ class Scoring:
     n: int | None = None  # length of the longest list of all users; None: of these lists
     compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
 
-    def state(self, lists: PairColumns, truth: TruthRows) -> ScorerState:
+    def state(self, lists: PairColumns, truth: PairColumns | TruthRows) -> ScorerState:
         """Return the contribution of the users of some lists and truth to the scores.
 
         Raises:
             DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
         """
-        blocks = blocks_of(lists, truth, self.request.relevance, self.catalogue, self.compiled)
+        blocks = self.blocks(lists, truth)
         n = blocks.n if self.n is None else self.n
         n_items = 0 if self.catalogue is None else len(self.catalogue.items)
         specs = tuple(self.request.specs)
         return score_blocks(blocks, Request(specs, n, n_items, self.request.curve_ks(n)), blocks.users)
 
+    def blocks(self, lists: PairColumns, truth: PairColumns | TruthRows) -> Blocks:
+        """Return lists and truth in blocks, over all users with a list or a truth.
 
-def blocks_of(
-    lists: PairColumns,
-    truth: TruthRows,
-    relevance: Relevance = ABOVE_0,
-    catalogue: Catalogue | None = None,
-    compiled: bool | None = None,
-) -> Blocks:
-    """Return lists and truth in blocks, over all users with a list or a truth.
-
-    Args:
-        lists: The lists.
-        truth: The truth.
-        relevance: Which ratings are relevant.
-        catalogue: Codes of users and items, and the train data; None: any codes that preserve equality and order.
-        compiled: Whether to use compiled loops; None: if these rows and those before them are worth it.
-
-    Raises:
-        DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
-    """
-    if compiled is None:
-        compiled = worth_compiling(len(lists.user))
-    # Items are encoded while users are.
-    threads = thread_count()
-    with ThreadPoolExecutor(1) as pool:
-        task = partial(_item_codes, lists.item, truth, catalogue, compiled)
-        coding = pool.submit(task).result if threads > 1 else task
-        starts = lists.user.run_starts(threads)
-        runs = lists.user.take(starts), truth.user.take(truth.starts)
-        users, (run_user, truth_run_user) = encode(runs)
-        item, truth_item, raw_item, n_items = coding()
-    rows = None
-    if lists.kind == "rank":
-        rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
-    rows = rows or group_rows(starts, run_user, len(users), {"item": item, lists.kind: lists.values})
-    rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
-    truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
-    return Blocks(
-        users=users,
-        # Not the method of ``lists``, which would keep all columns in memory.
-        lists=RankedLists(users, rows, partial(lists.table.refuse, lists.column)),
-        truth=truth_rows,
-        n=max(int(rows.count.max(initial=0)), 1),
-        n_items=n_items,
-        raw_item=raw_item,
-        relevance=relevance,
-        truth_is_checked=truth.checked,
-        user=None if catalogue is None else catalogue.user_codes(users),
-        train=None if catalogue is None else catalogue.train_data,
-        compiled=compiled,
-    )
+        Without a catalogue, codes of items only preserve equality and order.
+        """
+        if isinstance(truth, PairColumns):
+            truth = TruthRows(truth.user, truth.item, truth.values)
+        catalogue, compiled = self.catalogue, self.compiled
+        if compiled is None:
+            compiled = worth_compiling(len(lists.user))
+        # Items are encoded while users are.
+        threads = thread_count()
+        with ThreadPoolExecutor(1) as pool:
+            task = partial(_item_codes, lists.item, truth, catalogue, compiled)
+            coding = pool.submit(task).result if threads > 1 else task
+            starts = lists.user.run_starts(threads)
+            runs = lists.user.take(starts), truth.user.take(truth.starts)
+            users, (run_user, truth_run_user) = encode(runs)
+            item, truth_item, raw_item, n_items = coding()
+        rows = None
+        if lists.kind == "rank":
+            rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
+        rows = rows or group_rows(starts, run_user, len(users), {"item": item, lists.kind: lists.values})
+        rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
+        truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
+        return Blocks(
+            users=users,
+            # Not the method of ``lists``, which would keep all columns in memory.
+            lists=RankedLists(users, rows, partial(lists.table.refuse, lists.column)),
+            truth=truth_rows,
+            n=max(int(rows.count.max(initial=0)), 1),
+            n_items=n_items,
+            raw_item=raw_item,
+            relevance=self.request.relevance,
+            truth_is_checked=truth.checked,
+            user=None if catalogue is None else catalogue.user_codes(users),
+            train=None if catalogue is None else catalogue.train_data,
+            compiled=compiled,
+        )
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
@@ -175,7 +157,7 @@ def top_n_on(inputs: ListInput) -> tuple[TopN, Interactions, Interactions | None
     every = [pairs for pairs in (given, truth, train) if pairs is not None]
     users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
     catalogue = Catalogue.on(users, items, train)
-    blocks = blocks_of(given, TruthRows.of(truth), catalogue=catalogue)
+    blocks = Scoring(ScoreRequest(()), catalogue).blocks(given, truth)
     listed = np.flatnonzero(blocks.lists.lengths)
     item = np.full((len(blocks), blocks.n), NO_ITEM, dtype=np.int32)
     for rows, context in blocks:

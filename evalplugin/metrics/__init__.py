@@ -14,12 +14,10 @@ from evalplugin.metrics import (  # noqa: F401 - registers the metrics
     separation,
 )
 from evalplugin.metrics.base import (
-    CONVENTIONS_VERSION,
     METRICS,
     Metric,
     OverallMetric,
     UserMetric,
-    is_mergeable,
     is_overall,
     metric,
 )
@@ -27,13 +25,10 @@ from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.context import RankedItems, ScoringContext
 from evalplugin.metrics.example import evaluate
 from evalplugin.metrics.names import MetricSpec, definitions_hash, parse
-from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.metrics.train_data import TrainData
 
 __all__ = [
-    "CONVENTIONS_VERSION",
     "METRICS",
-    "RECALL_PERCENT",
     "Blocks",
     "Metric",
     "MetricSpec",
@@ -44,9 +39,7 @@ __all__ = [
     "UserMetric",
     "definitions_hash",
     "evaluate",
-    "is_mergeable",
     "is_overall",
     "metric",
     "parse",
-    "precision_recall_curve",
 ]

@@ -115,8 +115,7 @@ class ScoringContext:
 
         start = np.arange(self.n_users) * self.n
         rows = self.item.astype(np.int64).ravel(), None, start, self.n_listed
-        matches = loops.match(*rows, self.truth_indptr, self.truth_item)
-        return None if matches is None else Matches(*matches)
+        return loops.match(*rows, self.truth_indptr, self.truth_item)
 
     @cached_property
     def truth_pairs(self) -> PairTable:

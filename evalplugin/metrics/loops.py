@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evalplugin.metrics.matching import Matches
 from evalplugin.models.kernels import compiled as nb
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
@@ -23,7 +24,7 @@ def match(
     count: nb.Ints,
     truth_indptr: nb.Ints,
     truth_item: nb.Codes,
-) -> tuple[nb.Ints, nb.Ints, nb.Ints] | None:
+) -> Matches | None:
     """Return the listed items that are in the user's truth, by user and then by rank.
 
     Args:
@@ -34,8 +35,7 @@ def match(
         truth_item: (t,) codes.
 
     Returns:
-        Position of the user, rank from 1, position in the truth: int64 (h,) each. None if an item is repeated in a
-        list or in a truth, or ranks are not 1, 2, 3 in the order of rows.
+        The matches; None if an item is repeated in a list or in a truth, or ranks are not 1, 2, 3 in the order of rows.
     """
     width, longest = int(count.max(initial=0)), int(np.diff(truth_indptr).max(initial=0))
     n_stamps = min(_power_of_two(_STAMPS_PER_ITEM * (width + longest)), _MOST_STAMPS)
@@ -47,9 +47,9 @@ def match(
     row, place, truth = np.empty((3, min(int(count.sum()), len(truth_item))), dtype=np.int64)
     n_matches = np.zeros(1, dtype=np.int64)
     rows = _ListRows(item, np.empty(0, dtype=np.int64) if rank is None else rank, start, count)
-    _match(rows, _Truth(truth_indptr, truth_item), scratch, _Matches(row, place, truth, n_matches))
+    _match(rows, _Truth(truth_indptr, truth_item), scratch, _MatchesOut(row, place, truth, n_matches))
     n = int(n_matches[0])
-    return None if n < 0 else (row[:n], place[:n], truth[:n])
+    return None if n < 0 else Matches(row[:n], place[:n], truth[:n])
 
 
 def _power_of_two(least: int) -> int:
@@ -74,7 +74,7 @@ class _Scratch(NamedTuple):
     suspects: nb.IntsOut
 
 
-class _Matches(NamedTuple):
+class _MatchesOut(NamedTuple):
     row: nb.IntsOut
     rank: nb.IntsOut
     truth: nb.IntsOut
@@ -82,7 +82,7 @@ class _Matches(NamedTuple):
 
 
 @nb.compiled
-def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _Matches) -> None:
+def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _MatchesOut) -> None:
     item, rank, start, count = rows
     truth_indptr, truth_item = truth
     stamps, slots, suspects = scratch

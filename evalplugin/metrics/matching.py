@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,7 @@ def worth_compiling(n_rows: int) -> bool:
     return n_rows >= _CALLED_FROM and (is_loaded or _scored >= _LOADED_FROM)
 
 
-@dataclass(frozen=True, eq=False)
-class Matches:
+class Matches(NamedTuple):
     """Listed items that are in the user's truth, by user and then by rank.
 
     ``row`` int64 (h,) position of the user in the block; ``rank`` int64 (h,) from 1; ``truth`` int64 (h,)

@@ -19,10 +19,8 @@ _UNIT = 1074  # all float64 are multiples of 2 ** -1074, their squares of its sq
 _BLOCK, _BITS = 2**15, 16  # values that stay in the processor's cache; 2 + _BLOCK <= 2 ** _BITS
 _HUGE = 2.0**900  # below it, no sum of a block overflows
 _SHIFT = 600
-_SQUARE_FROM, _SQUARE_TO = (
-    2.0**-480,
-    2.0**480,
-)  # between them, squares and their rounding errors are normal numbers
+# Between them, squares and their rounding errors are normal numbers.
+_SQUARE_FROM, _SQUARE_TO = 2.0**-480, 2.0**480
 _SPLITTER = 2.0**27 + 1  # Veltkamp's, of 53 binary digits into two halves
 _DIGITS = 66  # of a square root before it is rounded to 53
 

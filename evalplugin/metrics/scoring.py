@@ -13,18 +13,11 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics import (
-    RECALL_PERCENT,
-    Blocks,
-    MetricSpec,
-    ScoringContext,
-    UserMetric,
-    is_overall,
-    precision_recall_curve,
-)
+from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, UserMetric, is_overall
 from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
 

@@ -75,12 +75,10 @@ class ScorerState:
 
     request: Request
     values: tuple[UserValues, ...] = ()
-    distributions: Mapping[str, Distribution] = field(
-        default_factory=dict
-    )  # of users whose values were left out
-    overall: Mapping[str, npt.NDArray[np.generic]] = field(
-        default_factory=dict
-    )  # states of metrics over all lists
+    # Of users whose values were left out.
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    # States of metrics over all lists.
+    overall: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     sums: Mapping[str, ExactSum] = field(default_factory=dict)  # of metrics that only curves hold
     precision: tuple[ExactSum, ...] = ()  # at each of RECALL_PERCENT
 

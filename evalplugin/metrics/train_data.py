@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from evalplugin.models.selection import NO_ITEM
 
 if TYPE_CHECKING:
     from evalplugin.metrics.similarity_loops import ItemUsers
+
+T = TypeVar("T")
 
 _SEPARATOR = "|"  # between the categories of one item
 _CELLS = 2**22  # cells of the co-occurrence table computed at a time
@@ -121,12 +123,18 @@ class TrainData:
 
     def __init__(self, data: Interactions) -> None:
         self._data = data
-        self._lock = Lock()
+        self._lock = RLock()
         self._pair = np.empty(0, dtype=np.int64)
         self._cosine = np.empty(0)
-        self._weights: dict[float, Floats] = {}
-        self._categories: dict[str, ItemCategories] = {}
-        self._history: dict[str, CategoryShares] = {}
+        self._views: dict[tuple[str, object], Any] = {}
+
+    def _once(self, name: str, parameter: object, make: Callable[[], T]) -> T:
+        """Return a view that depends on a parameter, made at its first use."""
+        with self._lock:
+            if (name, parameter) not in self._views:
+                self._views[name, parameter] = make()
+            view: T = self._views[name, parameter]
+            return view
 
     @cached_property
     def n_users(self) -> int:
@@ -149,11 +157,9 @@ class TrainData:
         Raises:
             DataError: The items have no such attribute.
         """
-        with self._lock:
-            if attribute not in self._categories:
-                check_attribute(attribute, self.item_attributes)
-                self._categories[attribute] = ItemCategories.of(self.item_attributes[attribute])
-            return self._categories[attribute]
+        check_attribute(attribute, self.item_attributes)
+        values = self.item_attributes[attribute]
+        return self._once("categories", attribute, lambda: ItemCategories.of(values))
 
     def history_shares(self, attribute: str) -> CategoryShares:
         """Return how each user's items divide into the categories of an attribute.
@@ -162,20 +168,15 @@ class TrainData:
             DataError: The items have no such attribute.
         """
         categories = self.categories(attribute)
-        with self._lock:
-            if attribute not in self._history:
-                self._history[attribute] = CategoryShares.of(self._data, categories)
-            return self._history[attribute]
+        return self._once("history", attribute, lambda: CategoryShares.of(self._data, categories))
 
     def inverse_propensity(self, power: float) -> Floats:
         """Return 1 / popularity^power of each item: float64 (n_items,), known up to a factor.
 
         An item without interactions counts as one user's.
         """
-        with self._lock:
-            if power not in self._weights:
-                self._weights[power] = np.maximum(self.counts, 1).astype(np.float64) ** -power
-            return self._weights[power]
+        counts = np.maximum(self.counts, 1)
+        return self._once("weights", power, lambda: counts.astype(np.float64) ** -power)
 
     @cached_property
     def information(self) -> Floats:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from evalplugin.data import Candidates, Interactions
-from evalplugin.metrics import RECALL_PERCENT, Blocks, parse, precision_recall_curve
+from evalplugin.metrics import Blocks, parse
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import average_folds
 from evalplugin.metrics.scoring import score_top_n
+from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.models import TopN
 
 LEVELS = [parse(f"precision_at_recall(level={percent / 100})") for percent in RECALL_PERCENT]

@@ -44,7 +44,7 @@ _READ_ROWS = 2**20  # rows that are decoded at a time
 _RANGE_THREADS = 8
 
 # Opens a session whose calls read the given files, beside lists and truth.
-OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session]]
+OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session | None]]
 Groups: TypeAlias = Mapping[Role, Sequence[RowGroup]]
 
 
@@ -138,20 +138,20 @@ def score_in_parts(
     work = replace(work, scoring=replace(work.scoring, compiled=worth_compiling(rows)))
     serial = not all(spec.is_own for spec in request.specs)
     run = Run(1 if serial else min(_MAX_THREADS, thread_count()), report=report)
+    open_engine: OpenEngine = engine or (lambda files: nullcontext())
     if n_parts is None:
         parts, work = _parts_of_files(work, groups)
-        with nullcontext() if engine is None else engine([]) as session:
-            run = replace(run, session=session)
-            return score_all(run, work, parts, request.history, partitioned=True)
+        with open_engine([]) as session:
+            return score_all(replace(run, session=session), work, parts, request.history, partitioned=True)
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
     if (ranges := _ranges(groups, n_parts)) is not None:
-        with nullcontext() if engine is None else engine([]) as session:
+        with open_engine([]) as session:
             return score_all(replace(run, session=session), work, ranges, request.history)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
-        with nullcontext() if engine is None else engine([probe]) as session:
+        with open_engine([probe]) as session:
             run = replace(run, session=session)
             return score_all(run, work, _spread(run, work, groups, Path(folder), n_parts), request.history)
 

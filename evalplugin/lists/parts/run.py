@@ -16,7 +16,7 @@ from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListInput, PairColumns
+from evalplugin.lists.columns import PairColumns
 from evalplugin.lists.parts.work import Part, PartWork, Refused, call_parts, look_at_part, score_part
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics.blocks import raw_text
@@ -138,4 +138,4 @@ def _rest_of_truth(
     rest = work.truth_of(ids_of(listed), others=True)
     if len(rest.user):
         no_lists = work.rows("lists", (), Part((), None))
-        yield len(work.files["lists"].files), work.score(ListInput(no_lists, rest, None))
+        yield len(work.files["lists"].files), work.scoring.state(no_lists, rest)

@@ -18,7 +18,7 @@ from evalplugin.lists.catalogue import PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_run, runs_of
-from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
+from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
@@ -79,14 +79,6 @@ class PartWork:
             inside = pc.is_in(held_out.values, value_set=texts).to_numpy(zero_copy_only=False)
         return self.truth.rows(np.flatnonzero(inside != others))
 
-    def score(self, inputs: ListInput) -> ScorerState:
-        """Return the contribution of some users to the scores.
-
-        Raises:
-            DataError: A list or a truth that breaks a rule.
-        """
-        return self.scoring.state(inputs.lists, TruthRows.of(inputs.truth))
-
     def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:
         """Return the rows of one table that belong to a part.
 
@@ -137,7 +129,7 @@ def look_at_part(work: PartWork, part: Part) -> PartContents | None:
 def score_part(work: PartWork, part: Part) -> ScorerState | None:
     """Return the contribution of a part's users to the scores; None: it has no users."""
     inputs = work.read(part)
-    return None if inputs is None else work.score(inputs)
+    return None if inputs is None else work.scoring.state(inputs.lists, inputs.truth)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.work import Refused, call_alone
-from evalplugin.lists.scoring import Scoring, TruthRows
+from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 
@@ -51,7 +51,7 @@ class BucketScoring:
                 for table, role in zip(tables, roles, strict=True)
             )
         )
-        state = self.scoring.state(inputs.lists, TruthRows.of(inputs.truth))
+        state = self.scoring.state(inputs.lists, inputs.truth)
         return self._row(_outcome_bytes(state.without_values()), _table_bytes(self._values(*state.values[0])))
 
     def _values(self, users: Any, values: Any) -> pa.Table:
