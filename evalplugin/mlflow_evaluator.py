@@ -1,7 +1,7 @@
 """The MLflow evaluator ``evalplugin``: rankings and recommendations by our metrics.
 
 Use it as ``mlflow.models.evaluate(..., evaluators="evalplugin")``. MLflow imports this module to find its evaluators:
-all of evalplugin but its errors is imported inside functions.
+every import of evalplugin is inside a function.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from mlflow.models.evaluation.base import ModelEvaluator
-
-from evalplugin.base.errors import DataError
 
 if TYPE_CHECKING:
     from mlflow.data.evaluation_dataset import EvaluationDataset
@@ -136,6 +134,8 @@ def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
 
 
 def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
+    from evalplugin.base.errors import DataError
+
     if extra_metrics:
         raise DataError(
             "extra_metrics are not for the evaluator 'evalplugin': name metrics in evaluator_config, as in "
@@ -148,6 +148,8 @@ def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
 
 
 def _features(dataset: EvaluationDataset) -> pd.DataFrame:
+    from evalplugin.base.errors import DataError
+
     if not isinstance(dataset.features_data, pd.DataFrame):
         raise DataError(
             f"data must be a pandas DataFrame, or an MLflow dataset that is made of one, not "
@@ -157,6 +159,7 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
 
 
 def _targets(dataset: EvaluationDataset) -> Cells:
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.evaluation import Cells
 
     if dataset.labels_data is None:
@@ -166,6 +169,7 @@ def _targets(dataset: EvaluationDataset) -> Cells:
 
 def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> Cells:
     """Return the predictions of the table, or those that the model makes for it."""
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.evaluation import Cells, column_of
 
     if model is None:

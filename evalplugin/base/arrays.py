@@ -37,6 +37,14 @@ def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints,
     return np.arange(len(row)) + np.repeat(start - before, counts), row
 
 
+def search(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> tuple[Ints, Flags]:
+    """Return the position of each value in ascending ones, and whether it is there: int64, bool."""
+    if not len(known):
+        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+    position = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return position, known[position] == wanted
+
+
 def position_in_row(row: npt.NDArray[np.integer[Any]], n_rows: int) -> Ints:
     """Return the position of each entry within its row, from 0; rows are ascending."""
     counts = np.bincount(row, minlength=n_rows)

@@ -17,7 +17,7 @@ from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
-from evalplugin.metrics.distribution import Summary, summarise
+from evalplugin.metrics.distribution import Distribution, Summary
 from evalplugin.metrics.scores import PerUserScores
 
 LEVEL = 0.95  # default of every interval
@@ -233,7 +233,7 @@ def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSprea
 
 
 def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
-    summary = summarise(values)
+    summary = Distribution.of(values).summary
     seed_share = math.nan
     if seeds is not None:
         interval = interval_with_seeds(interval, [seeds])

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from evalplugin.base.arrays import Flags
+from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions
@@ -105,8 +105,7 @@ class Split:
 
     def _check_overlap(self) -> None:
         train, test = self.train.pairs(), self.test.pairs()
-        position = np.minimum(np.searchsorted(train, test), len(train) - 1)
-        both = test[train[position] == test]
+        both = test[search(train, test)[1]]
         if len(both):
             user, item = divmod(int(both[0]), self.train.n_items)
             raise DataError(

@@ -42,11 +42,6 @@ class RemoteFile:
         return PurePosixPath(self.uri).name
 
     @property
-    def stem(self) -> str:
-        """The name without its ending."""
-        return PurePosixPath(self.uri).stem
-
-    @property
     def suffix(self) -> str:
         """The ending of the name, such as ``.csv``."""
         return PurePosixPath(self.uri).suffix

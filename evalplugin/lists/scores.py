@@ -14,7 +14,7 @@ from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.intervals import Interval, distribution_interval, mean_interval
 from evalplugin.comparison.statistics.paired import Paired, Test, compare_pairs
 from evalplugin.metrics import MetricSpec, parse
-from evalplugin.metrics.distribution import Summary, summarise
+from evalplugin.metrics.distribution import Distribution, Summary
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
 
 
@@ -60,7 +60,7 @@ class ListScores:
         """For each metric with a value a user: spread and quantiles."""
         if isinstance(self.source, ScoreTotals):
             return {name: values.summary for name, values in self.source.distributions.items()}
-        return {name: summarise(self.source.column(name)) for name in self.source.metrics}
+        return {name: Distribution.of(self.source.column(name)).summary for name in self.source.metrics}
 
     def interval(self, metric: str, *, level: float = 0.95, seed: int = 0) -> Interval:
         """Return the interval of a metric's mean over users: the same for the same scores and seed."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Floats, Ints, row_entries
+from evalplugin.base.arrays import Floats, Ints, row_entries, search
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import ItemCategories, check_attribute
@@ -84,8 +84,7 @@ class Calibration(_CategoryMetric):
         known = row * categories.n + history.category[entries]  # ascending
         listed_row, category, weight = categories.of_lists(item)
         listed = listed_row * categories.n + category
-        position = np.minimum(np.searchsorted(known, listed), max(len(known) - 1, 0))
-        common = known[position] == listed if len(known) else np.zeros(len(listed), dtype=np.bool_)
+        position, common = search(known, listed)
         n_items = np.maximum(categories.n_items_of_lists(item), 1)[row]
         q = np.bincount(position[common], weights=weight[common], minlength=len(known)) / n_items
         divergence = p * np.log(p / ((1.0 - self.smoothing) * q + self.smoothing * p))

@@ -183,8 +183,3 @@ class Summary:
     p90: float
     zero_share: float  # share of the defined values that are exactly 0
     quantiles: Floats  # (101,) at 0, 1, ... 100 percent, linear between values
-
-
-def summarise(values: Floats) -> Summary:
-    """Return the summary of one metric's values (U,); NaN values are excluded and counted."""
-    return Distribution.of(values).summary

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
@@ -207,10 +207,8 @@ class TrainData:
         popularity = np.sort(owner * stride + counts[owned])
         more = end[row] - np.searchsorted(popularity, row * stride + counts[item], side="right")
         rank = self._n_more_popular[item] - more + 1
-        pair = row * len(counts) + item
         known = owner * len(counts) + owned  # ascending, as owners and their items are
-        position = np.minimum(np.searchsorted(known, pair), max(len(known) - 1, 0))
-        is_owned = known[position] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
+        _, is_owned = search(known, row * len(counts) + item)
         return np.where(is_owned, len(counts) + 1, rank)
 
     def cosine(self, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.components.registry import Registry
 from evalplugin.data import LoadContext, Split
@@ -43,10 +43,8 @@ class Segmentation:
         """Return the group of each user, by raw id (V,): int32 (V,), -1 for none."""
         if np.array_equal(self.users, users):  # much faster than a search
             return self.group
-        if not len(self.users):
-            return np.full(len(users), -1, dtype=np.int32)
-        position = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
-        return np.where(self.users[position] == users, self.group[position], np.int32(-1))
+        position, is_known = search(self.users, users)
+        return np.where(is_known, np.append(self.group, np.int32(-1))[position], np.int32(-1))
 
     def by_label(self, users: npt.NDArray[np.generic], values: Floats) -> dict[str, Floats]:
         """Return the defined values (V,) of users (V,) by the label of their group, in the order of the labels."""

@@ -26,10 +26,10 @@ from evalplugin.metrics import (
     TrainData,
     UserMetric,
     evaluate,
-    is_mergeable,
     is_overall,
     parse,
 )
+from evalplugin.metrics.base import is_mergeable
 from evalplugin.testing import check_metric
 
 # Metrics of lists and truth alone; those of a new module are among them by themselves.

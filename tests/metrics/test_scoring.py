@@ -9,7 +9,7 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.distribution import summarise
+from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import Counts, PerUserScores, average_folds
 from evalplugin.metrics.scoring import score_top_n
@@ -273,7 +273,7 @@ def test_average_folds_refuses_different_metrics() -> None:
 
 
 def test_a_summary_leaves_out_and_counts_what_is_undefined() -> None:
-    summary = summarise(np.array([0, nan, 0, 1, 3]))
+    summary = Distribution.of(np.array([0, nan, 0, 1, 3])).summary
     assert (summary.n, summary.undefined, summary.mean, summary.zero_share) == (4, 1, 1, 2 / 4)
     assert summary.std == pytest.approx(((1 + 1 + 0 + 4) / 3) ** 0.5)
     assert (summary.p10, summary.p50, summary.p90) == (0, 0.5, pytest.approx(1 + 0.7 * 2))
@@ -282,7 +282,7 @@ def test_a_summary_leaves_out_and_counts_what_is_undefined() -> None:
 
 
 def test_summary_of_too_few_values_is_nan() -> None:
-    one, none = summarise(np.array([2.0])), summarise(np.array([nan]))
+    one, none = (Distribution.of(np.array([value])).summary for value in (2.0, nan))
     assert (one.n, one.mean, one.p50) == (1, 2, 2)
     assert isnan(one.std)
     assert (none.n, none.undefined) == (0, 1)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, OverallMetric, ScoringContext, parse
-from evalplugin.metrics.distribution import DISTINCT, Distribution, Summary, ValueCounts, summarise
+from evalplugin.metrics.distribution import DISTINCT, Distribution, Summary, ValueCounts
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_blocks, score_top_n
 from evalplugin.metrics.states import Request, ScorerState
@@ -120,7 +120,7 @@ def test_any_division_and_order_gives_the_same_bits(part: list[int], order: rand
         column = ALL.column(name)
         assert distribution.values is not None
         assert distribution.values.tobytes() == column[~np.isnan(column)].tobytes()
-        same_summary(distribution.summary, summarise(column))
+        same_summary(distribution.summary, Distribution.of(column).summary)
 
 
 def same_summary(a: Summary, b: Summary) -> None:
