@@ -77,11 +77,9 @@ class Catalogue:
 
     def user_codes(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
         """Return the codes by which train data is looked up; without train data, the positions of the users."""
-        return (
-            np.arange(len(users))
-            if self.train is None
-            else codes_in(ids_of(users), self.users).astype(np.int64)
-        )
+        if self.train is None:
+            return np.arange(len(users))
+        return codes_in(ids_of(users), self.users).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As arrays of Arrow, which are small when they are pickled.

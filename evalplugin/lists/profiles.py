@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +39,7 @@ class Profile:
     users: Literal["truth", "lists", "both"] = "truth"  # in the mean: all with a truth, a list, both
     relevance: Relevance = EVERY_RATING  # unless another one is asked for
     ties: Literal["given", "trec_eval"] = "given"  # given: in the order of the lists
-    mean: Mapping[str, Literal["pairs"]] = field(default_factory=dict)  # not over users
+    of_pairs: tuple[str, ...] = ()  # metrics whose mean is over pairs, not over users
     differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
     def metric(self, name: str) -> MetricSpec:
@@ -96,8 +96,8 @@ class Profile:
             if spec.name in scores.overall:
                 numbers[name] = scores.overall[spec.name]
                 continue
-            value, mean = scores.column(spec.name), self.mean.get(name)
-            if mean == "pairs":
+            value = scores.column(spec.name)
+            if name in self.of_pairs:
                 numbers[name] = _share_of_pairs(np.nan_to_num(value) * n_pairs, n_pairs)
             elif spec.metric.about == "lists":
                 numbers[name] = _mean(value, has_list)
@@ -310,7 +310,7 @@ PROFILES: Mapping[str, Profile] = {
                 "fcp": "concordant_pairs(ties=wrong)",
             },
             without_relevant="drop",
-            mean={"fcp": "pairs"},
+            of_pairs=("fcp",),
             differs=("mse, which is the square of rmse",),
         ),
     )

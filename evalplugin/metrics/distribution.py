@@ -59,9 +59,7 @@ class ValueCounts:
         distinct = values[start]
         if len(distinct) > DISTINCT:
             dropped = _digits_to_drop(distinct)
-            values = _truncated(values, dropped)
-            start = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-            distinct = values[start]
+            return cls._of_sorted(_truncated(values, dropped), counts, dropped)
         if counts is None:
             return cls(distinct, np.diff(np.append(start, len(values))), dropped)
         return cls(distinct, np.add.reduceat(counts, start), dropped)

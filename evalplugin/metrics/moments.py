@@ -38,7 +38,7 @@ class ExactSum:
         """Return the sum of values (n,), without NaN."""
         total = cls()
         for block in _blocks(values):
-            total += cls(block.n, _units(block.finite, block.size), block.infinite)
+            total += block.sum
         return total
 
     def __add__(self, other: ExactSum) -> ExactSum:
@@ -65,8 +65,7 @@ class Moments:
         """Return the moments of values (n,), without NaN."""
         moments = cls()
         for block in _blocks(values):
-            total = ExactSum(block.n, _units(block.finite, block.size), block.infinite)
-            moments += cls(total, _square_units(block.finite), block.lowest, block.highest)
+            moments += cls(block.sum, _square_units(block.finite), block.lowest, block.highest)
         return moments
 
     def __add__(self, other: Moments) -> Moments:
@@ -118,14 +117,9 @@ class _Block(NamedTuple):
     """The defined values of some users."""
 
     finite: Floats
-    n: int  # of all, infinite ones included
+    sum: ExactSum  # of all, infinite ones included
     lowest: float
     highest: float
-    infinite: float  # sum of the infinite ones
-
-    @property
-    def size(self) -> float:
-        return max(self.highest, -self.lowest) if len(self.finite) == self.n else _largest(self.finite)
 
 
 def _blocks(values: Floats) -> Iterator[_Block]:
@@ -142,7 +136,8 @@ def _blocks(values: Floats) -> Iterator[_Block]:
             finite = block[np.isfinite(block)]
             with np.errstate(invalid="ignore"):  # of opposite infinities
                 infinite = float(block[np.isinf(block)].sum())
-        yield _Block(finite, len(block), lowest, highest, infinite)
+        size = max(highest, -lowest) if len(finite) == len(block) else _largest(finite)
+        yield _Block(finite, ExactSum(len(block), _units(finite, size), infinite), lowest, highest)
 
 
 def _units(block: Floats, highest: float) -> int:

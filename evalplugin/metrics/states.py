@@ -177,24 +177,18 @@ class ScorerState:
         """Return all users in ascending order, (U,), and their values, (M, U)."""
         if not self.values:
             return np.empty(0, dtype=np.int64), np.empty((len(self.request.per_user), 0))
-        keys: Any = (
-            np.concatenate([part.users for part in self.values])
-            if len(self.values) > 1
-            else self.values[0].users
-        )
-        order = None
+        users = [part.users for part in self.values]
+        keys: Any = users[0] if len(users) == 1 else np.concatenate(users)
+        rank = np.arange(len(keys))
         if not bool((keys[1:] > keys[:-1]).all()):
             order = np.argsort(keys, kind="stable")
-            keys = keys[order]
+            keys, rank[order] = keys[order], np.arange(len(keys))
             if (twice := np.flatnonzero(keys[1:] == keys[:-1])).size:
                 raise DataError(
                     f"user {keys[twice[0]]!r} is in two parts: all rows of a user belong into one"
                 )
-        if order is None and len(self.values) == 1:
+        elif len(users) == 1:
             return keys, self.values[0].values
-        rank = np.arange(len(keys))
-        if order is not None:
-            rank[order] = np.arange(len(keys))
         values = np.empty((len(self.request.per_user), len(keys)))
         start = 0
         for part in self.values:

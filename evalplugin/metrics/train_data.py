@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import column_problem
 from evalplugin.models.selection import NO_ITEM
-
-if TYPE_CHECKING:
-    from evalplugin.metrics.similarity_loops import ItemUsers
 
 T = TypeVar("T")
 
@@ -228,20 +225,13 @@ class TrainData:
         Values of ``cosine`` are added pair by pair in the order of ranks. ``item`` (B, K), NO_ITEM behind the
         end.
         """
-        from evalplugin.metrics import similarity_loops
+        from evalplugin.metrics.similarity_loops import ItemUsers, sums_of_cosines
 
-        with self._lock:
-            users = self._item_users
-        return similarity_loops.sums_of_cosines(item, users)
+        def users() -> ItemUsers:
+            user, item = (np.ascontiguousarray(codes) for codes in (self._data.user, self._data.item))
+            return ItemUsers(user, item, self._data.n_users, self._data.n_items)
 
-    @cached_property
-    def _item_users(self) -> ItemUsers:
-        from evalplugin.metrics.similarity_loops import ItemUsers
-
-        data = self._data
-        return ItemUsers(
-            np.ascontiguousarray(data.user), np.ascontiguousarray(data.item), data.n_users, data.n_items
-        )
+        return sums_of_cosines(item, self._once("users of items", None, users))
 
     def _cached_cosine(self, pair: Ints, n_items: int) -> Floats:
         wanted = np.unique(pair)

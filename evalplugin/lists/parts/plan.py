@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path, PurePath
 from shutil import disk_usage
 from threading import Thread
@@ -96,7 +97,8 @@ def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest)
     _check_kinds(work, groups, request)
     compiled = worth_compiling(rows)
     if compiled:
-        Thread(target=_import_loops).start()
+        # While other threads decode files without the interpreter's lock.
+        Thread(target=import_module, args=("evalplugin.metrics.loops",)).start()
     work = replace(work, scoring=replace(work.scoring, compiled=compiled))
     run = Run(min(_RANGE_THREADS, thread_count()))
     return score_all(run, work, _moved(run, work, groups, bounds), request.history)
@@ -234,7 +236,7 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
             f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
             f"set TMPDIR to a folder on another disk"
         )
-    written: dict[Role, tuple[list[SpreadTask], list[Spread]]] = {}
+    written: dict[Role, list[Spread]] = {}
     for role, of_role in groups.items():
         run.report(f"spreading {role} over {n_parts} partitions")
         most, wide = sum(group.rows for group in of_role) / run.n_tasks, _is_wide(work, role)
@@ -243,11 +245,11 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
             for number, of_task in enumerate(runs_of(of_role, most))
         ]
         spreads = dict(run.each(work, spread, tasks))
-        written[role] = tasks, [spreads[number] for number in range(len(tasks))]
+        written[role] = [spreads[number] for number in range(len(tasks))]
         for rows in spreads.values():
             check_later_rows(spreads[0].sample, rows.sample)
     return [
-        Part(slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
+        Part(slices_of(number, written["lists"]), slices_of(number, written["truth"]))
         for number in range(n_parts)
     ]
 
@@ -276,8 +278,3 @@ def _moved(run: Run, work: PartWork, groups: Groups, bounds: Sequence[int]) -> l
         return Part(own["lists"], own["truth"])
 
     return list(in_threads(part, range(len(bounds) + 1), run.threads))
-
-
-def _import_loops() -> None:
-    """Import the compiled loops while other threads decode files without the interpreter's lock."""
-    import evalplugin.metrics.loops  # noqa: F401

@@ -33,8 +33,9 @@ class SpreadTask:
 
 
 class Spread(NamedTuple):
-    """The rows that one call has written."""
+    """The rows that one call has written to a file."""
 
+    file: Path
     sample: PairColumns  # a few of its first rows
     part: npt.NDArray[np.uint16]  # the partition of each record batch of the file
 
@@ -69,15 +70,13 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
         if writer is not None:
             writer.close()
     assert sample is not None  # row groups have rows
-    return Spread(sample, np.concatenate(written).astype(np.uint16))
+    return Spread(task.out, sample, np.concatenate(written).astype(np.uint16))
 
 
-def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread]) -> tuple[Slice, ...]:
+def slices_of(part: int, written: Sequence[Spread]) -> tuple[Slice, ...]:
     """Return the rows of a partition, in the order of the files' rows."""
     return tuple(
-        Slice(task.out, batch)
-        for task, rows in zip(tasks, written, strict=True)
-        for batch in np.flatnonzero(rows.part == part).tolist()
+        Slice(rows.file, batch) for rows in written for batch in np.flatnonzero(rows.part == part).tolist()
     )
 
 

@@ -36,14 +36,19 @@ class BucketScoring:
 
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
         """Return the outcome, which is the state or an error, and the values of all users, as bytes."""
+        import pyarrow as pa
+
         tables = [
             _unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
-        row = call_alone(with_stable_error, self._scored, *tables)
-        return self._row(_outcome_bytes(row), None) if isinstance(row, Refused) else row
+        scored = call_alone(with_stable_error, self._scored, *tables)
+        outcome, users = (scored, None) if isinstance(scored, Refused) else scored
+        kind = pa.large_binary() if self.large else pa.binary()
+        columns = [pa.array([value], type=kind) for value in (_outcome_bytes(outcome), users)]
+        return pa.table(columns, names=["outcome", "users"])
 
-    def _scored(self, *tables: pa.Table) -> pa.Table:
+    def _scored(self, *tables: pa.Table) -> tuple[ScorerState, bytes]:
         roles: tuple[Role, ...] = ("lists", "truth")
         inputs = ListInput.of(
             *(
@@ -52,7 +57,7 @@ class BucketScoring:
             )
         )
         state = self.scoring.state(inputs.lists, inputs.truth)
-        return self._row(_outcome_bytes(state.without_values()), _table_bytes(self._values(*state.values[0])))
+        return state.without_values(), _table_bytes(self._values(*state.values[0]))
 
     def _values(self, users: Any, values: Any) -> pa.Table:
         """Return users (U,) and values (M, U) as the columns of ``per_user``."""
@@ -61,13 +66,6 @@ class BucketScoring:
         text = pa.large_string() if self.large else pa.string()
         columns = [pa.array(users, type=text if self.text else pa.int64()), *map(pa.array, values)]
         return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values)))])
-
-    def _row(self, outcome: bytes, users: bytes | None) -> pa.Table:
-        import pyarrow as pa
-
-        kind = pa.large_binary() if self.large else pa.binary()
-        columns = [pa.array([value], type=kind) for value in (outcome, users)]
-        return pa.table(columns, names=["outcome", "users"])
 
 
 class UnorderedTable(Table):
