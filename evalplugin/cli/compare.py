@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,7 @@ def compare(
         texts: dict[str, Callable[..., str]] = {
             "json": frames.compare_json,
             "csv": frames.compare_csv,
-            "markdown": lambda of, names, segment: markdown.compare_markdown(
-                of, names, segment, compared.tables
-            ),
+            "markdown": partial(markdown.compare_markdown, tables=compared.tables),
             "latex": latex.compare_latex,
         }
         echo_data(texts[shown](compared.comparisons, names, segment), nl=False)

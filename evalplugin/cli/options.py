@@ -12,19 +12,6 @@ import click
 from evalplugin.files.uris import is_remote, local_path, refuse_credentials
 
 
-def debug(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an option to a command that makes ``main`` show the traceback of an error."""
-
-    def set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-        if value:
-            context.find_root().obj["debug"] = True
-
-    return click.option(
-        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=set_debug,
-        help="Show the traceback of an error.",
-    )(command)  # fmt: skip
-
-
 class Output(click.Path):
     """A file or folder to write: a path, or the text of a URI such as s3://bucket/page.html."""
 
@@ -40,6 +27,12 @@ def shown(*formats: str, **options: Any) -> Callable[..., Any]:
     """Return the option ``--format`` with its formats, the first one by default."""
     given = {"default": formats[0], "show_default": True, **options}
     return click.option("--format", "shown", type=click.Choice(formats), **given)
+
+
+def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Make ``main`` show the traceback of an error."""
+    if value:
+        context.find_root().obj["debug"] = True
 
 
 def _on_this_machine(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -73,6 +66,10 @@ def _load_plugins(context: click.Context, parameter: click.Parameter, files: tup
         load_plugin_file(file)
 
 
+debug = click.option(
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_set_debug,
+    help="Show the traceback of an error.",
+)  # fmt: skip
 set_value = click.option(
     "--set",
     "overrides",

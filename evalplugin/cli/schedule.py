@@ -178,7 +178,7 @@ def _write_unit(
 ) -> None:
     from evalplugin.schedule import units
 
-    files = units(unit, jobs, folder=Path.cwd(), options=typed, image=image)  # type: ignore[arg-type]
+    files = units(unit, jobs, folder=Path.cwd(), options=typed, image=image)
     if out is None:
         several = len(files) > 1
         echo(

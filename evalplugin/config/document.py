@@ -145,7 +145,8 @@ def read_document(path: Path) -> Document:
             )
         text = content.decode()
     except FileNotFoundError:
-        raise ConfigError([f"{path_text(name)}: no such file{_nearby(path)}"]) from None
+        near = did_you_mean_file(path.name, [beside.name for beside in path.parent.glob("*.y*ml")])
+        raise ConfigError([f"{path_text(name)}: no such file{near}"]) from None
     except (OSError, ValueError) as error:
         raise ConfigError([f"{path_text(name)}: {reason_of(error)}"]) from None
     return parse_document(text, name)
@@ -348,8 +349,3 @@ def _set(data: Any, path: KeyPath, value: Any, source: str) -> None:
             data[part] = value
         else:
             data = data[part]
-
-
-def _nearby(path: Path) -> str:
-    folder = path.parent
-    return did_you_mean_file(path.name, [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else [])

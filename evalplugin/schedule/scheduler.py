@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from evalplugin.base.processes import kill_group
 from evalplugin.schedule.units import ScheduledConfig
 
 # A wait pauses while a machine sleeps: the scheduler wakes up this often to read the clock.
@@ -64,11 +64,10 @@ def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         return {}
 
     def stop(at_once: bool) -> None:
-        with suppress(ProcessLookupError):
-            if at_once and sys.platform != "win32":
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.terminate()
+        if at_once:
+            kill_group(process.pid)
+        else:
+            process.terminate()
 
     return Started(wait, payload, stop)
 

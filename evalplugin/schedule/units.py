@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, DataError
@@ -22,20 +22,18 @@ from evalplugin.tracking.location import DEFAULT_URI
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Kind = Literal["cron", "systemd", "kubernetes", "github", "airflow"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
 # A CronJob's name may have 52 characters, with the prefix.
 _LONGEST_NAME = 41
 _STORE = "MLFLOW_TRACKING_URI"
 _GRACE_SECONDS = 90  # for a bake-off to end its runs after SIGTERM
-_FILES: dict[Kind, dict[str, str]] = {  # template -> name of the file
+_FILES = {  # by kind of unit: template -> name of the file
     "cron": {"crontab.j2": "evalplugin.crontab"},
     "systemd": {"systemd.service.j2": "{unit}.service", "systemd.timer.j2": "{unit}.timer"},
     "kubernetes": {"kubernetes.yaml.j2": "{unit}-cronjob.yaml"},
     "github": {"github.yml.j2": "{unit}.yml"},
     "airflow": {"airflow.py.j2": "{dag}.py"},
 }
+KINDS = tuple(_FILES)
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def scheduled_configs(
 
 
 def units(
-    kind: Kind,
+    kind: str,
     jobs: Sequence[ScheduledConfig],
     *,
     folder: Path,
@@ -97,7 +95,7 @@ def units(
     """Return the files of a unit by name.
 
     Args:
-        kind: The scheduler.
+        kind: The scheduler, one of ``KINDS``.
         jobs: As ``scheduled_configs`` returns them.
         folder: The working directory, absolute: relative paths of tracking stores are relative to it.
         options: Of the command line, passed to every run.

@@ -120,28 +120,31 @@ def _check_plugin(engine: Engine, folder: Path, workers: int | None) -> None:
     plugin.write_text(_PLUGIN.format(pid=os.getpid()))
     scratch.mkdir()
     law = "a plugin that a node cannot load must be an error that names it"
-    try:
-        with engine.open(Needs(scratch, workers=workers, plugins=[plugin])) as session:
-            ((_, value),) = run_calls(session, [Call(0, _double, rest={"n": 1})])
-    except EngineError as error:
-        require("missing_library.py" in str(error) and "no such library" in str(error), f"{law}: {error}")
-        return
-    # On this machine alone the driver has loaded the plugin before.
-    require(isinstance(value, TaskFailure) and "no such library on this node" in value.error, law)
+    value = _value_of_call(engine, Needs(scratch, workers=workers, plugins=[plugin]))
+    if isinstance(value, EngineError):
+        require("missing_library.py" in str(value) and "no such library" in str(value), f"{law}: {value}")
+    else:  # on this machine alone the driver has loaded the plugin before
+        require(isinstance(value, TaskFailure) and "no such library on this node" in value.error, law)
 
 
 def _check_inputs(engine: Engine, folder: Path, workers: int | None) -> None:
     file = str(folder / "features.parquet")
-    needs = Needs(folder, workers=workers, inputs={file: "0" * 32})
+    value = _value_of_call(engine, Needs(folder, workers=workers, inputs={file: "0" * 32}))
+    if isinstance(value, EngineError):
+        law = "a file that a node lacks must be named"
+        require("features.parquet is missing" in str(value), f"{law}: {value}")
+    else:
+        require(value == 2, "an engine that has one machine alone runs calls with the files of this machine")
+
+
+def _value_of_call(engine: Engine, needs: Needs) -> object:
+    """Return what doubling 1 returns, or the error of the engine."""
     try:
         with engine.open(needs) as session:
-            ((_, value),) = run_calls(session, [Call(0, _double, rest={"n": 4})])
+            ((_, value),) = run_calls(session, [Call(0, _double, rest={"n": 1})])
+            return value
     except EngineError as error:
-        require(
-            "features.parquet is missing" in str(error), f"a file that a node lacks must be named: {error}"
-        )
-        return
-    require(value == 8, "an engine that has one machine alone runs calls with the files of this machine")
+        return error
 
 
 def _bits(result: object) -> object:

@@ -61,7 +61,8 @@ def show_plan(plan: Plan) -> None:
         info, model, tasks = planned.job.info, planned.job.model, planned.job.tasks
         table.add_row(
             *(escape(text) for text in (info.dataset, info.split, model.name, model.type)),
-            *([_trials_text(planned.trials)] if tuned else []),
+            # None: as many as fit into the seconds of the budget.
+            *(["by seconds" if planned.trials is None else f"{planned.trials:,}"] if tuned else []),
             *(f"{count:,}" for count in (len(tasks), planned.users, tasks[0].n)),
             *(memory(mb) for mb in (planned.lists_mb, planned.block_mb, planned.fit_mb)),
         )
@@ -77,11 +78,6 @@ def show_plan(plan: Plan) -> None:
     for line in plan.power.sentences():
         console.print(escape(line), highlight=False)
     console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
-
-
-def _trials_text(trials: int | None) -> str:
-    """Return a number of trials; None: as many as fit into the seconds of the budget."""
-    return "by seconds" if trials is None else f"{trials:,}"
 
 
 def show_outcome(outcome: Outcome) -> None:

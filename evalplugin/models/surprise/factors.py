@@ -60,11 +60,7 @@ class _Factors(ColdStartFromBiases):
         """Take the learned state of a fitted algorithm."""
         super().adopt(algorithm, ratings)
         self.biased = bool(getattr(algorithm, "biased", True))
-        self._user_factors = self._learned_user_factors()
-
-    def _learned_user_factors(self) -> Floats:
-        factors: Floats = self.algorithm.pu
-        return factors
+        self._user_factors: Floats = algorithm.pu
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
@@ -154,14 +150,13 @@ class SVDpp(_Factors):
         bool, Field(description="cache the ratings in arrays: a faster fit in more memory")
     ] = False
 
-    def _learned_user_factors(self) -> Floats:
-        rated = self.ratings.by_user
-        shape = (self.ratings.n_users, self.ratings.n_items)
+    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take the learned state of a fitted algorithm; the factors of a user include those of the user's items."""
+        super().adopt(algorithm, ratings)
+        rated, shape = ratings.by_user, (ratings.n_users, ratings.n_items)
         matrix = sparse.csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
         # The sparse product adds one row at a time in the order of the list, as Surprise does.
-        implicit = (matrix @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
-        factors: Floats = self.algorithm.pu + implicit
-        return factors
+        self._user_factors = algorithm.pu + (matrix @ algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
 
 
 @model("surprise.NMF")

@@ -92,9 +92,13 @@ class _Neighbours(SurpriseModel):
         try:
             algorithm.sim = similarity(algorithm, known.ratings)
         except ZeroDivisionError:
+            name, side = self.sim_options.name, "users" if self.sim_options.user_based else "items"
+            which = (
+                "of which one's are all 0" if name == "cosine" else "that equal the baseline of one of them"
+            )
             raise ModelError(
-                f"surprise.{self.name}: the similarity {self.sim_options.name!r} is undefined on this data: "
-                f"{_undefined_when(self.sim_options)}; take another similarity, such as 'msd'"
+                f"surprise.{self.name}: the similarity {name!r} is undefined on this data: two {side} have in common "
+                f"only ratings {which}; take another similarity, such as 'msd'"
             ) from None
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
@@ -105,7 +109,7 @@ class _Neighbours(SurpriseModel):
         super().adopt(algorithm, ratings)
         self._user_based = bool(algorithm.sim_options["user_based"])
         self._similarity: Floats = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
-        self._by_x, self._by_y = ratings.sides(self._user_based)
+        _, self._by_y = ratings.sides(self._user_based)
         # For the ratings in the order of the lists of the y, as Surprise's heap receives them.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
         lists = self._by_y
@@ -317,10 +321,3 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self._baseline(users, items)
-
-
-def _undefined_when(options: SimOptions) -> str:
-    side = "users" if options.user_based else "items"
-    if options.name == "cosine":
-        return f"two {side} have in common only ratings of which one's are all 0"
-    return f"two {side} have in common only ratings that equal the baseline of one of them"
