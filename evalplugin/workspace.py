@@ -14,7 +14,6 @@ from typing import Literal, Self
 from evalplugin.base.errors import DataError, Problem, StoreError, TrackingError
 from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
-from evalplugin.config.inputs import declared_inputs, inputs_of_model, stored_uris
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
@@ -79,7 +78,7 @@ class Workspace:
         Raises:
             StoreError: The store cannot be used.
         """
-        own = {uri for model in self.config.models for uri in stored_uris(model).values()}
+        own = {uri for model in self.config.models for uri in model.stored_uris.values()}
         resolve = partial(uri_version, tracking_uri=self.uri, own=own)
         spec = self.config.spec.store
         store = Store(store_path(spec.path), max_size=spec.max_size, report=self.observer.report)
@@ -106,7 +105,7 @@ class Workspace:
         """
         problems = []
         for model in self.config.models:
-            for parameter, uri in stored_uris(model).items():
+            for parameter, uri in model.stored_uris.items():
                 try:
                     stored_version(uri, self.uri)
                 except (DataError, TrackingError) as error:
@@ -129,7 +128,7 @@ class Workspace:
         with self.observer.progress("look up the inputs of models"):
             for model in self.config.models:
                 try:
-                    names = list(declared_inputs(model, self.config.folder))
+                    names = list(model.declared_inputs(self.config.folder))
                     self.cache.declare([name for name in names if scheme_of(name) != PROGRAM])
                 except DataError as error:
                     raise DataError(f"inputs of the model {model.name}: {error}") from None
@@ -143,7 +142,7 @@ class Workspace:
             return self.cache.named(list(dict.fromkeys(names)))
 
     def _warn_of_readers(self) -> None:
-        models = [m for m in self.config.models if not any(inputs_of_model(m, self.config.folder))]
+        models = [m for m in self.config.models if not any(m.all_inputs(self.config.folder))]
         entries = [entry for entry in (MODELS.entry(model.type) for model in models) if not entry.is_own]
         for file in dict.fromkeys(map(source_of, entries)):
             if file is not None and (readers := unrecorded_readers(file)):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import yaml
 
-from evalplugin.base.errors import DataError, KeyPath
+from evalplugin.base.errors import DataError, KeyPath, did_you_mean
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.document import Document
@@ -17,8 +17,12 @@ from evalplugin.config.engines import Engine
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
-from evalplugin.files.inputs import ENV
+from evalplugin.data.files import find_files
+from evalplugin.files.inputs import ENV, inputs_named_in
+from evalplugin.files.stores import is_known_to_fsspec, store_of
+from evalplugin.files.uris import COMMAND, URI_SCHEMES, scheme_of
 from evalplugin.metrics import MetricSpec
+from evalplugin.models import MODELS
 from evalplugin.segments import Segmenter
 
 T = TypeVar("T")
@@ -67,6 +71,31 @@ class NamedDataset(Named[DatasetLoader]):
             raise DataError(f"dataset {self.name}: {error}") from None
 
 
+def inputs_at(text: str, folder: Path) -> list[str]:
+    """Return the names of the inputs that an entry under ``inputs`` declares; paths are relative to ``folder``.
+
+    Raises:
+        DataError: There is no such file or folder, or the URI is of an unknown kind.
+    """
+    if text.startswith(ENV):
+        return [text]
+    scheme = scheme_of(text)
+    if scheme is not None and scheme not in URI_SCHEMES:
+        if scheme == COMMAND or not is_known_to_fsspec(scheme):
+            near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
+            raise DataError(f"{text}: {scheme!r} is not a kind of URI whose changes can be seen{near}")
+        store_of(text)  # which raises an error where it cannot be opened
+        return [text]
+    inputs = list(inputs_named_in(text, [folder]))
+    if not inputs:
+        if scheme is None and (folder / Path(text).expanduser()).is_dir():
+            raise DataError(
+                f"{text} holds the working directory or your home; name a folder inside, or its files"
+            )
+        find_files(folder, text)  # which raises: nothing matches
+    return inputs
+
+
 @dataclass(frozen=True)
 class ModelRecipe:
     """A model, or one point of a model's grid: all that is needed to make it in any process."""
@@ -89,6 +118,30 @@ class ModelRecipe:
                 {"env": name.removeprefix(ENV)} if name.startswith(ENV) else name for name in self.inputs
             ]
         return recipe
+
+    @property
+    def stored_uris(self) -> Mapping[str, str]:
+        """The MLflow URIs that the model reads from the bake-off's tracking store, by parameter."""
+        uris: Mapping[str, str] = getattr(MODELS.create(self.type, self.params), "uris", {})
+        return uris
+
+    def declared_inputs(self, folder: Path) -> Iterator[str]:
+        """Yield the names of the inputs that the config declares under ``inputs``, or the model itself.
+
+        Raises:
+            DataError: There is no such file or folder, or the URI is of an unknown kind.
+        """
+        for text in self.inputs:
+            yield from inputs_at(text, folder)
+        if hasattr(MODELS.entry(self.type).cls, "own_inputs"):
+            component: Any = MODELS.create(self.type, self.params)
+            yield from component.own_inputs(folder)
+
+    def all_inputs(self, folder: Path) -> Iterator[str]:
+        """Yield the names of the inputs that the parameters name, and of the ``declared_inputs``."""
+        yield from inputs_named_in(self.params, [folder, Path.cwd()])
+        yield from self.stored_uris.values()
+        yield from self.declared_inputs(folder)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,17 @@ from evalplugin.base.errors import (
 )
 from evalplugin.components.parameters import as_mapping, problems_of
 from evalplugin.components.registry import Registry
-from evalplugin.config.checked import ModelRecipe, Named, NamedDataset
-from evalplugin.config.components import ComponentSpec, DatasetSpec, FilterSpec, InlineSpec
+from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, inputs_at
+from evalplugin.config.components import (
+    ComponentSpec,
+    DatasetSpec,
+    FilterSpec,
+    InlineSpec,
+    has_parameter,
+    is_related,
+    params_at,
+)
 from evalplugin.config.document import Document
-from evalplugin.config.grid import has_parameter, is_related, params_at, points_of
-from evalplugin.config.inputs import inputs_at
 from evalplugin.config.schema import Config, EnvironmentInput, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare
 from evalplugin.data import DATASETS, FILTERS, LoadContext
@@ -146,7 +152,7 @@ class Checks:
         before = len(self.problems)
         inputs = tuple(self._inputs(spec, path))
         models = []
-        for name, chosen in points_of(spec):
+        for name, chosen in spec.points():
             params = self._params(spec, chosen, path)
             if params is not None:
                 models.append(ModelRecipe(name, spec.type, params, inputs, spec.tune or None, path))
@@ -215,7 +221,7 @@ class Checks:
         """Return the names under a top-level key, and check that none is a duplicate."""
         names: list[str] = []
         for path, spec in self.parts(key, kind):
-            own = [name for name, _ in points_of(spec)] if isinstance(spec, ModelSpec) else [spec.name]
+            own = [name for name, _ in spec.points()] if isinstance(spec, ModelSpec) else [spec.name]
             for name in own:
                 if name in names:
                     message = f"duplicate {noun} name {name!r}; give each a name of its own"

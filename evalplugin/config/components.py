@@ -1,12 +1,16 @@
-"""Components as a config names them: by a type, a name and parameters."""
+"""Components as a config names them, by a type, a name and parameters, and parameters under dotted keys."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from evalplugin.config.sections import Closed
+
+_MISSING = object()
 
 
 def in_one_line(name: str) -> str:
@@ -14,6 +18,39 @@ def in_one_line(name: str) -> str:
     if "\n" in name:
         raise ValueError(f"must be one line, not {name!r}")
     return name
+
+
+def params_at(base: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters with the chosen values set, whose keys may be dotted, as ``sim_options.name``."""
+    params: dict[str, Any] = json.loads(json.dumps(base))
+    for key, value in chosen.items():
+        *outer, last = key.split(".")
+        target: Any = params
+        for part in outer:
+            target = target.setdefault(part, {}) if isinstance(target, dict) else None
+        if isinstance(target, dict):  # else the check of the parameters reports it
+            target[last] = value
+    return params
+
+
+def parameter_at(params: Mapping[str, Any], key: str, otherwise: Any = None) -> Any:
+    """Return the value under a dotted key, or ``otherwise`` where there is none."""
+    value: Any = params
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return otherwise
+        value = value[part]
+    return value
+
+
+def has_parameter(params: Mapping[str, Any], key: str) -> bool:
+    """Return whether parameters hold a value under a dotted key."""
+    return parameter_at(params, key, _MISSING) is not _MISSING
+
+
+def is_related(key: str, other: str) -> bool:
+    """Return whether two dotted keys are the same, or one is inside the other."""
+    return key == other or key.startswith(f"{other}.") or other.startswith(f"{key}.")
 
 
 class ComponentSpec(Closed):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -93,6 +96,16 @@ class ModelSpec(ComponentSpec):
         "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
         examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
     )
+
+    def points(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the name and the chosen values of each point of the grid; without one the model itself."""
+        for point in itertools.product(*self.grid.values()):
+            chosen = dict(zip(self.grid, point, strict=True))
+            label = ", ".join(
+                f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+                for key, value in chosen.items()
+            )
+            yield f"{self.name}({label})" if chosen else self.name, chosen
 
 
 class Config(Closed):

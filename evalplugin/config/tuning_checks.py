@@ -10,8 +10,7 @@ from typing import Any
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
 from evalplugin.config.checked import ModelRecipe, TuningPlan
 from evalplugin.config.checks import Checks
-from evalplugin.config.components import InlineSpec
-from evalplugin.config.grid import is_related, params_at
+from evalplugin.config.components import InlineSpec, is_related, params_at
 from evalplugin.config.schema import ModelSpec
 from evalplugin.config.tuning import Space, Tune
 from evalplugin.data import SPLITS

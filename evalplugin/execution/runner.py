@@ -17,7 +17,6 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
-from evalplugin.config.inputs import inputs_of_model
 from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
@@ -243,7 +242,7 @@ def jobs_of(
 
 
 def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, tracking_uri: str | None) -> Job:
-    inputs = tuple(dict.fromkeys(inputs_of_model(model, config.folder)))
+    inputs = tuple(dict.fromkeys(model.all_inputs(config.folder)))
     # With its parameters, or with some that its tuning may choose.
     draws = "random_state" in (model.space or ()) or is_stochastic(MODELS.create(model.type, model.params))
     seeds = config.spec.seeds if draws else 1

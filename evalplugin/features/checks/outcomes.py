@@ -14,7 +14,6 @@ from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.config.gate_checks import CHAMPION
-from evalplugin.config.grid import points_of
 from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
@@ -87,7 +86,7 @@ def _at_edge(results: SplitResults) -> Iterator[Found]:
 def _grid_edges(results: SplitResults) -> Iterator[Found]:
     ranks = {row.model: i for i, row in enumerate(results.comparison.models) if row.rank is not None}
     for spec in results.config.spec.models:
-        points = [(name, values) for name, values in points_of(spec) if name in ranks]
+        points = [(name, values) for name, values in spec.points() if name in ranks]
         if not spec.grid or not points:
             continue
         name, values = min(points, key=lambda point: ranks[point[0]])

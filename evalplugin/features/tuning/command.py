@@ -17,7 +17,7 @@ from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import budget_text, split_text
 from evalplugin.config import CheckedConfig
-from evalplugin.config.grid import params_at
+from evalplugin.config.components import params_at
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.observer import Observer

@@ -18,7 +18,7 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.checked import TuningPlan
-from evalplugin.config.grid import params_at
+from evalplugin.config.components import params_at
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
