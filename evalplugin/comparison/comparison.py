@@ -263,11 +263,8 @@ def _uncorrected(
 ) -> Iterator[Pair]:
     """Yield the pairs by metric, not corrected for their number; pairs without a common user are left out.
 
-    Args:
-        comparison: Of the models, with the level and the method of intervals.
-        names: The models of each pair; only those that have a metric are compared by it.
-        columns: Values by metric and model.
-        tests, rng: As for ``compare_pairs``. All metrics share the random signs.
+    ``names`` are the models of each pair, which are compared by a metric if both have it in ``columns``, the values by
+    metric and model. All metrics share the random signs.
     """
     level = comparison.level
     seeds = {metric: comparison._seeds(metric) for metric in columns}

@@ -131,11 +131,8 @@ def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
 def _fewest_degrees(of_users: Floats, of_seeds: Column, seeds: Sequence[SeedSpread | None], n: int) -> float:
     """Return the fewest degrees of freedom (Welch) of any pair; n - 1 where no seeds add to a variance.
 
-    Args:
-        of_users: Variances of the mean differences over users, (M, M).
-        of_seeds: Variances that the seeds give each mean, (M,).
-        seeds: Those with a variance have several seeds.
-        n: Number of users.
+    ``of_users`` are the variances of the mean differences over n users (M, M), ``of_seeds`` the variances that the
+    seeds give each mean (M,).
     """
     fits = np.array([2 if spread is None else spread.seeds for spread in seeds])
     parts = of_seeds**2 / (fits - 1)

@@ -180,11 +180,7 @@ def intervals_of(
 def _rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
     """Return the interval of values of 0 and 1, or of values that are equal but for a few; None for other values.
 
-    Args:
-        moments: Of the values.
-        other: Number of values that are not the lowest (or not the highest, where that is more frequent).
-        level: Share of intervals that cover the true mean.
-        bounds: See ``mean_intervals``.
+    ``other`` is the number of values that are not the lowest, or not the highest where that is more frequent.
     """
     n, mean, lowest, highest = moments.n, moments.mean, moments.lowest, moments.highest
     if n < 2 or not math.isfinite(mean):
