@@ -76,7 +76,7 @@ def describe_bakeoff(config: CheckedConfig, experiment: str, inputs: Mapping[str
         baseline=spec.compare.baseline,
         models=tuple(model.name for model in config.models),
         config_name=config.name,
-        config_text=config.text,
+        config_text=config.document.text,
         config_resolved=config.resolved_yaml,
         config_dir=str(config.folder),
         config_hash=config.hash,

@@ -185,11 +185,6 @@ class CheckedConfig:
         return self.document.name
 
     @property
-    def text(self) -> str:
-        """The config as it was written."""
-        return self.document.text
-
-    @property
     def plugins(self) -> tuple[Path, ...]:
         """The plugin files."""
         return tuple(self.folder / path for path in self.spec.plugins)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -183,15 +182,26 @@ class NearestNeighbors(MatrixModel):
         )
 
     def _nearest_dense(self, rows: sparse.csr_array, nearest: Codes, similarity: Floats) -> None:
-        """Write the neighbours of each row (item), best first, and their similarities."""
-        closeness_of = _cosines(rows) if self.metric == "cosine" else _negative_distances(rows)
+        """Write the neighbours of each row (item), best first, and their similarities: the bits of scikit-learn."""
+        is_cosine = self.metric == "cosine"
+        compared = _normalised(rows) if is_cosine else rows
+        columns, squares = compared.T.tocsr(), _squared_norms(rows)
 
         def some(start: int, stop: int) -> None:
-            closeness = closeness_of(start, stop)
+            product = compared[start:stop] @ columns
+            if is_cosine:
+                product.data = _rounded(product.data)
+            closeness: Floats = product.toarray()
+            if not is_cosine:  # the distance times -1, so that higher is closer
+                closeness *= -2
+                closeness += squares[start:stop, None]
+                closeness += squares
+                np.sqrt(np.maximum(closeness, 0, out=closeness), out=closeness)
+                np.negative(closeness, out=closeness)
             own = np.arange(stop - start), np.arange(start, stop)
             closeness[own] = -np.inf  # an item is not its own neighbour
             nearest[start:stop], selected = select_top_n(closeness, nearest.shape[1])
-            similarity[start:stop] = selected if self.metric == "cosine" else 1 / (1 - selected)
+            similarity[start:stop] = selected if is_cosine else 1 / (1 - selected)
 
         for_ranges(some, len(nearest), selection_rows(len(nearest)))
 
@@ -249,38 +259,6 @@ def _rounded(products: Floats) -> Floats:
     """Return the similarities of dot products of unit vectors, rounded as distances are."""
     similarities: Floats = 1 - (1 - products).clip(0, 2)
     return similarities
-
-
-def _cosines(rows: sparse.csr_array) -> Callable[[int, int], Floats]:
-    """Return a function that compares some rows (from start to stop) with all rows, with the bits of scikit-learn.
-
-    It returns float64 (stop - start, len(rows)), from sparse products.
-    """
-    normalised = _normalised(rows)
-    transposed = normalised.T.tocsr()
-
-    def cosines(start: int, stop: int) -> Floats:
-        product = normalised[start:stop] @ transposed
-        product.data = _rounded(product.data)
-        dense: Floats = product.toarray()
-        return dense
-
-    return cosines
-
-
-def _negative_distances(rows: sparse.csr_array) -> Callable[[int, int], Floats]:
-    """Return the same function for Euclidean distances times -1, so that higher is closer."""
-    columns, squares = rows.T.tocsr(), _squared_norms(rows)
-
-    def distances(start: int, stop: int) -> Floats:
-        distance: Floats = (rows[start:stop] @ columns).toarray()
-        distance *= -2
-        distance += squares[start:stop, None]
-        distance += squares
-        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        return -distance
-
-    return distances
 
 
 def _squared_norms(rows: sparse.csr_array) -> Floats:
