@@ -70,11 +70,10 @@ def compare(
     observer = show.observer()
     with observer.progress("read and compare the runs"):
         compared = api.compare(*runs, **choices)
-    for note in dict.fromkeys(note for comparison in compared for note in comparison.contest.notes):
+    contests = [comparison.contest for comparison in compared]
+    for note in dict.fromkeys(note for contest in contests for note in contest.notes):
         observer.report(note)
-    for warning in dict.fromkeys(
-        warning for comparison in compared for warning in comparison.contest.all_warnings
-    ):
+    for warning in dict.fromkeys(warning for contest in contests for warning in contest.all_warnings):
         observer.warn(warning)
     names = compared.canonical(metrics)
     if segment is not None:

@@ -80,7 +80,11 @@ class Document:
 
     def locate(self, problem: Problem) -> str:
         """Return one line: the location of the problem, the path of the key, the message."""
-        return f"{self._location(problem)}: {_prefix(problem.path)}{problem.message}"
+        line, column = self.position(problem)
+        # A config that is given from Python has no file to point into.
+        place = f"{self.name}:{line}:{column}" if self.values else self.name
+        sources = (source for path, source in self.overrides.items() if problem.path[: len(path)] == path)
+        return f"{next(sources, place)}: {_prefix(problem.path)}{problem.message}"
 
     def position(self, problem: Problem) -> Mark:
         """Return the line and column of the nearest value in the file, for sorting."""
@@ -118,15 +122,6 @@ class Document:
             return self
         overrides = {**self.overrides, ("engine",): f"--engine {name}"}
         return replace(self, data={**self.data, "engine": name}, overrides=overrides)
-
-    def _location(self, problem: Problem) -> str:
-        for path, source in self.overrides.items():
-            if problem.path[: len(path)] == path:
-                return source
-        if not self.values:  # given from Python: there is no file to point into
-            return self.name
-        line, column = self.position(problem)
-        return f"{self.name}:{line}:{column}"
 
 
 def read_document(path: Path) -> Document:

@@ -124,11 +124,6 @@ class ConfigHeader:
     notify: Notify | None = None
 
     @classmethod
-    def of(cls, config: CheckedConfig, experiment: str | None = None) -> ConfigHeader:
-        """Return the header of a checked config; an experiment that is given wins over its own."""
-        return cls(config.name, config.folder, experiment or config.spec.experiment, config.spec.notify)
-
-    @classmethod
     def read(
         cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = (), experiment: str | None = None
     ) -> ConfigHeader:

@@ -134,18 +134,17 @@ class Scheduler:
             plan.run = pool.submit(self._run_due, plan.job, due)
         else:
             with self._failure_reported(plan.job):
-                self._leave_out(plan.job, due, "the run before it is not done")
+                reason = "the run before it is not done"
+                self._line(plan.job, event="left out", due=_text(due), reason=reason)
 
     def _run_due(self, job: ScheduledConfig, due: datetime) -> None:
         hours = job.schedule.catch_up_hours
         with self._failure_reported(job):
             if datetime.now(UTC) - due > timedelta(seconds=max(1, round(hours * 3600))):
-                self._leave_out(job, due, f"more than {hours:g} hours late")
+                reason = f"more than {hours:g} hours late"
+                self._line(job, event="left out", due=_text(due), reason=reason)
             else:
                 self._run(job)
-
-    def _leave_out(self, job: ScheduledConfig, due: datetime, reason: str) -> None:
-        self._line(job, event="left out", due=_text(due), reason=reason)
 
     @contextmanager
     def _failure_reported(self, job: ScheduledConfig) -> Generator[None]:

@@ -78,7 +78,7 @@ def header() -> ConfigHeader:
             "tracking": {"uri": "postgresql+psycopg2://ann:hunter2@db"},
         }
     )
-    return ConfigHeader.of(config)
+    return ConfigHeader(config.name, config.folder, config.spec.experiment, config.spec.notify)
 
 
 def notify(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:

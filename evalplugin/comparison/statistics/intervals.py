@@ -228,7 +228,10 @@ def _bootstrap_bounds(values: npt.NDArray[np.float64], level: float, seed: int) 
     deviations = values - means
     scales = np.abs(deviations).max(axis=0)
     deviations /= scales  # powers then neither overflow nor vanish
-    resampled = _resampled_means(deviations, RESAMPLES, seed)
+    n = len(values)
+    draw = _kept_counts if n * RESAMPLES <= _DRAWS_KEPT else _resample_counts
+    blocks = [counts.astype(np.float64) @ deviations / n for counts in draw(n, RESAMPLES, seed)]
+    resampled = np.concatenate(blocks)  # means (RESAMPLES, C)
     resampled[np.abs(resampled) < ROUNDING] = 0  # means of discrete scores are often equal to that observed
     below = np.count_nonzero(resampled < 0, axis=0) + 0.5 * np.count_nonzero(resampled == 0, axis=0)
     accelerations = (deviations**3).sum(axis=0) / (6 * (deviations**2).sum(axis=0) ** 1.5)
@@ -245,14 +248,6 @@ def _bootstrap_bounds(values: npt.NDArray[np.float64], level: float, seed: int) 
         lowest, highest = values[:, c].min(), values[:, c].max()
         bounds.append((float(max(low, lowest)), float(min(high, highest))))
     return bounds
-
-
-def _resampled_means(values: npt.NDArray[np.float64], n_resamples: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return the means (R, C) of resamples of the rows of ``values`` (n, C)."""
-    n = len(values)
-    small = n * n_resamples <= _DRAWS_KEPT
-    blocks = _kept_counts(n, n_resamples, seed) if small else _resample_counts(n, n_resamples, seed)
-    return np.concatenate([counts.astype(np.float64) @ values / n for counts in blocks])
 
 
 @lru_cache(maxsize=8)

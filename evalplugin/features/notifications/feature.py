@@ -36,7 +36,8 @@ class NotificationsFeature(Feature):
     @contextmanager
     def around(self, workspace: Workspace) -> Iterator[None]:
         """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
-        header = ConfigHeader.of(workspace.config, workspace.experiment)
+        config = workspace.config
+        header = ConfigHeader(config.name, config.folder, workspace.experiment, config.spec.notify)
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):
             workspace.observer.warn(
                 f"notify: nobody will be told, as no value is set for {', '.join(missing)}"
