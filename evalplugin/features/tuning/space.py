@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.config.grid import parameter_at
+from evalplugin.config.components import parameter_at
 from evalplugin.config.tuning import Space, is_same
 
 if TYPE_CHECKING:
