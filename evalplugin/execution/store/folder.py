@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -237,21 +237,16 @@ class Store(StoreView):
             self._write_total(counted - sum(info.size for info in removed) + max(0, written))
         return removed
 
-    @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """Yield a new empty folder on the store's file system; it is removed even if the process is killed.
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Return a new empty folder on the store's file system; it is removed even if the process is killed.
 
         Raises:
             StoreError: It cannot be created.
         """
-        with ExitStack() as opened:
-            try:
-                folder = opened.enter_context(scratch_folder(self._scratch, self._locked))
-            except OSError as error:
-                raise StoreError(
-                    f"cannot write to the store {self.path}: {error.strerror or error}"
-                ) from None
-            yield folder
+        try:
+            return scratch_folder(self._scratch, self._locked)
+        except OSError as error:
+            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from None
 
     @property
     def _scratch(self) -> Path:

@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,9 +17,10 @@ from evalplugin.base.errors import StoreError
 from evalplugin.execution.store.permissions import file_mode, make_folder
 
 
-@contextmanager
-def scratch_folder(root: Path, locked: Callable[[], AbstractContextManager[object]]) -> Iterator[Path]:
-    """Yield a new empty folder with the permissions of the root; it is removed even if the process is killed.
+def scratch_folder(
+    root: Path, locked: Callable[[], AbstractContextManager[object]]
+) -> AbstractContextManager[Path]:
+    """Return a new empty folder with the permissions of the root; it is removed even if the process is killed.
 
     The root exists, and several processes share it; ``locked`` locks it while the folder is made.
 
@@ -32,6 +33,11 @@ def scratch_folder(root: Path, locked: Callable[[], AbstractContextManager[objec
     with locked():
         lock.acquire(timeout=0)
         make_folder(folder)
+    return _removed_after(folder, lock)
+
+
+@contextmanager
+def _removed_after(folder: Path, lock: FileLock) -> Iterator[Path]:
     try:
         yield folder
     finally:
@@ -53,9 +59,8 @@ def _remove(folder: Path, lock: FileLock) -> None:
     Path(lock.lock_file).unlink(missing_ok=True)
 
 
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """Yield a scratch folder that no other user can write to, for what processes unpickle; removed as others are.
+def private_folder() -> AbstractContextManager[Path]:
+    """Return a scratch folder that no other user can write to, for what processes unpickle; removed as others are.
 
     It lies in the system's folder for temporary files, not in the store: whoever may write to a shared store could
     replace a folder there.
@@ -64,33 +69,29 @@ def private_folder() -> Iterator[Path]:
         StoreError: It cannot be created, or another user can write to the folder that it would be in.
     """
     elsewhere = "name another folder for temporary files by the environment variable TMPDIR"
-    with ExitStack() as opened:
-        root = Path(tempfile.gettempdir()) / (
-            f"evalplugin-{os.getuid()}" if os.name == "posix" else "evalplugin"
-        )
-        try:
-            root.mkdir(mode=0o700, exist_ok=True)
-            status = root.lstat()  # of the folder, and no link
-            is_private = stat.S_ISDIR(status.st_mode)
-            if os.name == "posix":  # elsewhere the folder for temporary files is the user's own
-                is_private &= status.st_uid == os.getuid() and not status.st_mode & 0o022
-            if not is_private:
-                raise StoreError(
-                    f"the folder {root} is not yours alone, so that others could replace what worker processes "
-                    f"read: remove it, or {elsewhere}"
-                )
-            if (open_to := next(filter(_can_be_renamed_in, root.resolve().parents), None)) is not None:
-                raise StoreError(
-                    f"others can write to {open_to}, and so replace what worker processes read in {root}: let users "
-                    f"rename only their own files there (chmod +t {open_to}), or {elsewhere}"
-                )
-            lock = FileLock(root / "lock", mode=0o600)
-            with lock:
-                clear_scratch(root)
-            folder = opened.enter_context(scratch_folder(root, lambda: lock))
-        except OSError as error:
-            raise StoreError(f"cannot write to {root}: {error.strerror or error}; {elsewhere}") from None
-        yield folder
+    root = Path(tempfile.gettempdir()) / (f"evalplugin-{os.getuid()}" if os.name == "posix" else "evalplugin")
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        status = root.lstat()  # of the folder, and no link
+        is_private = stat.S_ISDIR(status.st_mode)
+        if os.name == "posix":  # elsewhere the folder for temporary files is the user's own
+            is_private &= status.st_uid == os.getuid() and not status.st_mode & 0o022
+        if not is_private:
+            raise StoreError(
+                f"the folder {root} is not yours alone, so that others could replace what worker processes "
+                f"read: remove it, or {elsewhere}"
+            )
+        if (open_to := next(filter(_can_be_renamed_in, root.resolve().parents), None)) is not None:
+            raise StoreError(
+                f"others can write to {open_to}, and so replace what worker processes read in {root}: let users "
+                f"rename only their own files there (chmod +t {open_to}), or {elsewhere}"
+            )
+        lock = FileLock(root / "lock", mode=0o600)
+        with lock:
+            clear_scratch(root)
+        return scratch_folder(root, lambda: lock)
+    except OSError as error:
+        raise StoreError(f"cannot write to {root}: {error.strerror or error}; {elsewhere}") from None
 
 
 def _can_be_renamed_in(folder: Path) -> bool:
