@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from evalplugin.base.errors import DataError, Problem, StoreError, TrackingError
-from evalplugin.base.units import count_text, size_text
+from evalplugin.base.units import bytes_of, count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
@@ -165,7 +165,7 @@ class Workspace:
         Raises:
             EngineError: The engine cannot run the tasks.
         """
-        config = self.config
+        config, limits = self.config, self.config.spec.limits
         engine = Local() if here or config.engine is None else config.engine.component
         if workers is None and "workers" in config.spec.model_fields_set:
             workers = config.spec.workers
@@ -175,7 +175,7 @@ class Workspace:
             needs = Needs(
                 folder=folder,
                 plugins=config.plugins,
-                limits=Limits.of(config.spec.limits),
+                limits=Limits(limits.seconds, None if limits.memory is None else bytes_of(limits.memory)),
                 workers=workers,
                 components=components,
                 inputs=inputs,

@@ -17,18 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import is_disk_full
 from evalplugin.base.signals import ENDING
-from evalplugin.base.units import bytes_of, size_text
+from evalplugin.base.units import size_text
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.isolation import TaskFailure, error_text, isolated
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.recording import ignore_folder, recorded_inputs
-
-if TYPE_CHECKING:
-    from evalplugin.config.sections import TaskLimits
 
 # Exit codes of a worker that would start a bake-off of its own, or cannot write its result: as the disk is full, or as
 # the task has changed its process.
@@ -42,11 +38,6 @@ class Limits:
 
     seconds: float | None = None
     memory: int | None = None  # bytes that its process may allocate
-
-    @classmethod
-    def of(cls, spec: TaskLimits) -> Limits:
-        """Return the limits of a config."""
-        return cls(spec.seconds, None if spec.memory is None else bytes_of(spec.memory))
 
 
 @dataclass(frozen=True)

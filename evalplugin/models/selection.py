@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
 from evalplugin.base.libraries import pa
+from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.threads import for_ranges
-
-if TYPE_CHECKING:
-    from evalplugin.data import Candidates, Interactions, Rows
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time

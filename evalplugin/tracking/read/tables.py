@@ -6,18 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import yaml
 
 from evalplugin.base.libraries import pa, pc, pq
+from evalplugin.config import ModelRecipe
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
-
-if TYPE_CHECKING:
-    from evalplugin.config import ModelRecipe
 
 _ByUser = TypeVar("_ByUser", PerUserScores, Segmentation)
 
@@ -178,9 +177,6 @@ def params_of(file: Path) -> dict[str, Any]:
 
 def models_of(file: Path) -> dict[str, ModelRecipe]:
     """Return the models of a resolved config by name, without their search spaces."""
-    import yaml
-
-    from evalplugin.config import ModelRecipe
 
     def text_of(path: object) -> str:
         return f"{ENV}{path['env']}" if isinstance(path, dict) else str(path)
