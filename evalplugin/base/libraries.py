@@ -5,13 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["pa", "pc", "pd", "pq", "sparse", "special"]
+__all__ = ["fs", "pa", "pc", "pd", "pq", "sparse", "special"]
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
+    from pyarrow import fs
     from scipy import sparse, special
 else:
 
@@ -25,4 +26,5 @@ else:
             return getattr(import_module(self._name), attribute)
 
     pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
+    fs = _Lazy("pyarrow.fs")
     pd, sparse, special = _Lazy("pandas"), _Lazy("scipy.sparse"), _Lazy("scipy.special")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import fs, pa
 from evalplugin.files.remote import matches_pattern, store_errors
 from evalplugin.files.stores import FileStore, no_bucket, store_of
 from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
@@ -117,14 +117,12 @@ def check_writable(target: str | Path) -> None:
         if not os.access(path if path.exists() else folder, os.W_OK):
             raise DataError(f"{path}: cannot be written: no permission")
         return
-    from pyarrow.fs import FileType
-
     uri = str(target)
     store = store_of(uri)
     if uri.endswith("/") or store.path_of(uri) == store.base:
         raise DataError(f"{uri}: names a folder; name a file in it")
     with store_errors(uri):
-        if store.has_buckets and store.files.get_file_info(store.base).type == FileType.NotFound:
+        if store.has_buckets and store.files.get_file_info(store.base).type == fs.FileType.NotFound:
             raise DataError(f"{uri}: {no_bucket(store.base)}")
 
 

@@ -10,16 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean_file
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import fs, pa
 from evalplugin.base.text import shorten
 from evalplugin.files.repeated_reads import S3Reader
 from evalplugin.files.stores import FileStore, no_bucket, store_of, store_reason
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo
 
 _HEAD = 2**16  # bytes of one request where parts of a file are read
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
@@ -131,15 +128,13 @@ def find_remote(uri: str, inside: str | None = None) -> list[RemoteFile]:
     Raises:
         DataError: There is no such file, or the store refuses or cannot be reached.
     """
-    from pyarrow.fs import FileType
-
     store = store_of(uri)
     with store_errors(uri):
         info = store.files.get_file_info(store.path_of(uri))
-        is_folder = info.type == FileType.Directory
+        is_folder = info.type == fs.FileType.Directory
         if is_folder and inside is None:
             raise DataError(f"{uri} is a folder, not a file; name its files by a pattern such as {uri}/*.csv")
-        is_named_folder = info.type == FileType.File and uri.endswith("/")
+        is_named_folder = info.type == fs.FileType.File and uri.endswith("/")
         files = [] if is_named_folder else _files(store, info, inside or "*")
         if not files:
             raise DataError(f"no {inside} file in the folder {uri}" if is_folder else _missing(store, uri))
@@ -152,11 +147,9 @@ def is_remote_folder(uri: str) -> bool:
     Raises:
         DataError: The store refuses or cannot be reached.
     """
-    from pyarrow.fs import FileType
-
     store = store_of(uri)
     with store_errors(uri):
-        is_folder: bool = store.files.get_file_info(store.path_of(uri)).type == FileType.Directory
+        is_folder: bool = store.files.get_file_info(store.path_of(uri)).type == fs.FileType.Directory
     return is_folder
 
 
@@ -171,26 +164,24 @@ def objects_at(uri: str) -> list[RemoteFile]:
         return _files(store, store.files.get_file_info(store.path_of(uri)), "*")
 
 
-def _files(store: FileStore, info: FileInfo, inside: str) -> list[RemoteFile]:
+def _files(store: FileStore, info: fs.FileInfo, inside: str) -> list[RemoteFile]:
     """Return the sorted files of a path: itself, those below the folder that it is, or those that it matches."""
-    from pyarrow.fs import FileSelector, FileType
-
-    if info.type == FileType.File:
+    if info.type == fs.FileType.File:
         infos = [info]
-    elif info.type == FileType.Directory:
-        below = store.files.get_file_info(FileSelector(info.path, recursive=True, allow_not_found=True))
+    elif info.type == fs.FileType.Directory:
+        below = store.files.get_file_info(fs.FileSelector(info.path, recursive=True, allow_not_found=True))
         infos = [file for file in below if fnmatch.fnmatchcase(file.base_name, inside)]
     elif glob.has_magic(info.path):
         folder = re.split(r"[*?[]", info.path, maxsplit=1)[0].rpartition("/")[0]
         deep = "/" in info.path[len(folder) + 1 :]
-        below = store.files.get_file_info(FileSelector(folder, recursive=deep, allow_not_found=True))
+        below = store.files.get_file_info(fs.FileSelector(folder, recursive=deep, allow_not_found=True))
         infos = [file for file in below if matches_pattern(file.path, info.path)]
     else:
         infos = []
     files = [
         RemoteFile(store.uri_of(file.path), file.size or 0, file.mtime_ns or 0)
         for file in infos
-        if file.type == FileType.File
+        if file.type == fs.FileType.File
     ]
     return sorted(files, key=str)
 
@@ -214,13 +205,11 @@ def _match(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 def _missing(store: FileStore, uri: str) -> str:
     """Return the message that there is nothing at a URI."""
-    from pyarrow.fs import FileSelector, FileType
-
     names_bucket = store.kind not in ("hdfs", "viewfs") and store.base and not store.base.startswith("/")
-    if names_bucket and store.files.get_file_info(store.base).type == FileType.NotFound:
+    if names_bucket and store.files.get_file_info(store.base).type == fs.FileType.NotFound:
         return f"{uri}: {no_bucket(store.base)}"
     if glob.has_magic(uri):
         return f"no file matches {uri}"
     folder, _, name = store.path_of(uri).rpartition("/")
-    beside = store.files.get_file_info(FileSelector(folder, allow_not_found=True))
+    beside = store.files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
     return f"file not found: {uri}{did_you_mean_file(name, [info.base_name for info in beside])}"

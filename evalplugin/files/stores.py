@@ -8,15 +8,11 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean, how_to_install
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import fs, pa
 from evalplugin.base.text import shorten
 from evalplugin.files.uris import MLFLOW_SCHEMES, STORE_SCHEMES, kind_of, refuse_credentials, uri_parts
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 _AWS_ERROR = re.compile(
     r"AWS Error (\w+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation:? ?(.*)", re.DOTALL
@@ -48,7 +44,7 @@ _AWS_VARIABLES = (
 class FileStore:
     """One bucket, container or server."""
 
-    files: FileSystem
+    files: fs.FileSystem
     kind: str  # a scheme that pyarrow opens, or ``fsspec``
     root: str  # as URIs begin, such as ``s3://bucket``
     base: str  # as paths of ``files`` begin, such as ``bucket``
@@ -87,8 +83,6 @@ def store_of(uri: str) -> FileStore:
 
 @functools.lru_cache(maxsize=32)
 def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> FileStore:
-    from pyarrow import fs
-
     root, kind = f"{scheme}://{authority}", kind_of(scheme)
     try:
         if kind == "s3":
@@ -111,9 +105,7 @@ def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) 
     return _by_fsspec(scheme, root)
 
 
-def _s3(bucket: str) -> FileSystem:
-    from pyarrow import fs
-
+def _s3(bucket: str) -> fs.FileSystem:
     endpoint, region = _endpoint(), os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if endpoint is None:
         try:
@@ -141,8 +133,6 @@ def is_known_to_fsspec(scheme: str) -> bool:
 
 
 def _by_fsspec(scheme: str, root: str) -> FileStore:
-    from pyarrow import fs
-
     if not is_known_to_fsspec(scheme):
         known = ", ".join(f"{name}://" for name in ("s3", "gs", "hdfs", "abfs"))
         near = did_you_mean(scheme, STORE_SCHEMES, noun=None)

@@ -6,20 +6,18 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.work import Refused, call_alone
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
 T = TypeVar("T")
@@ -36,8 +34,6 @@ class BucketScoring:
 
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
         """Return the outcome, which is the state or an error, and the values of all users, as bytes."""
-        import pyarrow as pa
-
         tables = [
             _unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
@@ -61,8 +57,6 @@ class BucketScoring:
 
     def _values(self, users: Any, values: Any) -> pa.Table:
         """Return users (U,) and values (M, U) as the columns of ``per_user``."""
-        import pyarrow as pa
-
         text = pa.large_string() if self.large else pa.string()
         columns = [pa.array(users, type=text if self.text else pa.int64()), *map(pa.array, values)]
         return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values)))])
@@ -112,8 +106,6 @@ def merged_state(outcomes: Iterable[bytes]) -> ScorerState | Refused:
 
 def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield one row with the merged outcome of all rows; nothing without any."""
-    import pyarrow as pa
-
     kind, outcomes = None, []
     for batch in batches:
         kind = batch.schema.field(0).type
@@ -125,8 +117,6 @@ def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _table_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -136,8 +126,6 @@ def _table_bytes(table: pa.Table) -> bytes:
 
 def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of tables whose bytes are the only column."""
-    import pyarrow as pa
-
     for batch in batches:
         for value in batch.column(0):
             yield from pa.ipc.open_stream(value.as_buffer())
@@ -161,8 +149,6 @@ def packed_rows(batches: Iterable[pa.RecordBatch], *, large: bool) -> Iterator[p
 
 
 def _packed(batches: list[pa.RecordBatch], *, large: bool) -> pa.RecordBatch:
-    import pyarrow as pa
-
     table = pa.Table.from_batches(batches).combine_chunks()  # taking rows of many chunks is slow
     bucket = table.column("bucket").to_numpy()
     if bucket.max() < 2**15:
@@ -183,8 +169,6 @@ def _packed(batches: list[pa.RecordBatch], *, large: bool) -> pa.RecordBatch:
 
 def _unpacked_rows(packed: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     """Return the rows of one bucket; a bucket without rows has the columns of ``schema``."""
-    import pyarrow as pa
-
     if not len(packed):
         return schema.empty_table()
     parts = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in packed]

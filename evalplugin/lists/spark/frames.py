@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import DataError, EngineError, how_to_install
+from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
@@ -37,7 +38,6 @@ from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.states import check_mergeable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("user", "item", "value")
@@ -168,7 +168,6 @@ class _Side:
     @property
     def schema(self) -> pa.Schema:
         """The columns as they come to a worker, by the names that the user gave them."""
-        import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         fields = to_arrow_schema(self.frame.schema)
