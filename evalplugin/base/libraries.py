@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["fs", "pa", "pc", "pd", "pq", "sparse", "special"]
+__all__ = ["Lazy", "fs", "pa", "pc", "pd", "pq", "sparse", "special"]
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scipy import sparse, special
 else:
 
-    class _Lazy:
+    class Lazy:
         """A module that is imported when an attribute is read."""
 
         def __init__(self, name: str) -> None:
@@ -25,6 +25,6 @@ else:
         def __getattr__(self, attribute: str) -> Any:
             return getattr(import_module(self._name), attribute)
 
-    pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
-    fs = _Lazy("pyarrow.fs")
-    pd, sparse, special = _Lazy("pandas"), _Lazy("scipy.sparse"), _Lazy("scipy.special")
+    pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
+    fs = Lazy("pyarrow.fs")
+    pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")

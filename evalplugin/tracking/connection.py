@@ -8,16 +8,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import cut
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import is_database, resolve_uri, sqlite_path
 from evalplugin.tracking.new_store import create_store
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -46,15 +44,13 @@ _LEVELS = {
 }
 
 
-def connect(uri: str) -> MlflowClient:
+def connect(uri: str) -> mlflow.MlflowClient:
     """Return a client for a store that answers; a new SQLite store is created.
 
     Raises:
         TrackingError: The store does not answer within seconds, or refuses.
     """
     with tracking_call(uri, "reach it", settings=FAIL_FAST):
-        from mlflow import MlflowClient
-
         if is_database(uri) and sqlite_path(uri) is None:
             from sqlalchemy import create_engine
             from sqlalchemy.pool import NullPool
@@ -62,7 +58,7 @@ def connect(uri: str) -> MlflowClient:
             # Once: MLflow would try for two minutes to reach a database that is not there.
             create_engine(uri, poolclass=NullPool).connect().close()
         create_store(uri)
-        client = MlflowClient(tracking_uri=uri)
+        client = mlflow.MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
         return client
 
@@ -76,7 +72,7 @@ def store_exists(uri: str) -> bool:
 @contextmanager
 def existing_store(
     tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = _PATIENT
-) -> Iterator[MlflowClient]:
+) -> Iterator[mlflow.MlflowClient]:
     """Yield a client for a store that exists, as MLflow would create a new SQLite store; see ``tracking_call``.
 
     ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
@@ -100,14 +96,13 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = _PATI
     through a call into MLflow are converted. Other errors, such as defects of ours, pass unchanged.
     """
     with _quietly({**settings, **_QUIET}):
-        from mlflow.exceptions import MlflowException
-
         try:
             yield
         except EvalpluginError:
             raise
         except Exception as error:
-            if not isinstance(error, MlflowException | OSError | ImportError) and not _is_from_mlflow(error):
+            known = mlflow.exceptions.MlflowException | OSError | ImportError
+            if not isinstance(error, known) and not _is_from_mlflow(error):
                 raise
             raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error, uri)}") from error
 
@@ -120,11 +115,9 @@ def is_missing(error: TrackingError) -> bool:
 
 def attempt(error_code: str, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
     """Return what a call of MLflow's client returns; None where it raises an error with this code."""
-    from mlflow.exceptions import MlflowException
-
     try:
         return call(*args, **kwargs)
-    except MlflowException as error:
+    except mlflow.exceptions.MlflowException as error:
         if error.error_code != error_code:
             raise
         return None

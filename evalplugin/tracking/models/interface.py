@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,7 @@ from evalplugin.base.errors import ModelError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.lists.evaluation import is_list
 from evalplugin.metrics.blocks import raw_text
-
-if TYPE_CHECKING:
-    from mlflow.models import ModelSignature
-    from mlflow.types import Schema
+from evalplugin.tracking import mlflow
 
 Takes: TypeAlias = Literal["users", "pairs"]
 _NUMBERS = {"long": np.int64, "integer": np.int32, "double": np.float64, "float": np.float32}
@@ -86,7 +83,7 @@ class Interface:
     rank: str | None
     score: str | None
 
-    def input(self, signature: ModelSignature | None, takes: Takes | None) -> Input:
+    def input(self, signature: mlflow.models.ModelSignature | None, takes: Takes | None) -> Input:
         """Return the input of the model; ``takes`` None: as its signature says.
 
         Raises:
@@ -119,7 +116,7 @@ class Interface:
     def _columns(self, takes: Takes) -> list[str]:
         return [self.user] if takes == "users" else [self.user, self.item]
 
-    def _input_without_names(self, schema: Schema, takes: Takes | None) -> Input:
+    def _input_without_names(self, schema: mlflow.types.Schema, takes: Takes | None) -> Input:
         """Return the input of a model whose columns have no names: an array, or a list by a type hint."""
         tensor: Any = schema.inputs[0] if schema.is_tensor_spec() else None
         width = len(schema.inputs) if tensor is None else (tensor.shape[1] if len(tensor.shape) > 1 else 1)

@@ -28,6 +28,7 @@ from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.recommend import user_blocks
 from evalplugin.models.selection import TopN, candidate_mask, select_top_n
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, existing_store
 from evalplugin.tracking.models.interface import Interface, Takes
 from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
@@ -247,12 +248,9 @@ def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel,
             files, origin = _download(uri, request.tracking_uri, scratch)
         said: list[str] = []
         with _listening(said):
-            from mlflow.exceptions import MlflowException
-            from mlflow.pyfunc import load_model
-
             try:
-                pyfunc = load_model(str(files))
-            except (ImportError, MlflowException) as error:
+                pyfunc = mlflow.pyfunc.load_model(str(files))
+            except (ImportError, mlflow.exceptions.MlflowException) as error:
                 missing = isinstance(error, ImportError) or isinstance(error.__cause__, ImportError)
                 hint = "; install what it needs: its requirements.txt names it" if missing else ""
                 raise ModelError(f"the model {uri} cannot be loaded here: {error}{hint}") from error
@@ -264,8 +262,6 @@ def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel,
 def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, str]:
     """Return the downloaded files of a model, and words for it."""
     with existing_store(tracking_uri, f"load {uri}", settings=FAIL_FAST) as client:
-        from mlflow.artifacts import download_artifacts
-
         rest, files, origin = uri.partition(":")[2].strip("/"), uri, f"the model {uri}"
         match scheme_of(uri):
             case "models" if (version := find_version(client, uri)) is not None:
@@ -278,7 +274,8 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
                 files = client.get_logged_model(rest).artifact_location
             case "runs" if (logged := model_logged_as(client, *rest.split("/", 1))) is not None:
                 files = logged.artifact_location
-        path = download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=client.tracking_uri)
+        store = client.tracking_uri
+        path = mlflow.artifacts.download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=store)
         return Path(path), origin
 
 

@@ -28,14 +28,12 @@ from evalplugin.files.inputs import CHANGED
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
-
     from evalplugin.config import ModelRecipe
 
 _T = TypeVar("_T")
@@ -57,7 +55,7 @@ _SEALED_TAGS = (
 class LoggedRun:
     """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
-    def __init__(self, client: MlflowClient, run: Run) -> None:
+    def __init__(self, client: mlflow.MlflowClient, run: mlflow.entities.Run) -> None:
         info = run.info
         self.client, self.run = client, run
         self.id, self.name = str(info.run_id), str(info.run_name)

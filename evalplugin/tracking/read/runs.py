@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
 from evalplugin.execution.results import DataSplit
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 PAGE_SIZE = 1000
@@ -41,7 +39,11 @@ class FoundRuns:
 
 
 def find_runs(
-    client: MlflowClient, *, runs: Sequence[str], bakeoff: str | None = None, experiment: str | None = None
+    client: mlflow.MlflowClient,
+    *,
+    runs: Sequence[str],
+    bakeoff: str | None = None,
+    experiment: str | None = None,
 ) -> FoundRuns:
     """Return the selected runs of a store.
 
@@ -63,7 +65,7 @@ def find_runs(
     return scope.bakeoff(bakeoff or _LATEST)
 
 
-def experiments_called(client: MlflowClient, name: str | None) -> dict[str, str]:
+def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[str, str]:
     """Return the names of experiments by id: the one that is named, or all that are not deleted.
 
     Raises:
@@ -85,7 +87,7 @@ def experiments_called(client: MlflowClient, name: str | None) -> dict[str, str]
 class _Scope:
     """The experiments that are searched: one, or all that are not deleted."""
 
-    client: MlflowClient
+    client: mlflow.MlflowClient
     experiments: dict[str, str]  # id -> name
     words: str  # for messages
 
@@ -257,7 +259,7 @@ def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: MlflowClient,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     size: int = PAGE_SIZE,
@@ -273,9 +275,8 @@ def run_pages(
         size: The number of runs on a page.
         deleted: Whether to yield deleted runs too, as long as they are in the store.
     """
-    from mlflow.entities import ViewType
-
-    view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
+    types = mlflow.entities.ViewType
+    view = types.ALL if deleted else types.ACTIVE_ONLY
 
     def fetch(token: str | None) -> Any:
         latest_first = ["attributes.start_time DESC"]
@@ -287,7 +288,7 @@ def run_pages(
 
 
 def search_runs(
-    client: MlflowClient,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     limit: int | None = None,

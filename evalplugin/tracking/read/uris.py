@@ -10,11 +10,11 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store
 from evalplugin.tracking.location import resolve_uri, sqlite_path
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import FileInfo, LoggedModel
     from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 
@@ -66,11 +66,10 @@ def stored_version(uri: str, store: str) -> str:
                 files = _files(lambda folder: client.list_artifacts(run_id, folder or None), path)
                 return fingerprint([ended, *files])
             case _:
-                from mlflow.artifacts import list_artifacts
 
                 def fetch(folder: str) -> list[FileInfo]:
                     at = f"{uri.rstrip('/')}/{folder}".rstrip("/")
-                    return list_artifacts(artifact_uri=at, tracking_uri=store) or []
+                    return mlflow.artifacts.list_artifacts(artifact_uri=at, tracking_uri=store) or []
 
                 return fingerprint([*_files(fetch, "")])
 
@@ -81,12 +80,12 @@ def registry_uri(uri: str) -> str:
     return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
 
 
-def find_model(client: MlflowClient, name: str) -> RegisteredModel | None:
+def find_model(client: mlflow.MlflowClient, name: str) -> RegisteredModel | None:
     """Return the registered model of a name, or None."""
     return attempt("RESOURCE_DOES_NOT_EXIST", client.get_registered_model, name)
 
 
-def version_with(client: MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:
+def version_with(client: mlflow.MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:
     """Return the version that has an alias, or None."""
     number = model.aliases.get(alias)
     return None if number is None else client.get_model_version(model.name, str(number))
@@ -97,7 +96,7 @@ def tags_of(version: ModelVersion) -> dict[str, str]:
     return {key.removeprefix("evalplugin."): value for key, value in version.tags.items()}
 
 
-def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:
+def find_version(client: mlflow.MlflowClient, uri: str) -> ModelVersion | None:
     """Return the version that a URI of the registry leads to; None for the id of a logged model, ``models:/m-...``.
 
     Raises:
@@ -119,7 +118,7 @@ def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:
     return max(versions, key=lambda v: int(v.version))
 
 
-def model_logged_as(client: MlflowClient, run_id: str, path: str) -> LoggedModel | None:
+def model_logged_as(client: mlflow.MlflowClient, run_id: str, path: str) -> LoggedModel | None:
     """Return the model that a run has logged under a name; None where the path leads to files of the run."""
     outputs = client.get_run(run_id).outputs
     for output in outputs.model_outputs if outputs is not None else ():

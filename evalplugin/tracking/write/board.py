@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from evalplugin.base.errors import TrackingError
@@ -18,12 +18,10 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import flatten, metric_names
 from evalplugin.tracking.read.runs import models_filter
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 PAGE = "comparison.html"  # among the artifacts of the summary run
 # A new browser shows MLflow's pages for language models unless the link says otherwise.
@@ -79,17 +77,15 @@ def why_no_board(mlflow_version: str) -> str | None:
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-def save_board(client: MlflowClient, experiment_id: str, board: Board | None) -> str:
+def save_board(client: mlflow.MlflowClient, experiment_id: str, board: Board | None) -> str:
     """Save a board with an experiment, delete our oldest ones, and return its key.
 
     Raises:
         TrackingError: It cannot be saved; the message says why.
     """
-    from mlflow.version import VERSION
-
     if board is None:
         raise TrackingError("no board was saved: no model has a value to show")
-    if (reason := why_no_board(VERSION)) is not None:
+    if (reason := why_no_board(mlflow.version.VERSION)) is not None:
         raise TrackingError(reason)
     tag = board.tag_value(int(time.time() * 1000))
     if len(tag) > MAX_EXPERIMENT_TAG:

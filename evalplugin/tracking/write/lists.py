@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.libraries import pa
@@ -19,6 +18,7 @@ from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, Model
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
@@ -28,9 +28,6 @@ from evalplugin.tracking.write.items import Artifact, Metric
 from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.tracking.write.writer import RunWriter
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +117,13 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     return {"store": redact(tracker.uri), "run": page} | ({} if command is None else {"look": command})
 
 
-def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
+def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> mlflow.entities.Run:
     """Return a run of the current store that another program has started, if results can be logged into it.
 
     Raises:
         TrackingError: The store cannot be reached, the run holds a model's results already, or two metrics have
             one name in MLflow.
     """
-    import mlflow
-
     metric_names(spec.name for spec in metrics)
     uri = mlflow.get_tracking_uri()
     with tracking_call(uri, f"read the run {run_id}", settings=FAIL_FAST):
@@ -142,7 +137,7 @@ def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
     return run
 
 
-def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]:
+def log_into_run(lists: ScoredLists, run: mlflow.entities.Run, folder: Path) -> dict[str, float]:
     """Log lists into a run that another program has started and will end, and return its metrics without curves.
 
     The files of the run are written to ``folder`` and stay there.
@@ -150,8 +145,6 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
     Raises:
         TrackingError: The store refuses what is logged.
     """
-    import mlflow
-
     uri = mlflow.get_tracking_uri()
     client = mlflow.MlflowClient(uri)
     with tracking_call(uri, "read the experiment", settings=FAIL_FAST):

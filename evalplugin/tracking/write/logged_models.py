@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten_value
 from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
 from evalplugin.tracking.write.labels import dataset_name
 from evalplugin.tracking.write.writer import safe_param
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
     from mlflow.entities.model_registry import ModelVersion
 
@@ -27,13 +27,11 @@ _COSTS = ("cost/fit_seconds", "cost/recommend_seconds", "cost/peak_memory_mb")
 _VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the model
 
 
-def open_logged_model(client: MlflowClient, run_id: str, items: Iterable[Item]) -> LoggedModel | None:
+def open_logged_model(client: mlflow.MlflowClient, run_id: str, items: Iterable[Item]) -> LoggedModel | None:
     """Return a run's logged model, created if it is missing; None where the store keeps no logged models.
 
     ``items``: of the run; parameters of the model among them belong to the logged model too.
     """
-    from mlflow.entities import LoggedModelOutput
-
     run = client.get_run(run_id)
     try:
         if (model := _of_run(client, run)) is None:
@@ -51,11 +49,11 @@ def open_logged_model(client: MlflowClient, run_id: str, items: Iterable[Item]) 
             raise
         return None
     if not (run.outputs and run.outputs.model_outputs):
-        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        client.log_outputs(run_id, [mlflow.entities.LoggedModelOutput(model.model_id, step=0)])
     return model
 
 
-def logged_model(client: MlflowClient, run_id: str) -> LoggedModel | None:
+def logged_model(client: mlflow.MlflowClient, run_id: str) -> LoggedModel | None:
     """Return the logged model of a run; None without one, or where the store keeps no logged models."""
     try:
         return _of_run(client, client.get_run(run_id))
@@ -65,7 +63,7 @@ def logged_model(client: MlflowClient, run_id: str) -> LoggedModel | None:
         return None
 
 
-def _of_run(client: MlflowClient, run: Run) -> LoggedModel | None:
+def _of_run(client: mlflow.MlflowClient, run: Run) -> LoggedModel | None:
     models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
     # The answer to its creation may have been lost, and another one created.
     return min(models, key=lambda model: str(model.model_id), default=None)
@@ -94,7 +92,7 @@ def with_logged_model(
         yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
 
 
-def link_version(client: MlflowClient, model: LoggedModel, version: ModelVersion) -> None:
+def link_version(client: mlflow.MlflowClient, model: LoggedModel, version: ModelVersion) -> None:
     """Show a version of a registered model beside the logged model that it comes from."""
     versions = json.loads(model.tags.get(_VERSIONS, "[]"))
     versions.append({"name": version.name, "version": str(version.version)})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
@@ -18,6 +18,7 @@ from evalplugin.report.drawing import Drawing
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
@@ -33,9 +34,6 @@ from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logge
 from evalplugin.tracking.write.provenance import is_gone, process_tags
 from evalplugin.tracking.write.writer import RunWriter
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]
@@ -50,7 +48,7 @@ class MlflowTracker:
 
     bakeoff: Bakeoff
     uri: str  # absolute
-    client: MlflowClient = field(repr=False)
+    client: mlflow.MlflowClient = field(repr=False)
     writer: RunWriter = field(repr=False)
     common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
@@ -278,7 +276,7 @@ class MlflowTracker:
         return self.summary_run_id
 
 
-def _open_experiment(client: MlflowClient, uri: str, name: str) -> str:
+def _open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
     """Return the id of the named experiment, created if it is missing, and marked as one of models."""
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
@@ -298,7 +296,7 @@ def _open_experiment(client: MlflowClient, uri: str, name: str) -> str:
     return str(experiment.experiment_id)
 
 
-def _close_dead_runs(client: MlflowClient, experiment_id: str) -> None:
+def _close_dead_runs(client: mlflow.MlflowClient, experiment_id: str) -> None:
     """End as KILLED the runs of an experiment that are RUNNING though the process that made them here is gone."""
     host = process_tags()["evalplugin.host"].replace("'", "")
     query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"

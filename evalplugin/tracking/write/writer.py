@@ -8,24 +8,21 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 
 @dataclass
 class RunWriter:
     """Writes the runs of one experiment."""
 
-    client: MlflowClient
+    client: mlflow.MlflowClient
     experiment_id: str
     large: LargeTables = field(default_factory=LargeTables)
     open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
@@ -38,7 +35,7 @@ class RunWriter:
         self.open_runs.add(run.info.run_id)
         return self.attach(run)
 
-    def attach(self, run: Run) -> str:
+    def attach(self, run: mlflow.entities.Run) -> str:
         """Return the id of an existing run, to log into."""
         self._started[run.info.run_id] = run.info.start_time
         return str(run.info.run_id)
@@ -51,8 +48,6 @@ class RunWriter:
         Raises:
             TrackingError: A large table cannot be written to its URI.
         """
-        from mlflow import entities
-
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
         metrics, params, tags, datasets, artifacts = [], [], [], [], []
@@ -60,11 +55,11 @@ class RunWriter:
             match item:
                 case Metric():
                     model = () if item.of is None else item.of
-                    metrics.append(entities.Metric(item.key, item.value, at, item.step, *model))
+                    metrics.append(mlflow.entities.Metric(item.key, item.value, at, item.step, *model))
                 case Param():
-                    params.append(entities.Param(item.key, item.text))
+                    params.append(mlflow.entities.Param(item.key, item.text))
                 case Tag():
-                    tags.append(entities.RunTag(item.key, shorten_value(item.value)))
+                    tags.append(mlflow.entities.RunTag(item.key, shorten_value(item.value)))
                 case Dataset():
                     datasets.append(_dataset_input(item))
                 case Artifact():
@@ -80,7 +75,7 @@ class RunWriter:
                 # Files for programs are compared with these when the run is read back.
                 checksums = {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
                 if checksums:
-                    tags.append(entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
+                    tags.append(mlflow.entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
             if metrics or params or tags:
                 # The client sends as many at a time as MLflow allows.
                 self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
@@ -141,10 +136,10 @@ def redact_text(path: str, text: str) -> str:
 
 
 def _dataset_input(dataset: Dataset) -> Any:
-    from mlflow import entities
-
     source = json.dumps(dataset.source, default=str)
-    return entities.DatasetInput(
-        entities.Dataset(dataset.name, dataset.digest, "evalplugin", source, dataset.schema, dataset.profile),
-        [entities.InputTag("mlflow.data.context", dataset.context)],
+    return mlflow.entities.DatasetInput(
+        mlflow.entities.Dataset(
+            dataset.name, dataset.digest, "evalplugin", source, dataset.schema, dataset.profile
+        ),
+        [mlflow.entities.InputTag("mlflow.data.context", dataset.context)],
     )
