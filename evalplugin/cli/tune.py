@@ -32,6 +32,6 @@ def tune(config: Path, overrides: tuple[str, ...], workers: int | None, fresh: b
 
     mode = "fresh" if fresh else "run"
     (workspace,) = open_all([config], overrides, show.observer(), mode=mode, **where)
-    models = command.tune(workspace, workers=workers)
-    echo_data(command.tuned_yaml(models), nl=False)
-    return EXIT_FAILED if any(model.tuning is None for model in models) else EXIT_DONE
+    jobs = command.tune(workspace, workers=workers)
+    echo_data(command.tuned_yaml(workspace.config, jobs), nl=False)
+    return EXIT_FAILED if any(job.tuning is None for job in jobs) else EXIT_DONE

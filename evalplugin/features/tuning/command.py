@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from textwrap import indent
-from typing import Any
 
 import yaml
 
@@ -21,7 +20,7 @@ from evalplugin.config.components import params_at
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataInfo, DataSplit, Tuning
+from evalplugin.execution.results import DataSplit, Tuning
 from evalplugin.execution.runner import Job
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning.engine import run_studies
@@ -29,19 +28,8 @@ from evalplugin.features.tuning.feature import studies_of
 from evalplugin.workspace import Workspace
 
 
-@dataclass(frozen=True)
-class TunedModel:
-    """A tuned model on one dataset under one split."""
-
-    data: DataInfo
-    name: str
-    entry: Mapping[str, Any]  # of the section `models`, with the best parameters in place of the spaces
-    tuning: Tuning | None  # None: all trials failed
-    error: str | None = None  # of the defaults, if all failed
-
-
-def tune(workspace: Workspace, *, workers: int | None = None) -> list[TunedModel]:
-    """Return the best parameters of each tuned model on each dataset under each split.
+def tune(workspace: Workspace, *, workers: int | None = None) -> list[Job]:
+    """Return a job of each tuned model on each dataset under each split, with the best parameters.
 
     The test data is split off and not looked at. What is computed is stored: a bake-off of the config uses it.
     ``workers``: how many trials run at a time; None: as in the config.
@@ -67,59 +55,46 @@ def tune(workspace: Workspace, *, workers: int | None = None) -> list[TunedModel
     studies = studies_of(workspace.config, prepared, jobs)
     inputs = workspace.look_up_inputs(jobs)
     with workspace.open_session(inputs, workers=workers) as session:
-        jobs = run_studies(studies, jobs, task_executor(session, Observer()), workspace.cache, observer)
-    return [_tuned_model(config, job) for job in jobs]
+        return run_studies(studies, jobs, task_executor(session, Observer()), workspace.cache, observer)
 
 
-def _tuned_model(config: CheckedConfig, job: Job) -> TunedModel:
-    spec = next(spec for spec in config.spec.models if spec.name == job.model.name)
-    best: Mapping[str, Any] = {} if job.tuning is None else job.tuning.best[-1]
-    entry = {
-        "name": job.model.name,
-        "type": job.model.type,
-        "params": params_at(spec.params, best),
-        "inputs": job.model.as_mapping().get("inputs"),
-    }
-    errors = [result.error for result in job.done.values() if isinstance(result, TaskFailure)]
-    return TunedModel(
-        data=job.info,
-        name=job.model.name,
-        entry={key: value for key, value in entry.items() if value},
-        tuning=job.tuning,
-        error=errors[0] if errors else None,
-    )
-
-
-def tuned_yaml(models: Sequence[TunedModel]) -> str:
+def tuned_yaml(config: CheckedConfig, jobs: Sequence[Job]) -> str:
     """Return the entries of the section ``models`` as YAML without credentials, with comments on their tuning.
 
-    With several datasets or splits, there is a document for each.
+    With several datasets or splits, there is a document for each. ``jobs``: from ``tune`` on the config.
     """
     documents = [
-        "\n".join(_document(list(group))) for _, group in groupby(models, key=lambda m: DataSplit.of(m.data))
+        "\n".join(_document(config, list(group)))
+        for _, group in groupby(jobs, key=lambda job: DataSplit.of(job.info))
     ]
     return "\n---\n".join(documents) + "\n"
 
 
-def _document(models: Sequence[TunedModel]) -> Iterator[str]:
-    yield _comment(str(DataSplit.of(models[0].data)))
-    if (tuning := next((model.tuning for model in models if model.tuning is not None), None)) is not None:
+def _document(config: CheckedConfig, jobs: Sequence[Job]) -> Iterator[str]:
+    yield _comment(str(DataSplit.of(jobs[0].info)))
+    if (tuning := next((job.tuning for job in jobs if job.tuning is not None), None)) is not None:
         settings = tuning.settings
         yield _comment(
             f"tuned by {tuning.metric} within the train data, {split_text(settings['split'])}; budget of each model: "
             f"{budget_text(settings['budget'])}"
         )
     yield "models:"
-    for model in models:
-        if model.tuning is None:
-            yield "  " + _comment(
-                f"{model.name}: every trial failed: {model.error and last_line(model.error)}"
-            )
+    for job in jobs:
+        if job.tuning is None:
+            error = next(result.error for result in job.done.values() if isinstance(result, TaskFailure))
+            yield "  " + _comment(f"{job.model.name}: every trial failed: {last_line(error)}")
             continue
-        for line in _summary(model.tuning):
+        for line in _summary(job.tuning):
             yield "  " + _comment(line)
-        text = yaml.safe_dump([redact_values(model.entry)], sort_keys=False, allow_unicode=True)
-        yield indent(text.rstrip("\n"), "  ")
+        given = next(spec.params for spec in config.spec.models if spec.name == job.model.name)
+        entry = {
+            "name": job.model.name,
+            "type": job.model.type,
+            "params": params_at(given, job.tuning.best[-1]),
+            "inputs": job.model.as_mapping().get("inputs"),
+        }
+        shown = redact_values({key: value for key, value in entry.items() if value})
+        yield indent(yaml.safe_dump([shown], sort_keys=False, allow_unicode=True).rstrip("\n"), "  ")
 
 
 def _summary(tuning: Tuning) -> Iterator[str]:

@@ -192,12 +192,18 @@ def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
         tune={"budget": {"trials": 6}, "prune": "race"},
     )
     config["relevance"] = {}
-    here = tune(Workspace.open(load(config), mode="fresh"))
-    there = tune(
-        Workspace.open(load({**config, "engine": {"type": "ray", "address": cluster.address}}), mode="fresh")
+    engine = {"type": "ray", "address": cluster.address}
+    local, remote = (
+        Workspace.open(load(given), mode="fresh") for given in (config, {**config, "engine": engine})
     )
-    assert [one.entry for one in there] == [one.entry for one in here]
-    assert tuned_yaml(there).splitlines()[-3:] == tuned_yaml(here).splitlines()[-3:]
+    here, there = tune(local), tune(remote)
+    assert [job.model for job in there] == [job.model for job in here]
+    assert [job.tuning and job.tuning.best for job in there] == [
+        job.tuning and job.tuning.best for job in here
+    ]
+    assert (
+        tuned_yaml(remote.config, there).splitlines()[-3:] == tuned_yaml(local.config, here).splitlines()[-3:]
+    )
 
 
 def test_other_version_on_a_node_is_refused_with_both(
