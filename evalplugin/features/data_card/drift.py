@@ -132,7 +132,7 @@ def _distance(name: str, before: Sequence[float], now: Sequence[float]) -> Itera
 
 def _aligned(before: Sequence[Rating], now: Sequence[Rating]) -> tuple[list[float], list[float]] | None:
     """Return the counts of the same ratings; None where ranges differ, or single ratings are compared with ranges."""
-    counts = [{(one.low, one.high): float(one.interactions) for one in ratings} for ratings in (before, now)]
+    counts = [{(r.low, r.high): float(r.interactions) for r in ratings} for ratings in (before, now)]
     every = sorted({*counts[0], *counts[1]})
     if any(low != high for low, high in every) and counts[0].keys() != counts[1].keys():
         return None

@@ -105,7 +105,9 @@ def card_tab(
         "items": _inequality(card.by_item),
         "users": _inequality(card.by_user),
         "times": None if card.times is None else _times(card.times, splits),
-        "ratings": None if ratings is None else [[rating_text(one), one.interactions] for one in ratings],
+        "ratings": None
+        if ratings is None
+        else [[rating_text(rating), rating.interactions] for rating in ratings],
     }
     return {"card": text, "data": {"card": charts}}
 

@@ -108,10 +108,10 @@ def card_picture(card: DataCard) -> bytes:
     figure = Figure(figsize=(width, 3.4), dpi=100)
     # A layout that Matplotlib finds takes longer than the drawing.
     place = {"left": 0.6 / width, "right": 1 - 0.2 / width, "bottom": 0.17, "top": 0.9, "wspace": 0.25}
-    axes = figure.subplots(1, len(panels), squeeze=False, gridspec_kw=place)[0]
-    for panel, one in zip(panels, axes, strict=True):
-        style_axes(one, QUIET, grid="y")
-        panel(one, card)
+    row = figure.subplots(1, len(panels), squeeze=False, gridspec_kw=place)[0]
+    for draw, axes in zip(panels, row, strict=True):
+        style_axes(axes, QUIET, grid="y")
+        draw(axes, card)
     return png_of(figure)
 
 
@@ -213,8 +213,9 @@ def cuts_of(split: SplitCard) -> Sequence[int]:
 
 def _draw_ratings(axes: Axes, card: DataCard) -> None:
     assert card.ratings is not None
-    names = [f"{one.low:g}" for one in card.ratings]
-    axes.bar(range(len(names)), [one.interactions for one in card.ratings], color=PALETTE[0], alpha=0.6)
+    names = [f"{rating.low:g}" for rating in card.ratings]
+    counts = [rating.interactions for rating in card.ratings]
+    axes.bar(range(len(names)), counts, color=PALETTE[0], alpha=0.6)
     step = max(1, len(names) // 10)
     axes.set_xticks(range(0, len(names), step), names[::step])
     axes.set_xlabel("rating", color=QUIET)

@@ -66,16 +66,16 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)
+    recipe: Recipe | None
     if champion.run is not None:
         recipe = recipe_of_run(tracking_uri, champion.run)
     else:
         assert champion.registry is not None and baseline is not None  # checked with the config
-        found = recipe_of_registered(tracking_uri, champion.registry)
-        if found is None:
+        recipe = recipe_of_registered(tracking_uri, champion.registry)
+        if recipe is None:
             check_challengers(gate, baseline)
             note = no_champion_note(champion.registry, baseline)
             return GatedConfig(config, baseline, (note,), is_first=True)
-        recipe = found
     same = next((m for m in config.models if _is_same(m, recipe.type, recipe.params)), None)
     if same is None and not champion.trust and not any(_is_tuned_as(m, recipe) for m in config.models):
         _check_harmless(recipe)
