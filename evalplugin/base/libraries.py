@@ -5,13 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Lazy", "fs", "pa", "pc", "pd", "pq", "sparse", "special"]
+__all__ = ["Lazy", "fs", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "yaml"]
 
 if TYPE_CHECKING:
+    import optuna
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
+    import yaml
     from pyarrow import fs
     from scipy import sparse, special
 else:
@@ -26,5 +28,5 @@ else:
             return getattr(import_module(self._name), attribute)
 
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
-    fs = Lazy("pyarrow.fs")
+    fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
     pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")

@@ -7,11 +7,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-if TYPE_CHECKING:
-    import yaml
+from evalplugin.base.libraries import yaml
 
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
@@ -125,8 +124,6 @@ def redact_yaml(text: str) -> str:
 @functools.lru_cache(maxsize=8)  # every run of a bake-off has the same config, and parsing it takes long
 def _without_secret_nodes(text: str) -> str:
     """Return a config without the values that are secret by the key or the option before them."""
-    import yaml
-
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
@@ -142,8 +139,6 @@ def _without_secret_nodes(text: str) -> str:
 
 def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int]) -> Iterator[yaml.Node]:
     """Yield the values that are secret by the key or the option before them; aliases may be cyclic."""
-    import yaml
-
     if node is None or id(node) in seen:
         return
     seen.add(id(node))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, DataError
+from evalplugin.base.libraries import yaml
 from evalplugin.base.placeholders import variables_in
 from evalplugin.config import CheckedConfig
 from evalplugin.config.cron import Cron
@@ -191,6 +192,4 @@ def _systemd_word(word: str) -> str:
 
 
 def _yaml_scalar(text: str) -> str:
-    import yaml
-
     return yaml.safe_dump(text, allow_unicode=True, width=math.inf).removesuffix("\n").removesuffix("\n...")

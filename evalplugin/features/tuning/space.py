@@ -9,21 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evalplugin.base.libraries import optuna
 from evalplugin.config.components import parameter_at
 from evalplugin.config.tuning import Space, is_same
-
-if TYPE_CHECKING:
-    from optuna import Trial
-    from optuna.distributions import BaseDistribution
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence Optuna's log, and warnings such as those on experimental features, inside."""
-    import optuna
-
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -48,7 +43,7 @@ class SearchSpace:
         """Whether some parameters are tuned only with certain values of others."""
         return any(space.when for space in self.spaces.values())
 
-    def suggest(self, trial: Trial) -> dict[str, Any]:
+    def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Return a value of each parameter whose condition is met, as Optuna suggests."""
         return self._chosen(lambda key: self._suggest(trial, key))
 
@@ -76,7 +71,9 @@ class SearchSpace:
             for value in _values(self.spaces[order[0]]):
                 yield from self._points(order[1:], {**values, order[0]: value})
 
-    def told(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, BaseDistribution]] | None:
+    def told(
+        self, values: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, optuna.distributions.BaseDistribution]] | None:
         """Return values as Optuna has them, and their distributions; None if a value is outside of its space."""
         if not all(self.spaces[key].holds(value) for key, value in values.items()):
             return None
@@ -100,7 +97,7 @@ class SearchSpace:
             for other, allowed in self.spaces[key].conditions.items()
         )
 
-    def _suggest(self, trial: Trial, key: str) -> Any:
+    def _suggest(self, trial: optuna.Trial, key: str) -> Any:
         space = self.spaces[key]
         if space.choices is not None:
             return space.choices[trial.suggest_categorical(key, list(range(len(space.choices))))]
@@ -133,14 +130,12 @@ def _values(space: Space) -> Iterator[Any]:
             yield from map(math.exp, values) if space.log else values
 
 
-def _distribution(space: Space) -> BaseDistribution:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
+def _distribution(space: Space) -> optuna.distributions.BaseDistribution:
     if space.choices is not None:
-        return CategoricalDistribution(list(range(len(space.choices))))
+        return optuna.distributions.CategoricalDistribution(list(range(len(space.choices))))
     if space.step is not None:
-        return IntDistribution(0, space.n_steps - 1)
+        return optuna.distributions.IntDistribution(0, space.n_steps - 1)
     if space.integers is not None:
-        return IntDistribution(space.integers[0], space.integers[1], log=space.log)
+        return optuna.distributions.IntDistribution(space.integers[0], space.integers[1], log=space.log)
     assert space.floats is not None
-    return FloatDistribution(space.floats[0], space.floats[1], log=space.log)
+    return optuna.distributions.FloatDistribution(space.floats[0], space.floats[1], log=space.log)

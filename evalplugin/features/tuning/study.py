@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.libraries import optuna
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.checked import TuningPlan
@@ -25,9 +26,6 @@ from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.models import MODELS
-
-if TYPE_CHECKING:
-    import optuna
 
 GENERATION = 4  # trials that are asked for before the first is told, whatever the number of workers
 _BARREN = 5  # generations of failures, after which a study ends
@@ -87,8 +85,6 @@ class Study:
     _random: optuna.Study = field(init=False, repr=False)  # draws points in place of points that were tried
 
     def __post_init__(self) -> None:
-        import optuna
-
         task = self.base
         params = json.dumps(task.model.params, sort_keys=True)
         seed = int(generator(task.seed, *task.stream, "study", task.model.type, params).integers(2**32))
@@ -167,8 +163,6 @@ class Study:
 
     def _ask(self) -> optuna.Trial | None:
         """Return Optuna's next trial, at a random point where its own has been tried; None if all points have been."""
-        import optuna
-
         tried = {_text(trial.task.model.params) for trial in self.trials}
 
         def is_new(values: Mapping[str, Any]) -> bool:
@@ -223,8 +217,6 @@ class Study:
         return Race(users[order], best.outcome.scores[order], self.plan.metric.direction > 0)
 
     def _tell(self, trial: Trial) -> None:
-        import optuna
-
         outcome = trial.outcome
         assert outcome is not None
         states = optuna.trial.TrialState

@@ -6,11 +6,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import optuna, pa
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, value_text, values_text
@@ -20,9 +20,6 @@ from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.features.tuning.study import Study, Trial
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
 
 _LEAST = 20  # trials that importance takes
 _TOP = 5  # trials at least that count as the best: fewer have too much in common by chance
@@ -193,18 +190,18 @@ def _values(row: Mapping[str, Any], spaces: Mapping[str, Space]) -> dict[str, An
 
 
 def _shares(
-    usable: list[tuple[dict[str, Any], tuple[dict[str, Any], dict[str, BaseDistribution]]]],
+    usable: list[
+        tuple[dict[str, Any], tuple[dict[str, Any], dict[str, optuna.distributions.BaseDistribution]]]
+    ],
     direction: int,
     quantile: float,
 ) -> dict[str, float]:
-    from optuna import create_study, create_trial
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-
     losses = [-direction * row["value"] for row, _ in usable]
     worst = max(losses) + 1.0
     with quiet():
-        study = create_study()
+        study = optuna.create_study()
         for (row, (params, distributions)), loss in zip(usable, losses, strict=True):
             value = loss if row["state"] == "done" else worst
-            study.add_trial(create_trial(params=params, distributions=distributions, value=value))
-        return get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(target_quantile=quantile))
+            study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=value))
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=quantile)
+        return optuna.importance.get_param_importances(study, evaluator=evaluator)
