@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,8 @@ from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
+from evalplugin.metrics.blocks import Role as Role
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
-
-Role: TypeAlias = Literal["lists", "truth", "train"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, che
 from evalplugin.lists.inputs import Format, open_sources, rows_named
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
-from evalplugin.lists.spark import check_frames, is_spark, score_frames
+from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scoring import check_request

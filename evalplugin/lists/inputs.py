@@ -22,10 +22,10 @@ from evalplugin.execution.store import private_folder
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import Role, ScoreRequest, refuse_rows
-from evalplugin.lists.parts import parts_for, score_in_memory, score_in_parts
+from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue, top_n_on
-from evalplugin.lists.spark import check_frames, is_spark, score_frames
+from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,13 @@ _USERS = 2**13
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
 
 
+Role: TypeAlias = Literal["lists", "truth", "train"]
+
+
 class Broken(NamedTuple):
     """A rule that rows of a user break, and the value by which these are found in the input."""
 
-    role: Literal["lists", "truth", "train"]
+    role: Role
     user: Any  # raw id
     kind: Literal["item", "rank"]
     value: Any  # raw id or rank
@@ -38,7 +41,7 @@ class Broken(NamedTuple):
     rule: str
 
     @classmethod
-    def repeated(cls, role: Literal["lists", "truth", "train"], user: object, item: object) -> Broken:
+    def repeated(cls, role: Role, user: object, item: object) -> Broken:
         """Return that a user has an item twice."""
         what = {"lists": "list", "truth": "truth", "train": "train data"}[role]
         rule = f"the {what} of user {raw_text(user)} has item {raw_text(item)} twice"
@@ -219,7 +222,7 @@ class Blocks:
         if not self.truth_is_checked and (pair := context.truth_pairs.repeated()) is not None:
             self._refuse("truth", users[pair[0]], pair[1])
 
-    def _refuse(self, role: Literal["lists", "truth"], user: object, item: int) -> NoReturn:
+    def _refuse(self, role: Role, user: object, item: int) -> NoReturn:
         raise BrokenRowsError(Broken.repeated(role, user, self.raw_item(item)))
 
 

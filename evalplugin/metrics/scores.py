@@ -72,11 +72,6 @@ class ScoreTotals:
     pr_curve: Mapping[int, float] = field(default_factory=dict)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Canonical names of the metrics with a value a user."""
-        return tuple(self.distributions)
-
-    @property
     def means(self) -> dict[str, float]:
         """Each metric's mean over the users for whom it is defined, NaN without any; overall metrics as they are."""
         return {**{name: each.moments.mean for name, each in self.distributions.items()}, **self.overall}

@@ -261,9 +261,7 @@ def _moved(run: Run, work: PartWork, groups: Groups, bounds: Sequence[int]) -> l
         role, groups_of_task = task
         table = read_run(work.files[role], groups_of_task, work.names[role])
         pairs = PairColumns.read(table, role, work.scoring.request.columns)
-        of_ranges = split(pairs.without_table(), bounds)
-        assert of_ranges is not None  # users are integers
-        return of_ranges
+        return split(pairs.without_table(), bounds)
 
     pieces: dict[Role, list[list[PairColumns]]] = {}
     for role in groups:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,20 +46,13 @@ def bounds_of(groups: Sequence[RowGroup], n_parts: int) -> list[Any] | None:
     return [bound for bound in bounds if least < bound <= greatest]
 
 
-def split(pairs: PairColumns, bounds: Sequence[Any]) -> list[PairColumns] | None:
-    """Return the rows of each range of users, in their order.
-
-    None: the users are text that is not in their order, or the bounds are integers, which whoever reads on refuses.
-    """
-    user = pairs.user
-    if user.kind == "text" and not all(isinstance(bound, str) for bound in bounds):
-        return None
-    cuts = _cuts_of_text(user, bounds) if user.kind == "text" else _cuts(user.values, bounds)
-    if cuts is not None:
+def split(pairs: PairColumns, bounds: Sequence[int]) -> list[PairColumns]:
+    """Return the rows of each range of users, who are integers, in their order."""
+    users = pairs.user.values
+    if bool((users[1:] >= users[:-1]).all()):
+        cuts = [0, *np.searchsorted(users, np.array(bounds, dtype=np.int64)).tolist(), len(users)]
         return [pairs.rows(slice(low, high)) for low, high in itertools.pairwise(cuts)]
-    if user.kind == "text":
-        return None
-    part = _parts(user.values, np.array(bounds, dtype=np.int64))
+    part = _parts(users, np.array(bounds, dtype=np.int64))
     order = np.argsort(part, kind="stable")  # of 16-bit numbers, which takes one pass
     ends = np.cumsum(np.bincount(part, minlength=len(bounds) + 1)).tolist()
     moved = pairs.rows(order)
@@ -87,17 +79,21 @@ def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
     """Return the rows of users from ``low`` on and below ``high``; None: without such a limit."""
     if low is None and high is None:
         return pairs
-    bounds = [bound for bound in (low, high) if bound is not None]
-    pieces = split(pairs, bounds)
-    if pieces is not None:
-        return pieces[0 if low is None else 1]
-
-    inside = np.ones(len(pairs.user), dtype=np.bool_)
+    users = pairs.user.values
+    if pairs.user.kind == "integers":
+        bounds = [bound for bound in (low, high) if bound is not None]
+        return split(pairs, bounds)[0 if low is None else 1]
+    inside = np.ones(len(users), dtype=np.bool_)
     if low is not None:
-        inside &= pc.greater_equal(pairs.user.values, low).to_numpy(zero_copy_only=False)
+        inside &= pc.greater_equal(users, low).to_numpy(zero_copy_only=False)
     if high is not None:
-        inside &= pc.less(pairs.user.values, high).to_numpy(zero_copy_only=False)
-    return pairs.rows(np.flatnonzero(inside))
+        inside &= pc.less(users, high).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(inside)
+    if (
+        len(rows) and rows[-1] - rows[0] == len(rows) - 1
+    ):  # as where rows are in the order of users: without a copy
+        return pairs.rows(slice(int(rows[0]), int(rows[-1]) + 1))
+    return pairs.rows(rows)
 
 
 def _concatenated(columns: Sequence[Ids]) -> Ids:
@@ -108,26 +104,6 @@ def _concatenated(columns: Sequence[Ids]) -> Ids:
     if len(kinds) > 1 or sum(ids.values.nbytes for ids in columns) >= 2**31 - 1:
         return Ids("text", pa.concat_arrays([ids.values.cast(pa.large_string()) for ids in columns]))
     return Ids("text", pa.concat_arrays([ids.values for ids in columns]))
-
-
-def _cuts(users: npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[int] | None:
-    """Return where each range begins and the last one ends if rows are in the order of users; else None."""
-    if not bool((users[1:] >= users[:-1]).all()):
-        return None
-    return [0, *np.searchsorted(users, np.array(bounds, dtype=np.int64)).tolist(), len(users)]
-
-
-def _cuts_of_text(user: Ids, bounds: Sequence[str]) -> list[int] | None:
-    values = user.values
-    if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
-        return None
-    cuts = [0]
-    for bound in bounds:
-        try:
-            cuts.append(bisect_left(values, bound, cuts[-1], key=lambda text: text.as_py()))
-        except UnicodeDecodeError:  # refused where all is read at once
-            return None
-    return [*cuts, len(values)]
 
 
 def _parts(

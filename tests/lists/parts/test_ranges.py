@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def test_split_puts_each_row_into_the_range_of_its_user_in_the_order_of_rows(
     for given_users in (users, sorted(users)):
         ordered = sorted(bounds)
         parts = split(pairs_of(given_users), ordered)
-        assert parts is not None and len(parts) == len(ordered) + 1
+        assert len(parts) == len(ordered) + 1
         for part, low, high in zip(parts, [-(2**63), *ordered], [*ordered, 2**63 - 1], strict=True):
             expected = [(user, row) for row, user in enumerate(given_users) if low <= user < high]
             assert list(zip(part.user.values.tolist(), part.item.values.tolist(), strict=True)) == expected
@@ -44,17 +45,14 @@ def test_split_puts_each_row_into_the_range_of_its_user_in_the_order_of_rows(
 
 
 @given(users=st.lists(st.text(max_size=3), min_size=1), bounds=st.sets(st.text(max_size=3), max_size=4))
-def test_text_is_split_where_it_is_in_order(users: list[str], bounds: set[str]) -> None:
-    ordered = sorted(bounds)
-    parts = split(pairs_of(sorted(users)), ordered)
-    assert parts is not None
-    assert [part.user.values.to_pylist() for part in parts] == [
-        [user for user in sorted(users) if sum(bound <= user for bound in ordered) == number]
-        for number in range(len(ordered) + 1)
-    ]
-    if ordered:
-        within = rows_within(pairs_of(users), ordered[0], ordered[-1])
-        assert within.user.values.to_pylist() == [user for user in users if ordered[0] <= user < ordered[-1]]
+def test_the_rows_of_a_range_of_text_keep_their_order(users: list[str], bounds: set[str]) -> None:
+    ordered = [None, *sorted(bounds), None]
+    for given_users in (users, sorted(users)):
+        for low, high in itertools.combinations(ordered, 2):
+            within = rows_within(pairs_of(given_users), low, high)
+            assert within.user.values.to_pylist() == [
+                user for user in given_users if (low is None or low <= user) and (high is None or user < high)
+            ]
 
 
 @given(
