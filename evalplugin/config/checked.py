@@ -122,8 +122,7 @@ class ModelRecipe:
     @property
     def stored_uris(self) -> Mapping[str, str]:
         """The MLflow URIs that the model reads from the bake-off's tracking store, by parameter."""
-        uris: Mapping[str, str] = getattr(MODELS.create(self.type, self.params), "uris", {})
-        return uris
+        return getattr(MODELS.create(self.type, self.params), "uris", {})
 
     def declared_inputs(self, folder: Path) -> Iterator[str]:
         """Yield the names of the inputs that the config declares under ``inputs``, or the model itself.

@@ -150,8 +150,7 @@ def cold_answer(model: Recommender | type[Recommender]) -> str | None:
     """
     if isinstance(model, type) and isinstance(getattr(model, "cold_users", None), property):
         model = model()
-    answer: str | None = getattr(model, "cold_users", None)
-    return answer
+    return getattr(model, "cold_users", None)
 
 
 def own_parameters(model: Any) -> dict[str, Any]:

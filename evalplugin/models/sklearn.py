@@ -207,8 +207,7 @@ class NearestNeighbors(MatrixModel):
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
-        scores: Floats = (self._interactions[users] @ self._similarity).toarray()
-        return scores
+        return (self._interactions[users] @ self._similarity).toarray()
 
 
 def _co_occurrences(rows: sparse.csr_array) -> Ints:
@@ -257,15 +256,13 @@ def _normalised(rows: sparse.csr_array) -> sparse.csr_array:
 
 def _rounded(products: Floats) -> Floats:
     """Return the similarities of dot products of unit vectors, rounded as distances are."""
-    similarities: Floats = 1 - (1 - products).clip(0, 2)
-    return similarities
+    return 1 - (1 - products).clip(0, 2)
 
 
 def _squared_norms(rows: sparse.csr_array) -> Floats:
     """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    norms: Floats = np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
-    return norms
+    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
 
 
 def _present(matrix: sparse.csr_array, train: Interactions) -> sparse.csr_array:

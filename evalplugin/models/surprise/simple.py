@@ -132,8 +132,7 @@ class SlopeOne(SurpriseModel):
         # bincount adds in the order of its input: the order of the list.
         total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
         number = np.bincount(row[counted], minlength=len(users))
-        estimates: Floats = self._user_mean[users] + np.divide(total, number, out=total, where=number > 0)
-        return estimates
+        return self._user_mean[users] + np.divide(total, number, out=total, where=number > 0)
 
 
 @model("surprise.CoClustering")
