@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Lazy", "fs", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "yaml"]
+__all__ = ["Lazy", "cronsim", "fs", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "surprise", "yaml"]
 
 if TYPE_CHECKING:
+    import cronsim
     import optuna
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
+    import surprise
     import yaml
     from pyarrow import fs
     from scipy import sparse, special
@@ -30,3 +32,4 @@ else:
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
     pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")
+    cronsim, surprise = Lazy("cronsim"), Lazy("surprise")

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, available_timezones
 
 from evalplugin.base.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from cronsim import CronSim
+from evalplugin.base.libraries import cronsim
 
 _FIELDS = {
     "minute": "0-59",
@@ -56,8 +53,6 @@ class Cron:
         Raises:
             DataError: It is not one, or means times that never come.
         """
-        from cronsim import CronSim, CronSimError
-
         given = expression.upper().split()
         refuse = f"{expression!r} is not a valid cron expression"
         if len(given) != len(_FIELDS):
@@ -67,8 +62,8 @@ class Cron:
         wrong = next((name for name, part in parts.items() if not _SIGNS.fullmatch(part)), None)
         due = None
         try:
-            due = None if wrong else next(CronSim(expression, datetime(2024, 1, 1)), None)
-        except CronSimError as error:
+            due = None if wrong else next(cronsim.CronSim(expression, datetime(2024, 1, 1)), None)
+        except cronsim.CronSimError as error:
             wrong = str(error).removeprefix("Bad ").replace("-", " ")
             if wrong == "day of month" and parts[wrong].isdigit() and 1 <= int(parts[wrong]) <= 31:
                 wrong = None  # such as 30 February, which never comes
@@ -101,9 +96,7 @@ class Cron:
         A time in the hour that summer time skips is due at its end; a time in the hour that comes twice is due once, as
         with Debian's cron.
         """
-        from cronsim import CronSim
-
-        return CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone)))
+        return cronsim.CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone)))
 
     def next(self, after: datetime) -> datetime:
         """Return the first time after another, in the time zone."""
@@ -134,10 +127,8 @@ class Cron:
         return [f"*-{month}-{days} {time}", f"{week}*-{month}-* {time}"]
 
     @cached_property
-    def _sets(self) -> CronSim:
-        from cronsim import CronSim
-
-        return CronSim(self.expression, datetime(2024, 1, 1))
+    def _sets(self) -> cronsim.CronSim:
+        return cronsim.CronSim(self.expression, datetime(2024, 1, 1))
 
 
 def _check_same_everywhere(refuse: str, parts: Mapping[str, str]) -> None:

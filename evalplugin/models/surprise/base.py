@@ -11,6 +11,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
+from evalplugin.base.libraries import surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
@@ -114,8 +115,6 @@ class SurpriseModel(Seeded):
         Raises:
             ModelError: The fit needs more memory than the machine has, or the algorithm is undefined on this data.
         """
-        import surprise
-
         check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
         self.known = known = TrainsetArrays.of(train)  # users and items that have train data
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))

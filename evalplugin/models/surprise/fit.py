@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.arrays import Floats
+from evalplugin.base.libraries import surprise
 from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
 _EXACT = 2.0**53  # whole numbers up to here are exact
@@ -111,8 +112,6 @@ def _agrees(name: str) -> bool:
 
     ``name`` is a similarity, or "baselines".
     """
-    import surprise
-
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((30, 40)) < 0.6)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=30))])

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
@@ -85,9 +86,7 @@ class _Neighbours(SurpriseModel):
         return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {side}", remedy
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
-        from surprise.prediction_algorithms.knns import SymmetricAlgo
-
-        SymmetricAlgo.fit(algorithm, trainset)
+        surprise.prediction_algorithms.knns.SymmetricAlgo.fit(algorithm, trainset)
         self._learn_before(algorithm, known)
         try:
             algorithm.sim = similarity(algorithm, known.ratings)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import surprise
-
     from evalplugin.data import Interactions
     from evalplugin.models.kernels.compiled import Entries
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.libraries import surprise
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +129,7 @@ class TrainsetArrays:
 
     def trainset(self) -> surprise.Trainset:
         """Return a Surprise trainset of these ratings; its raw ids are user and item codes."""
-        from surprise import Trainset
-
-        trainset: Any = Trainset(
+        trainset: Any = surprise.Trainset(
             self.ratings.by_user.to_surprise(),
             self.ratings.by_item.to_surprise(),
             len(self.user_codes),

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
+from evalplugin.base.libraries import surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams
@@ -70,9 +71,7 @@ class BaselineOnly(ColdStartFromBiases):
     bsl_options: BslOptions = field(default_factory=BslOptions)
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
-        from surprise import AlgoBase
-
-        AlgoBase.fit(algorithm, trainset)
+        surprise.AlgoBase.fit(algorithm, trainset)
         algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
 
     def _estimates(self, users: Ints, items: Ints) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import NO_ITEM, select_top_n
 from evalplugin.models.surprise import factors, knn, simple
@@ -94,8 +94,6 @@ def surprise_top_n(
 
 
 def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> Iterator[tuple[Ints, Floats]]:
-    import surprise
-
     kind = type(algorithm)
     if _estimates_like(algorithm, surprise.NormalPredictor):
         mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
@@ -133,8 +131,6 @@ def _estimates_like(algorithm: Any, known: type) -> bool:
 
 
 def _trainset(algorithm: Any) -> Any:
-    import surprise
-
     if not isinstance(algorithm, surprise.AlgoBase):
         raise ModelError(f"surprise_top_n takes a scikit-surprise algorithm, not {type(algorithm).__name__}")
     trainset = getattr(algorithm, "trainset", None)
