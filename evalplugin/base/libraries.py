@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Lazy", "cronsim", "fs", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "surprise", "yaml"]
+__all__ = [
+    "Lazy", "cronsim", "fs", "jinja2", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "surprise", "yaml",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import cronsim
+    import jinja2
     import optuna
     import pandas as pd
     import pyarrow as pa
@@ -32,4 +35,4 @@ else:
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
     pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")
-    cronsim, surprise = Lazy("cronsim"), Lazy("surprise")
+    cronsim, jinja2, surprise = Lazy("cronsim"), Lazy("jinja2"), Lazy("surprise")

@@ -9,19 +9,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.base.libraries import yaml
+from evalplugin.base.libraries import jinja2, yaml
 from evalplugin.base.placeholders import variables_in
 from evalplugin.config import CheckedConfig
 from evalplugin.config.cron import Cron
 from evalplugin.config.sections import Schedule
 from evalplugin.tracking.location import DEFAULT_URI
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 # A CronJob's name may have 52 characters, with the prefix.
 _LONGEST_NAME = 41
@@ -148,13 +145,11 @@ def _values(job: ScheduledConfig, folder: str, options: Sequence[str], image: st
     }
 
 
-def _environment() -> Environment:
+def _environment() -> jinja2.Environment:
     """Return the templates, with filters that quote values as each format reads them."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("evalplugin.schedule"),
-        undefined=StrictUndefined,
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("evalplugin.schedule"),
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import jinja2
 from evalplugin.base.numbers import percent
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
@@ -187,10 +188,8 @@ def _json(value: Any) -> Any:
 
 @cache
 def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_source("page.html.j2"))
 
