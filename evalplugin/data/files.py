@@ -47,10 +47,7 @@ class FoundFiles(NamedTuple):
 def find_files(base: Path, path: str, inside: str | None = None) -> FoundFiles:
     """Return the sorted files of a path: a file, a pattern, or a folder if ``inside`` is a pattern for its files.
 
-    Args:
-        base: Folder of a relative path.
-        path: A path, or a URI such as ``s3://bucket/folder``.
-        inside: Pattern of the names of files in a folder; None: no folders.
+    A relative path starts from ``base``; a URI such as ``s3://bucket/folder`` is a path too.
 
     Raises:
         DataError: No file matches, or the store refuses or cannot be reached.

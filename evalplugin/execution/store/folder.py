@@ -118,10 +118,7 @@ class Store(StoreView):
     ) -> None:
         """Use a folder, which is created if it does not exist.
 
-        Args:
-            path: The folder.
-            max_size: Largest size of all entries together, such as ``10GB``.
-            report: Receives a line on each damaged entry.
+        All entries together may take ``max_size``, such as ``10GB``; ``report`` receives a line on each damaged one.
 
         Raises:
             StoreError: The folder cannot be created or written to, or has other contents than a store.
