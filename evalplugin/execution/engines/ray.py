@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import EngineError
@@ -168,8 +169,6 @@ class _RaySession(RemoteSession):
 
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Store the arguments in the cluster as the bytes of a file, which a node maps into memory."""
-        import numpy as np
-
         file = write_shared(value, self.needs.folder)
         content = np.fromfile(file, dtype=np.uint8)
         file.unlink()

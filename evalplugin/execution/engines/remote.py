@@ -28,6 +28,8 @@ from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.uris import scheme_of
+from evalplugin.metrics import METRICS
+from evalplugin.models import MODELS
 
 Answer = tuple[str, Any, str]  # of a node: kind, value, place; as ``run_call`` returns them
 _READY = "ready"  # a file in the folder of a session: this machine has all that its calls need
@@ -168,9 +170,6 @@ def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping
 
 def _component_code(kind: str, name: str) -> str | None:
     """Return the version of the code of a model or a metric on this machine, by ``code_of``."""
-    from evalplugin.metrics import METRICS
-    from evalplugin.models import MODELS
-
     registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
     return code_of(registries[kind].entry(name), environment=False)
 

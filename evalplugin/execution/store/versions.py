@@ -18,6 +18,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
+from evalplugin._version import __version__
 from evalplugin.components.registry import Entry, modules_loaded_by
 from evalplugin.files.inputs import ENV, fingerprint_of
 
@@ -36,8 +37,6 @@ def own_code() -> str:
 
     The hash covers edits of the code between two versions.
     """
-    from evalplugin._version import __version__
-
     libraries = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
     return f"evalplugin {__version__} ({_hash_from(_ROOT)}), {libraries}"
 
@@ -45,8 +44,6 @@ def own_code() -> str:
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Return the versions that two machines must share to compute the same, by name; evalplugin's has a code hash."""
-    from evalplugin._version import __version__
-
     folder = Path(__file__).parents[2]
     return {
         "Python": platform.python_version(),
