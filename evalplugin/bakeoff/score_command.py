@@ -14,8 +14,9 @@ from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.inputs import Format, lists_and_truth
+from evalplugin.lists.inputs import Format, rows_named
 from evalplugin.lists.output import check_output, write_per_user
+from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
 
@@ -101,8 +102,9 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
     for name in options.metrics:
         conventions.metric(name)
-    sources = options.sources
-    lists, truth, train = lists_and_truth(sources["lists"], sources["truth"], options.request(()))
+    sources, request = options.sources, options.request(())
+    with rows_named(sources["lists"], sources["truth"], request):
+        lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
 
 

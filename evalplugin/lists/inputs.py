@@ -13,7 +13,6 @@ from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
-from evalplugin.data.interactions import Interactions
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
@@ -24,12 +23,11 @@ from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import Role, ScoreRequest, refuse_rows
 from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import Scoring, need_catalogue, top_n_on
+from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
-from evalplugin.models.selection import TopN
 
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
@@ -157,9 +155,7 @@ def score_lists(
                 # An error is found again, with its row in the file, where all is read at once.
                 with suppress(DataError):
                     scores = score_in_memory(lists, truth, request)
-            if scores is None:
-                scores = _at_once(lists, truth, request)
-            return ListScores(scores)
+            return ListScores(_at_once(lists, truth, request) if scores is None else scores)
         if not are_parquet:
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
@@ -235,15 +231,3 @@ def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
 
 def _is_parquet(source: Any) -> bool:
     return isinstance(source, TableFiles) and source.is_parquet
-
-
-def lists_and_truth(
-    lists: Any, truth: Any, request: ScoreRequest
-) -> tuple[TopN, Interactions, Interactions | None]:
-    """Return lists, truth and train data on common codes; the lists have scores, or negated ranks.
-
-    Raises:
-        DataError: Input that is missing or breaks a rule.
-    """
-    with rows_named(lists, truth, request):
-        return top_n_on(request.read(lists, truth))
