@@ -214,20 +214,56 @@ class Evaluation:
         )
 
     def _inputs(self, predictions: Cells) -> ListInput:
-        threshold, history = self.options.threshold, self.options.history
         if self.items is not None:
-            return _input_of_pairs(self.users, self.items, predictions, self.targets, history)
+            return self._of_pairs(self.items, predictions)
         lists, truth = (
             cells if cells.name == role else cells._replace(name=f"{role} {cells.name!r}")
             for role, cells in (("predictions", predictions), ("targets", self.targets))
         )
-        inputs = _input_of_lists(self.users, lists, truth, history)
+        inputs, threshold = self._of_lists(lists, truth), self.options.threshold
         if inputs.truth.values is None and threshold is not None:
             raise DataError(
                 f"threshold={threshold:g} is for ratings, and {truth.name} holds none: give a dict of "
                 f"ratings by item in each row"
             )
         return inputs
+
+    def _of_lists(self, lists: Cells, truth: Cells) -> ListInput:
+        """Return the columns of a table with one row a user.
+
+        Raises:
+            DataError: A user with two rows, a cell without a list, ids or ratings that break a rule.
+        """
+        users, user = self.users, str(self.users.name)
+        Table(users.to_frame(user), "data").ids(user, "user")
+        twice = np.flatnonzero(users.duplicated())
+        if len(twice):
+            first, again = np.flatnonzero(users == users[twice[0]])[:2]
+            raise DataError(
+                f"data: user {raw_text(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
+                f"lists take one row a user{_PAIRS}"
+            )
+        held_out, ratings = _truth(users, truth)
+        return self._request(ListColumns(user=user, item=_ITEM, rank="rank")).read(
+            _one_row_an_item(users, lists, _checked_lists(users, lists)),
+            _one_row_an_item(users, truth, held_out, ratings),
+        )
+
+    def _of_pairs(self, items: pd.Series[Any], scores: Cells) -> ListInput:
+        """Return the columns of a table of scored pairs, one row each: every pair is a candidate with a rating.
+
+        Raises:
+            DataError: Ids, scores or ratings that break a rule.
+        """
+        user, item, ratings = str(self.users.name), str(items.name), self.targets
+        columns = [self.users, items, pd.Series(scores.values), pd.Series(ratings.values)]
+        pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
+        names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
+        return self._request(names).read(pairs, pairs)
+
+    def _request(self, columns: ListColumns) -> ScoreRequest:
+        train = self.options.history
+        return ScoreRequest((), train=None if train is None else Table(train, "train"), columns=columns)
 
 
 def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:
@@ -242,53 +278,6 @@ def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScor
 
 def _is_open(spec: MetricSpec) -> bool:
     return spec.k is None and spec.metric.takes_k
-
-
-def _input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any = None) -> ListInput:
-    """Return the columns of a table with one row a user.
-
-    Args:
-        users: Unique ids of users; the column of users in the train data has the same name.
-        lists: For each user a list, a tuple or an array of items, best first.
-        truth: For each user the held-out items: a list, a tuple or an array, or a mapping to ratings.
-        train: The train data: users, ``item`` and, optionally, ``rating``.
-
-    Raises:
-        DataError: A user with two rows, a cell without a list, ids or ratings that break a rule.
-    """
-    user = str(users.name)
-    Table(users.to_frame(user), "data").ids(user, "user")
-    twice = np.flatnonzero(users.duplicated())
-    if len(twice):
-        first, again = np.flatnonzero(users == users[twice[0]])[:2]
-        raise DataError(
-            f"data: user {raw_text(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
-            f"lists take one row a user{_PAIRS}"
-        )
-    held_out, ratings = _truth(users, truth)
-    return _request(train, ListColumns(user=user, item=_ITEM, rank="rank")).read(
-        _one_row_an_item(users, lists, _checked_lists(users, lists)),
-        _one_row_an_item(users, truth, held_out, ratings),
-    )
-
-
-def _input_of_pairs(
-    users: pd.Series[Any], items: pd.Series[Any], scores: Cells, ratings: Cells, train: Any = None
-) -> ListInput:
-    """Return the columns of a table of scored pairs, one row each: every pair is a candidate with a rating.
-
-    Raises:
-        DataError: Ids, scores or ratings that break a rule.
-    """
-    user, item = str(users.name), str(items.name)
-    columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
-    pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
-    names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
-    return _request(train, names).read(pairs, pairs)
-
-
-def _request(train: Any, columns: ListColumns) -> ScoreRequest:
-    return ScoreRequest((), train=None if train is None else Table(train, "train"), columns=columns)
 
 
 def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
