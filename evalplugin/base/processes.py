@@ -108,7 +108,9 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
     Raises:
         OSError: It cannot be started.
     """
-    has_group = os.name == "posix" and not _in_worker()
+    # A process of multiprocessing that leads a group is a worker.
+    is_worker = os.name == "posix" and multiprocessing.parent_process() and os.getpgrp() == os.getpid()
+    has_group = os.name == "posix" and not is_worker
     process = None
     end = bytearray()
     try:
@@ -142,11 +144,6 @@ def with_output(message: str, output: str) -> str:
         return f"{message}; it printed nothing"
     before = "\n  ".join(["its output ends with", *lines]) + "\n" if len(lines) > 1 else ""
     return f"{before}{message}: {lines[-1].strip()}"
-
-
-def _in_worker() -> bool:
-    """Return whether this is a process of multiprocessing that leads a group, as workers do."""
-    return multiprocessing.parent_process() is not None and os.getpgrp() == os.getpid()
 
 
 def _read(pipe: IO[bytes], end: bytearray) -> None:

@@ -64,7 +64,7 @@ def register_secrets(values: Mapping[str, Any]) -> None:
     They are hidden too where an error of another library repeats them. Of the URL of a webhook, the path and the query
     are secret, as they often are the credential.
     """
-    _map_nested(values, _register_all, _register_passwords)
+    _map_nested(values, _register_all, lambda text: _register_encoded(_PASSWORD.findall(text)))
     notify = values.get("notify")
     if isinstance(notify, Mapping) and isinstance(url := notify.get("url"), str):
         rest = re.sub(r"^https?://[^/?#\s]+", "", url)
@@ -99,7 +99,9 @@ def redact(text: str) -> str:
 
 def redact_message(text: str) -> str:
     """Return the text as ``redact`` does, but with the values of keys like ``password``, which messages explain."""
-    text = _without_registered(text)
+    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _MIN_NAMED)
+    if values := frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH):
+        text = _pattern(values).sub(_HIDDEN, text)
     text = _USERINFO.sub(f"{_HIDDEN}@", text)
     text = _WEBHOOK.sub(rf"\1/{_HIDDEN}", text)
     text = _QUERY.sub(rf"\1{_HIDDEN}", text)
@@ -180,10 +182,6 @@ def _map_nested(value: Any, on_secret: Callable[[Any], Any], on_text: Callable[[
     return value
 
 
-def _register_passwords(url: str) -> None:
-    _register_encoded(_PASSWORD.findall(url))
-
-
 def _register_encoded(values: Sequence[str]) -> None:
     """Redact from now on values of a URI, as they are and decoded."""
     _register_all(values)
@@ -208,12 +206,6 @@ def _has_content(value: object) -> bool:
     if value is None or isinstance(value, (Mapping, bool)):
         return False
     return not isinstance(value, str) or bool(_PLACEHOLDER.sub("", value).strip())
-
-
-def _without_registered(text: str) -> str:
-    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _MIN_NAMED)
-    values = frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH)
-    return _pattern(values).sub(_HIDDEN, text) if values else text
 
 
 @functools.lru_cache(maxsize=8)

@@ -23,16 +23,6 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
                 metric.metric.check_ratings(*fold.test.rating_scale)
         except DataError as error:
             raise DataError(f"metrics: {metric.name}: {error}") from None
-    _check_threshold(config, data, folds)
-
-
-def looks_at_relevance(specs: Sequence[MetricSpec]) -> bool:
-    """Return whether a metric asks which items of the truth are relevant."""
-    metrics = (spec.metric for spec in specs)
-    return any(m.scope == "user" and m.about == "truth" and "predictions" not in m.needs for m in metrics)
-
-
-def _check_threshold(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
     if not looks_at_relevance(config.metrics):
         return
     threshold = config.spec.relevance.threshold
@@ -53,3 +43,9 @@ def _check_threshold(config: CheckedConfig, data: Interactions, folds: Sequence[
             f"relevance.threshold: no rating {place} reaches {threshold:g}, the highest is {highest:g}; lower it to "
             f"the lowest rating that is relevant: {consequence}"
         )
+
+
+def looks_at_relevance(specs: Sequence[MetricSpec]) -> bool:
+    """Return whether a metric asks which items of the truth are relevant."""
+    metrics = (spec.metric for spec in specs)
+    return any(m.scope == "user" and m.about == "truth" and "predictions" not in m.needs for m in metrics)

@@ -327,19 +327,16 @@ def results_of(
             number, place = started[task_number]
             job = jobs[number]
             job.running -= 1
-            job.done[place] = result
             if cache is not None:
-                job.done[place] = _store(job, place, cache)
+                task = job.tasks[place]
+                if isinstance(result, TaskResult):
+                    result = cache.store_result(replace(task, lists=job.unscored.get(place)), result)
+                else:
+                    result = cache.store_failure(job.name(place), task, result)
+            job.done[place] = result
             task_ended()
             if job.ended:
                 yield number, _result_of(job)
-
-
-def _store(job: Job, number: int, cache: StepCache) -> Result:
-    result, task = job.done[number], job.tasks[number]
-    if isinstance(result, TaskResult):
-        return cache.store_result(replace(task, lists=job.unscored.get(number)), result)
-    return cache.store_failure(job.name(number), task, result)
 
 
 def _result_of(job: Job) -> ModelResult:
