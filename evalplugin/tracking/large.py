@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.fingerprint import check_digest, file_digest
-from evalplugin.base.libraries import pa, pc, pq
+from evalplugin.base.libraries import pa, pc, pd, pq
 from evalplugin.base.units import size_text
 from evalplugin.files.outputs import open_output
 from evalplugin.files.remote import RemoteFile, store_errors
@@ -224,9 +224,7 @@ def sampled_users(users: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.i
     """
     if len(users) <= size:
         return np.arange(len(users))
-    from pandas.util import hash_array
-
-    hashes = hash_array(np.asarray(users), categorize=False)
+    hashes = pd.util.hash_array(np.asarray(users), categorize=False)
     return np.sort(np.argsort(hashes, kind="stable")[:size])
 
 

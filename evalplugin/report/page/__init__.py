@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from evalplugin._version import __version__
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import jinja2
 from evalplugin.base.numbers import percent
@@ -40,8 +41,6 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
     Raises:
         DataError: ``comparisons`` is empty.
     """
-    from evalplugin._version import __version__
-
     if not comparisons:
         raise DataError("a page needs at least one comparison")
     first = comparisons[0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from evalplugin._version import __version__
 from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
@@ -80,8 +81,6 @@ def _fits(param: Param) -> bool:
 
 def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
     """Yield the tags of every run of a bake-off: its config and metrics, the process, the code."""
-    from evalplugin._version import __version__
-
     yield Tag("evalplugin.bakeoff", bakeoff.id)
     yield Tag("evalplugin.version", __version__)
     yield Tag("evalplugin.config_hash", bakeoff.config_hash)
