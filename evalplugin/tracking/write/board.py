@@ -9,7 +9,7 @@ import json
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -53,20 +53,14 @@ _TUNING = ("validation", "optimism", "seconds")
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
-@dataclass(frozen=True)
-class Board:
-    """A saved view: its key, the name people see, and its state as MLflow's page reads it."""
-
-    key: str
-    name: str
-    state: Mapping[str, Any] = field(repr=False)
-
-    def tag_value(self, now_ms: int) -> str:
-        """Return the value of the experiment tag that holds the board, created at ``now_ms``."""
-        state = json.dumps(self.state, ensure_ascii=False, separators=(",", ":"))
-        packed = base64.b64encode(zlib.compress(state.encode(), 9)).decode()
-        view = {"name": self.name, "createdAt": now_ms, "updatedAt": now_ms, "state": f"deflate;{packed}"}
-        return json.dumps(view, ensure_ascii=False)
+def board_tag(bakeoff: str, state: Mapping[str, Any], now_ms: int) -> str:
+    """Return the value of the experiment tag that holds a bake-off's board, created at ``now_ms``."""
+    text = json.dumps(state, ensure_ascii=False, separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    times = {"createdAt": now_ms, "updatedAt": now_ms}
+    return json.dumps(
+        {"name": f"Bake-off {bakeoff}", **times, "state": f"deflate;{packed}"}, ensure_ascii=False
+    )
 
 
 def why_no_board(mlflow_version: str) -> str | None:
@@ -77,25 +71,28 @@ def why_no_board(mlflow_version: str) -> str | None:
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-def save_board(client: mlflow.MlflowClient, experiment_id: str, board: Board | None) -> str:
-    """Save a board with an experiment, delete our oldest ones, and return its key.
+def save_board(
+    client: mlflow.MlflowClient, experiment_id: str, bakeoff: str, state: Mapping[str, Any] | None
+) -> str:
+    """Save a bake-off's board, from ``board_of``, with its experiment, delete our oldest ones, and return its key.
 
     Raises:
         TrackingError: It cannot be saved; the message says why.
     """
-    if board is None:
+    if state is None:
         raise TrackingError("no board was saved: no model has a value to show")
     if (reason := why_no_board(mlflow.version.VERSION)) is not None:
         raise TrackingError(reason)
-    tag = board.tag_value(int(time.time() * 1000))
+    tag = board_tag(bakeoff, state, int(time.time() * 1000))
     if len(tag) > MAX_EXPERIMENT_TAG:
         raise TrackingError(
             f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
         )
-    client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
-    for key in _old_boards(client.get_experiment(experiment_id).tags):
-        client.delete_experiment_tag(experiment_id, key)
-    return board.key
+    key = f"{_PREFIX}{bakeoff}"
+    client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{key}", tag)
+    for old in _old_boards(client.get_experiment(experiment_id).tags):
+        client.delete_experiment_tag(experiment_id, old)
+    return key
 
 
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
@@ -109,8 +106,8 @@ def _old_boards(tags: Mapping[str, str]) -> list[str]:
     return sorted(ours, key=created, reverse=True)[_BOARDS_KEPT:]
 
 
-def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board | None:
-    """Return the board that fits a bake-off's results; None where no model has a value to show."""
+def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[str, Any] | None:
+    """Return the board that fits a bake-off's results, as MLflow's page reads it; None without a value to show."""
     bakeoff = result.bakeoff
     cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
     shown = {cell.metric for cell in cells}
@@ -131,7 +128,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board 
     metrics = [*headline, "users", "cost/fit_seconds", "cost/recommend_seconds"]
     params = ["model.type", *_differing_params(result)]
     columns = [*(f"metrics.`{key}`" for key in metrics), *(f"params.`{key}`" for key in params)]
-    state: dict[str, Any] = {
+    return {
         "selectedColumns": columns,
         # Without an order, metrics come after the dataset, and those of costs first.
         "columnOrder": columns,
@@ -159,7 +156,6 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board 
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }
-    return Board(f"{_PREFIX}{bakeoff.id}", f"Bake-off {bakeoff.id}", state)
 
 
 def _layout(

@@ -199,7 +199,7 @@ class MlflowTracker:
             shown = board_of(result, comparisons)
             try:  # MLflow does not document saved views: without one the link opens the plain page
                 with tracking_call(self.uri, "save the board"):
-                    board_key = save_board(self.client, self.experiment_id, shown)
+                    board_key = save_board(self.client, self.experiment_id, self.bakeoff.id, shown)
             except TrackingError as error:
                 warnings.append(str(error))
         if self._without_models:

@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,15 +14,15 @@ import pytest
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.write.board import (
     MAX_EXPERIMENT_TAG,
-    Board,
     Links,
     board_of,
+    board_tag,
     why_no_board,
 )
 
 
 @pytest.fixture
-def board(make: SimpleNamespace) -> Board:
+def board(make: SimpleNamespace) -> dict[str, Any]:
     result = make.whole()
     made = board_of(result, make.comparisons(result))
     assert made is not None
@@ -32,8 +33,8 @@ def query(path: str) -> dict[str, list[str]]:
     return parse_qs(urlsplit(path.replace("/#", "")).query)
 
 
-def test_a_board_has_a_section_for_each_kind_of_chart(board: Board) -> None:
-    sections = {s["uuid"]: s["name"] for s in board.state["compareRunSections"] if s["display"]}
+def test_a_board_has_a_section_for_each_kind_of_chart(board: dict[str, Any]) -> None:
+    sections = {s["uuid"]: s["name"] for s in board["compareRunSections"] if s["display"]}
     assert list(sections.values()) == [
         "Mean over users",
         "Every user, lowest to highest (step = percentile of users)",
@@ -42,24 +43,24 @@ def test_a_board_has_a_section_for_each_kind_of_chart(board: Board) -> None:
         "Parameters that differ",
         "Cost",
     ]
-    charts = board.state["compareRunCharts"]
+    charts = board["compareRunCharts"]
     assert {c["metricSectionId"] for c in charts} == set(sections)
     assert len({c["uuid"] for c in charts}) == len(charts)
     first = [c["metricKey"] for c in charts if sections[c["metricSectionId"]] == "Mean over users"]
     assert first == ["ndcg_at_10", "recall_at_10", "rr", "coverage_at_10"]
 
 
-def test_a_board_shows_the_models_of_its_bakeoff_best_first(board: Board) -> None:
-    assert board.state["orderByKey"] == "metrics.`ndcg_at_10`"
-    assert board.state["orderByAsc"] is False
-    assert "20260101-120000-3f2a" in board.state["searchFilter"]
-    assert board.state["runsHiddenMode"] == "SHOW_ALL"
+def test_a_board_shows_the_models_of_its_bakeoff_best_first(board: dict[str, Any]) -> None:
+    assert board["orderByKey"] == "metrics.`ndcg_at_10`"
+    assert board["orderByAsc"] is False
+    assert "20260101-120000-3f2a" in board["searchFilter"]
+    assert board["runsHiddenMode"] == "SHOW_ALL"
 
 
-def test_the_table_of_a_board_begins_with_the_headline_metrics(board: Board) -> None:
-    order = board.state["columnOrder"]
+def test_the_table_of_a_board_begins_with_the_headline_metrics(board: dict[str, Any]) -> None:
+    order = board["columnOrder"]
     assert order[:2] == ["metrics.`ndcg_at_10`", "metrics.`recall_at_10`"]
-    assert set(order) == set(board.state["selectedColumns"])
+    assert set(order) == set(board["selectedColumns"])
     assert "params.`model.type`" in order
 
 
@@ -68,8 +69,8 @@ def test_a_board_shows_the_parameters_that_differ(make: SimpleNamespace) -> None
     result = BakeoffResult(make.bakeoff(("knn10", "knn40"), baseline=None), models)
     board = board_of(result, make.comparisons(result))
     assert board is not None
-    assert board.state["columnOrder"][-2:] == ["params.`model.type`", "params.`model.k`"]
-    (card,) = [card for card in board.state["compareRunCharts"] if card["type"] == "DIFFERENCE"]
+    assert board["columnOrder"][-2:] == ["params.`model.type`", "params.`model.k`"]
+    (card,) = [card for card in board["compareRunCharts"] if card["type"] == "DIFFERENCE"]
     assert card["showDifferencesOnly"] is True
 
 
@@ -80,8 +81,8 @@ def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
     result = BakeoffResult(asked, (make.model_result("knn", scores=scores),))
     made = board_of(result, make.comparisons(result))
     assert made is not None
-    assert made.state["orderByAsc"] is True
-    names = [s["name"] for s in made.state["compareRunSections"] if s["display"]]
+    assert made["orderByAsc"] is True
+    names = [s["name"] for s in made["compareRunSections"] if s["display"]]
     assert "Difference from the baseline over the same users" not in names
 
 
@@ -91,7 +92,7 @@ def test_folds_have_a_section_when_there_are_several(make: SimpleNamespace) -> N
     )
     made = board_of(result, make.comparisons(result))
     assert made is not None
-    assert "Fold by fold (step = fold)" in [s["name"] for s in made.state["compareRunSections"]]
+    assert "Fold by fold (step = fold)" in [s["name"] for s in made["compareRunSections"]]
 
 
 def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
@@ -99,14 +100,14 @@ def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
     assert board_of(result, make.comparisons(result)) is None
 
 
-def test_the_tag_holds_the_state_as_the_page_reads_it(board: Board) -> None:
-    view = json.loads(board.tag_value(1_700_000_000_000))
-    assert view["name"] == "Bake-off 20260101-120000-3f2a"
+def test_the_tag_holds_the_state_as_the_page_reads_it(board: dict[str, Any]) -> None:
+    view = json.loads(board_tag("b1", board, 1_700_000_000_000))
+    assert view["name"] == "Bake-off b1"
     assert view["createdAt"] == view["updatedAt"] == 1_700_000_000_000
     head, packed = view["state"].split(";")
     assert head == "deflate"
-    assert json.loads(zlib.decompress(base64.b64decode(packed))) == board.state
-    assert len(board.tag_value(0)) < MAX_EXPERIMENT_TAG / 5
+    assert json.loads(zlib.decompress(base64.b64decode(packed))) == board
+    assert len(board_tag("b1", board, 0)) < MAX_EXPERIMENT_TAG / 5
 
 
 def test_older_mlflow_gets_no_board_and_a_warning() -> None:
@@ -119,12 +120,13 @@ def links(board: str | None) -> Links:
     return Links("http://host", "7", "s1", "b1", board, ("a", "b"))
 
 
-def test_links_open_the_pages_for_models_on_the_board(board: Board) -> None:
-    asked = query(links(board.key).board_url_path)
+def test_links_open_the_pages_for_models_on_the_board() -> None:
+    key = "evalplugin-b1"
+    asked = query(links(key).board_url_path)
     assert asked["workflowType"] == ["machine_learning"]
-    assert asked["viewStateShareKey"] == [board.key]
+    assert asked["viewStateShareKey"] == [key]
     assert "searchFilter" not in asked  # a link with a filter opens no saved view
-    assert links(board.key).board_url_path.startswith("/#/experiments/7/runs?")
+    assert links(key).board_url_path.startswith("/#/experiments/7/runs?")
 
 
 def test_without_a_board_the_link_has_the_filter_itself() -> None:

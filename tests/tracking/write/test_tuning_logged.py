@@ -125,7 +125,7 @@ def test_the_board_has_charts_of_tuning_where_something_was_tuned(
     def sections(one: BakeoffResult) -> set[str]:
         board = board_of(one, make.comparisons(one))
         assert board is not None
-        return {section["name"] for section in board.state["compareRunSections"]}
+        return {section["name"] for section in board["compareRunSections"]}
 
     assert "Tuning" in sections(result)
     assert "Tuning" not in sections(make.whole())
