@@ -169,10 +169,8 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             values |= {"users": cell.users, "undefined": cell.undefined}
             if folds := row.means_of_folds(metric):
                 values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
-            pairs = [p for p in comparison.pairs if p.metric == metric and p.model == row.model]
-            if not pairs:
-                yield values
-            yield from (values | _pair_values(pair) for pair in pairs)
+            pairs = tuple(p for p in comparison.pairs if p.metric == metric and p.model == row.model)
+            yield from (values | _pair_values(pair) for pair in pairs or (None,))
 
 
 def _best(best: BestModels) -> dict[str, Any]:
