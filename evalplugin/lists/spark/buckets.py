@@ -6,14 +6,14 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Table
-from evalplugin.lists.columns import ListInput, PairColumns, Role
+from evalplugin.lists.columns import ListInput, PairColumns
 from evalplugin.lists.parts.work import Refused, call_alone
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import raw_text
@@ -44,22 +44,19 @@ class BucketScoring:
         columns = [pa.array([value], type=kind) for value in (_outcome_bytes(outcome), users)]
         return pa.table(columns, names=["outcome", "users"])
 
-    def _scored(self, *tables: pa.Table) -> tuple[ScorerState, bytes]:
-        roles: tuple[Role, ...] = ("lists", "truth")
+    def _scored(self, lists: pa.Table, truth: pa.Table) -> tuple[ScorerState, bytes]:
+        """Return the state without the values of users, and these as the rows of ``per_user``."""
+        names = self.scoring.request.columns
         inputs = ListInput.of(
-            *(
-                PairColumns.read(UnorderedTable(table, role), role, self.scoring.request.columns)
-                for table, role in zip(tables, roles, strict=True)
-            )
+            PairColumns.read(UnorderedTable(lists, "lists"), "lists", names),
+            PairColumns.read(UnorderedTable(truth, "truth"), "truth", names),
         )
         state = self.scoring.state(inputs.lists, inputs.truth)
-        return state.without_values(), _table_bytes(self._values(*state.values[0]))
-
-    def _values(self, users: Any, values: Any) -> pa.Table:
-        """Return users (U,) and values (M, U) as the columns of ``per_user``."""
+        users, values = state.values[0]
         text = pa.large_string() if self.large else pa.string()
         columns = [pa.array(users, type=text if self.text else pa.int64()), *map(pa.array, values)]
-        return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values)))])
+        table = pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values)))])
+        return state.without_values(), _table_bytes(table)
 
 
 class UnorderedTable(Table):
