@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, seconds
@@ -46,28 +46,22 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             for row, model in zip(rows, models, strict=True)
         ],
         "metrics": metrics,
-        "spreads": _spreads(comparison, models),
+        "spreads": _spreads(comparison),
         "failed": [(row.model, row.error) for row in comparison.failed],
     }
 
 
-def _spreads(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return tables of the lowest and highest mean of any fold, and of any seed, where there are several."""
-    shown: list[tuple[str, Callable[[ComparedModel, str], str]]] = []
+def _spreads(comparison: Comparison) -> dict[str, list[list[str]]]:
+    """Return the lowest and highest mean of any fold, and of any seed, where there are several: by title, a table."""
+    rows, metrics = comparison.scored, comparison.contest.metrics
+    spreads = {}
     if comparison.n_folds > 1:
-        shown.append(("Spread over folds", _range))
+        spreads["Spread over folds"] = [[_range(row, metric) for metric in metrics] for row in rows]
     if comparison.n_seeds > 1:
-        shown.append(("Spread over seeds", lambda *of: ", ".join(filter(None, seed_texts(*of)))))
-    return [
-        {
-            "title": title,
-            "rows": [
-                {"model": model, "cells": [text(row, metric) for metric in comparison.contest.metrics]}
-                for row, model in zip(comparison.scored, models, strict=True)
-            ],
-        }
-        for title, text in shown
-    ]
+        spreads["Spread over seeds"] = [
+            [", ".join(filter(None, seed_texts(row, metric))) for metric in metrics] for row in rows
+        ]
+    return spreads
 
 
 def _range(row: ComparedModel, metric: str) -> str:
