@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,9 +60,7 @@ class ResumeFeature(Feature):
             _raise_if_unchanged(planned, features)
         if workspace.mode not in ("resume", "sync"):
             return None
-        journal, message = _resumable(
-            unfinished(folder), planned.header, lambda journal: _changed(planned, journal)
-        )
+        journal, message = _resumable(planned, unfinished(folder))
         if journal is None and workspace.mode == "sync":
             raise StoreError(message)
         workspace.observer.report(message if journal is not None else f"{message}; this is a new one")
@@ -134,16 +132,14 @@ def _changed(planned: Planned, journal: Journal) -> str | None:
     return None
 
 
-def _resumable(
-    journals: Sequence[Journal], header: Header, differs: Callable[[Journal], str | None]
-) -> tuple[Journal | None, str]:
+def _resumable(planned: Planned, journals: Sequence[Journal]) -> tuple[Journal | None, str]:
     """Return the journal to resume, None if there is none, and a message about it."""
     different = ""
     for journal in journals:
         asked = journal.header.asked
-        parts = [part for part in _CHANGED if asked.get(part) != header.asked[part]]
+        parts = [part for part in _CHANGED if asked.get(part) != planned.header.asked[part]]
         bakeoff = f"the bake-off {journal.header.id}, started {journal.header.started_at},"
-        if not parts and (reason := differs(journal)) is not None:
+        if not parts and (reason := _changed(planned, journal)) is not None:
             different = different or f"{bakeoff} {reason}"
         elif not parts:
             if (reopened := Journal.reopen(journal.path)) is not None:

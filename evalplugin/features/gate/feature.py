@@ -151,19 +151,18 @@ def decide_bakeoff(gated: GatedConfig, running: Running, results: Results) -> De
         bakeoff = results.result.bakeoff
         ledger = Ledger.open(running.workspace.uri, bakeoff.experiment, contest.place, bakeoff.id)
         decision = ledger.decide(gate.decisions, by_budget)
-    note = _note_on_old_lists(gated, decision)
-    return decision if note is None else replace(decision, notes=(*decision.notes, note))
+    return replace(decision, notes=(*decision.notes, *_notes_on_old_lists(gated, decision)))
 
 
-def _note_on_old_lists(gated: GatedConfig, decision: Decision) -> str | None:
-    """Return a note that the registered lists stay as they are; None where they are replaced or there are none."""
+def _notes_on_old_lists(gated: GatedConfig, decision: Decision) -> Iterator[str]:
+    """Yield a note that the registered lists stay as they are, unless they are replaced or there are none."""
     register = gated.config.spec.registered
     if register is None or gated.is_first or decision.outcome == "promote":
-        return None
+        return
     if decision.champion_stays and register.refresh:
-        return None
+        return
     why = "nothing could be judged" if decision.outcome == "refuse" else "register.refresh is false"
-    return (
+    yield (
         f"{why}: the lists of {register.name}@{CHAMPION_ALIAS} stay those of the data that it was fitted on, and users "
         f"meet ever more of their items"
     )
