@@ -49,23 +49,18 @@ class Registered:
 
     name: str
     version: str
-    previous: str | None  # the version of the champion before it
     tracking_uri: str
     registry_uri: str | None = None  # where it is not the tracking store
     is_same: bool = False  # whether it was the champion before, with the same lists
     later: str | None = None  # its bake-off, where that is a later one; then no other version replaces it
 
     @property
-    def uri(self) -> str:
-        """The URI that MLflow loads and serves the champion by."""
-        return f"models:/{self.name}@{CHAMPION_ALIAS}"
-
-    @property
     def command(self) -> str:
         """The shell command that serves the champion."""
         stores = {"MLFLOW_TRACKING_URI": self.tracking_uri, REGISTRY_VARIABLE: self.registry_uri}
         named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
-        return " ".join([*named, f"mlflow models serve -m {shlex.quote(self.uri)} --env-manager local"])
+        model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
+        return " ".join([*named, f"mlflow models serve -m {model} --env-manager local"])
 
 
 def register_lists(
@@ -111,14 +106,8 @@ def register_lists(
         tags = _tags(evidence, arrays)
         registered = find_model(client, name) or _create(client, name)
         champion = version_with(client, registered, CHAMPION_ALIAS)
-        previous = registered.aliases.get(PREVIOUS_ALIAS)
-        now = Registered(
-            name,
-            "" if champion is None else str(champion.version),
-            None if previous is None else str(previous),
-            uri,
-            None if registry == uri else registry,
-        )
+        version = "" if champion is None else str(champion.version)
+        now = Registered(name, version, uri, None if registry == uri else registry)
         if champion is not None:
             held = tags_of(champion)
             of = held.get("bakeoff", "")
@@ -174,7 +163,6 @@ def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: b
         return replace(now, later=tags.get("bakeoff", "?"))
     # A champion that stays, with newer lists, is not its own predecessor: ``previous`` still has the model before it.
     if now.version and is_other:
-        now = replace(now, previous=now.version)
         client.set_registered_model_alias(now.name, PREVIOUS_ALIAS, now.version)
     client.set_registered_model_alias(now.name, CHAMPION_ALIAS, new)
     return replace(now, version=new)
