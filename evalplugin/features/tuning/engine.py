@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
@@ -47,7 +47,9 @@ def run_studies(
             )
             for study, trials in asked:
                 study.tell(trials)
-                progress.note_best(study)
+                if (best := study.best) is not None and best in trials:
+                    value = f"{study.plan.metric.name} {best.value:.4g}"
+                    progress.latest = f", the latest gain: {study.label}, {value}"
             progress.show()
     for study in studies:
         observer.report(_line(study))
@@ -126,25 +128,17 @@ class _Progress:
     advance: Callable[[int], None] = lambda done: None  # receives how many more trials are done
     computed: int = 0  # trials that were not cached
     started: float | None = None  # when the first of these was, on the monotonic clock
-    _best: dict[int, Trial] = field(default_factory=dict)  # by identity of the study
-    _latest: str = ""
+    latest: str = ""  # the last study whose best value has changed, and that value
     _shown: int = 0  # trials that the observer knows of
 
     def label(self) -> str:
         models = count_text(len({study.job for study in self.studies}), "model")
-        return f"tune {models}{self._latest}"
+        return f"tune {models}{self.latest}"
 
     @property
     def total(self) -> int | None:
         trials = self.studies[0].plan.budget.trials
         return None if trials is None else trials * len(self.studies)
-
-    def note_best(self, study: Study) -> None:
-        """Note the best trial of a study, if it has changed."""
-        best = study.best
-        if best is not None and self._best.get(id(study)) is not best:
-            self._best[id(study)] = best
-            self._latest = f", the latest gain: {study.label}, {study.plan.metric.name} {best.value:.4g}"
 
     def show(self) -> None:
         """Tell the observer how many trials are done since the last call."""
