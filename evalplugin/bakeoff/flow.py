@@ -81,7 +81,7 @@ class Outcome:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the checks have found in the data and in the results."""
-        return findings_of(one.contest for one in self.comparisons)
+        return findings_of(comparison.contest for comparison in self.comparisons)
 
     @property
     def errors(self) -> list[Finding]:

@@ -62,14 +62,14 @@ def run_tasks(running: Running) -> BakeoffResult:
 
     with observer.overall(label, pace.total, pace.seconds_left) as advance:
         advance(pace.done)
-        found = results_of(
+        finished = results_of(
             jobs,
             execute,
             workspace.cache,
             starting=lambda number: runs.start(jobs[number]),
             task_ended=lambda: advance(pace.advance()),
         )
-        for number, result in found:
+        for number, result in finished:
             runs.finish(number, result)
             results[number] = result
             observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")

@@ -42,17 +42,17 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
         "opening": opening,
-        "models": _models(comparison, rows),
-        "metrics": [_metric(comparison, rows, position, metric) for metric in contest.metrics],
+        "models": _models(comparison),
+        "metrics": [_metric(comparison, position, metric) for metric in contest.metrics],
         "curves": _curves(rows),
         "precision": _union("recall", [row.scores.pr_curve for row in rows if row.scores is not None]),
-        "costs": _costs(comparison, rows),
+        "costs": _costs(comparison),
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
         "examples": examples(comparison),
     }
 
 
-def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
+def _models(comparison: Comparison) -> list[dict[str, Any]]:
     colours = colours_of(comparison)
     variables, order = model_variables(colours), list(colours)
     return [
@@ -61,15 +61,13 @@ def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[
             "colour": f"var(--{variables[row.model]})",
             "shape": SHAPES[order.index(row.model) % len(SHAPES)],
         }
-        for row in rows
+        for row in comparison.scored
     ]
 
 
-def _metric(
-    comparison: Comparison, rows: Sequence[ComparedModel], position: Mapping[str, int], metric: str
-) -> dict[str, Any]:
+def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) -> dict[str, Any]:
     spec = parse(metric)
-    cells = [row.cells.get(metric) for row in rows]
+    cells = [row.cells.get(metric) for row in comparison.scored]
     summaries = [None if c is None else c.summary for c in cells]
     defined = [s.quantiles for s in summaries if s is not None and s.n]
     low, high = axis_limits(metric, defined)
@@ -127,9 +125,9 @@ def _union(name: str, curves: Sequence[Mapping[int, float]]) -> dict[str, Any]:
     return {name: points, "values": values}
 
 
-def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
+def _costs(comparison: Comparison) -> list[dict[str, Any]]:
     """Return costs against quality, an entry for each kind of cost that was measured."""
-    primary = comparison.contest.primary
+    rows, primary = comparison.scored, comparison.contest.primary
     quality = [row.mean(primary) for row in rows]
     direction = parse(primary).direction
     kinds = []
