@@ -141,7 +141,6 @@ class Table:
                 self._check_int64(name, column, f"{role} ids")
                 return Ids("integers", column)
             self._refuse_floats(name, column, rule, f"{role} id")
-
         if column.type not in (pa.string(), pa.large_string()):
             self.refuse(name, 0, f"{rule}, all of one type")
         return Ids("text", column)

@@ -28,6 +28,7 @@ _MODULE, _PACKAGE = 1, 5  # in modulefinder's numbers
 # Packages and functions of pandas that open files in compiled code, of which no audit event of Python tells.
 _COMPILED_READERS = ("duckdb", "h5py", "polars", "pyarrow", "safetensors", "scipy.io", "tables")
 _COMPILED_FUNCTIONS = {"read_hdf", "read_parquet"}
+_INSTALLED = [Path(path).resolve() for path in sysconfig.get_paths().values()]
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -283,12 +284,7 @@ def _own_source(name: str, *, top_level: bool) -> Path | None:
 
 def _is_installed(path: Path) -> bool:
     """Return whether a path belongs to Python or an installed package, which have versions."""
-    return any(path.is_relative_to(folder) for folder in _installed())
-
-
-@functools.cache
-def _installed() -> list[Path]:
-    return [Path(path).resolve() for path in sysconfig.get_paths().values()]
+    return any(path.is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _packages_of(names: Set[str]) -> list[str]:
