@@ -14,12 +14,12 @@ from evalplugin.data.base import (
     dataset,
     split,
 )
-from evalplugin.data.candidates import CandidateKind, Candidates
+from evalplugin.data.candidates import Candidates
 from evalplugin.data.datasets.movielens import MovieLens
 from evalplugin.data.datasets.synthetic import Blobs, Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
-from evalplugin.data.interactions import DuplicatePolicy, Interactions, Rows
+from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
 
@@ -28,12 +28,10 @@ __all__ = [
     "FILTERS",
     "SPLITS",
     "Blobs",
-    "CandidateKind",
     "Candidates",
     "Csv",
     "DataFrame",
     "DatasetLoader",
-    "DuplicatePolicy",
     "Filter",
     "Holdout",
     "Interactions",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -264,9 +266,6 @@ class _RaySession(RemoteSession):
 
 
 def _remove(folder: str) -> None:
-    import shutil
-    import tempfile
-
     shutil.rmtree(f"{tempfile.gettempdir()}/{folder}", ignore_errors=True)
 
 
