@@ -47,14 +47,14 @@ def history(
         check_picture(chart)
     observer = show.observer()
     with observer.progress("read the bake-offs"):
-        found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
-    for sentence in found.damaged:
+        trends = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
+    for sentence in trends.damaged:
         observer.warn(sentence)
     if chart is not None:
         with observer.progress("draw the picture"):
-            write_trend(found, chart)
+            write_trend(trends, chart)
     if shown == "table":
-        show_history(found)
+        show_history(trends)
     else:
-        echo_data(history_json(found) if shown == "json" else history_csv(found), nl=False)
+        echo_data(history_json(trends) if shown == "json" else history_csv(trends), nl=False)
     return EXIT_DONE

@@ -13,16 +13,9 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo
 
-_CHECKS = {
-    "model": "check_recommender",
-    "metric": "check_metric",
-    "dataset": "check_dataset",
-    "split": "check_split",
-}
-
 
 @click.command()
-@click.argument("kind", type=click.Choice(list(_CHECKS)))
+@click.argument("kind", type=click.Choice(["model", "metric", "dataset", "split"]))
 @click.argument("name")
 @click.option(
     "--out", "folder", default=".", metavar="DIRECTORY", help="Where to write both files.",
@@ -49,9 +42,8 @@ def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
         "kind": kind,
         "name": name,
         "module": module,
-        "function": module,
         "cls": "".join(word.capitalize() for word in name.split("-")),
-        "check": _CHECKS[kind],
+        "check": "check_recommender" if kind == "model" else f"check_{kind}",
     }
     templates = ("command", "command_test") if is_command else (kind, "test")
     written = dict(zip((folder / f"{module}.py", folder / f"test_{module}.py"), templates, strict=True))

@@ -23,7 +23,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import TaskResult
 from evalplugin.execution.worker import Limits
-from evalplugin.testing.cases import require
+from evalplugin.testing.cases import created, require
 
 _SECONDS, _BYTES = 15.0, 3 * 2**30  # limits of the calls that break them
 _PATIENCE = 60.0  # seconds until a process must have ended
@@ -58,7 +58,7 @@ def check_engine(engine: str | Callable[..., Engine], *, workers: int | None = 2
     Raises:
         AssertionError: A law is broken; the message names it.
     """
-    made = ENGINES.create(engine, params) if isinstance(engine, str) else engine(**params)
+    made = created(ENGINES, engine, params)
     for check in (_check_results, _check_failures, _check_closing, _check_plugin, _check_inputs):
         with TemporaryDirectory() as folder:
             check(made, Path(folder), workers)

@@ -33,7 +33,7 @@ class Terminal(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; a table whose numbers do not fit is as wide as they need, and the terminal breaks its lines."""
         own = self._width
-        needed = max((self._needs(one) for one in objects if isinstance(one, Table)), default=0)
+        needed = max((self._needs(shown) for shown in objects if isinstance(shown, Table)), default=0)
         if needed > self.width:
             self._width = needed
         try:
