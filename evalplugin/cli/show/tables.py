@@ -119,9 +119,7 @@ def show_outcome(outcome: Outcome) -> None:
             show_statement(section.statement)
 
 
-def show_comparisons(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
-) -> None:
+def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], segment: str | None) -> None:
     """Print the tables of each comparison by each metric; none named: the primary one."""
     console = stdout()
     for comparison in comparisons:
