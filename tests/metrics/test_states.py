@@ -114,7 +114,8 @@ def test_any_division_and_order_gives_the_same_bits(part: list[int], order: rand
     totals = merged(
         [state.without_values() if order.random() < 0.7 else state for state in states], order
     ).totals()
-    for name in ("metrics", "means", "counts", "overall", "at_k", "pr_curve"):
+    assert tuple(totals.distributions) == ALL.metrics
+    for name in ("means", "counts", "overall", "at_k", "pr_curve"):
         same(getattr(totals, name), getattr(ALL, name))
     for name, distribution in totals.distributions.items():
         column = ALL.column(name)
