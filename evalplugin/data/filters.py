@@ -226,5 +226,4 @@ class _Side:
             touched, times = np.unique(codes, return_counts=True)
             self.counts[touched] -= times
         left = self.counts[touched]
-        weak: Ints = touched[(left > 0) & (left < k)].astype(np.int64)
-        return weak
+        return touched[(left > 0) & (left < k)].astype(np.int64)

@@ -78,8 +78,7 @@ def is_spark(table: object) -> bool:
 def check_frames(kinds: Mapping[Role, type]) -> None:
     """Refuse a Spark DataFrame beside another kind of table, and tables of pandas on Spark.
 
-    Args:
-        kinds: The classes of the tables, at least one of which is a Spark DataFrame.
+    At least one of the classes of tables, ``kinds``, is a Spark DataFrame.
 
     Raises:
         DataError: Names the table.
