@@ -25,6 +25,8 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 from evalplugin.segments import Segmenter
 
+CHAMPION = "champion"  # the name of a champion from MLflow among the models
+
 T = TypeVar("T")
 
 

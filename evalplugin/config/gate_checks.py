@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evalplugin.base.errors import EvalpluginError, KeyPath
-from evalplugin.config.checked import ModelRecipe
+from evalplugin.config.checked import CHAMPION, ModelRecipe
 from evalplugin.config.checks import Checks
 from evalplugin.config.gate import ChampionSpec, Gate, Register
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
 
-CHAMPION = "champion"  # the name of a champion from MLflow among the models
 CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 
 

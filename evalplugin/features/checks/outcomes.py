@@ -13,7 +13,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
-from evalplugin.config.gate_checks import CHAMPION
+from evalplugin.config.checked import CHAMPION
 from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse

@@ -10,7 +10,7 @@ import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig, ModelRecipe
-from evalplugin.config.gate_checks import CHAMPION
+from evalplugin.config.checked import CHAMPION
 from evalplugin.data import Interactions
 from evalplugin.execution.data_checks import looks_at_relevance
 from evalplugin.execution.runner import PreparedData

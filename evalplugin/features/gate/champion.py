@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import DataError, EvalpluginError, TrackingError, did_you_mean
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
-from evalplugin.config.checked import inputs_at
+from evalplugin.config.checked import CHAMPION, inputs_at
 from evalplugin.config.components import parameter_at, params_at
-from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
+from evalplugin.config.gate_checks import CHAMPION_ALIAS, champion_of
 from evalplugin.features.gate.decide import check_challengers, no_champion_note
 from evalplugin.models import MODELS
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
