@@ -11,6 +11,7 @@ import pytest
 from evalplugin.base.errors import PluginError
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.store import versions
+from evalplugin.files import recording
 from evalplugin.models import MODELS
 
 MODEL = """
@@ -25,8 +26,10 @@ class Own:
 
 
 @pytest.fixture(autouse=True)
-def path(monkeypatch: pytest.MonkeyPatch) -> None:
+def process_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave other tests neither the paths of these plugins nor the modules that they change after the import."""
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(recording, "_carried", {})
 
 
 def plugin(folder: Path, name: str, source: str) -> Path:
