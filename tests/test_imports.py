@@ -141,3 +141,26 @@ def test_no_inner_module_imports_the_package_root() -> None:
                 continue
             found += [f"{path.relative_to(package)}:{node.lineno}: {name}" for name in names]
     assert found == []
+
+
+def test_scripts_import_names_that_exist() -> None:
+    """The scripts of experiments and examples, most of which no test runs, follow the package when it changes."""
+    import ast
+    import importlib
+
+    scripts = [file for folder in ("examples", "experiments") for file in (ROOT / folder).rglob("*.py")]
+    imported = {
+        (str(file.relative_to(ROOT)), node.module, name.name)
+        for file in scripts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "evalplugin"
+        for name in node.names
+    }
+    assert len(imported) > 50
+    known = set(modules())
+    missing = [
+        f"{file}: {module}.{name}"
+        for file, module, name in sorted(imported)
+        if f"{module}.{name}" not in known and not hasattr(importlib.import_module(module), name)
+    ]
+    assert missing == []
