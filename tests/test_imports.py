@@ -8,6 +8,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +57,22 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
 )
 def test_no_heavy_library_is_imported(what: str, code: str, forbidden: tuple[str, ...]) -> None:
     assert imported_by(code) & {*forbidden, *CLUSTER} == set()
+
+
+@pytest.mark.parametrize("users", [2, 2**20], ids=["few rows", "in ranges of users"])
+def test_scoring_parquet_imports_neither_pandas_nor_mlflow(tmp_path: Path, users: int) -> None:
+    user = np.arange(users).repeat(2)
+    item, rank = np.tile([5, 6], users), np.tile([1, 2], users)
+    lists, truth = (
+        {"user": user, "item": item, "rank": rank},
+        {"user": user[:2], "item": [6, 8], "rating": [4.0, 3.0]},
+    )
+    for name, columns in ("lists", lists), ("truth", truth):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet", row_group_size=2**18)
+    files = [f"--{name}={tmp_path / name}.parquet" for name in ("lists", "truth")]
+    command = ["score", *files, "--rank=rank", "--rating=rating", "--metric=ndcg@10", "--metric=rr"]
+    code = f"from evalplugin.cli import main; assert main({command}) == 0"
+    assert imported_by(code) & {"pandas", "mlflow", "sklearn", "surprise", "matplotlib", *CLUSTER} == set()
 
 
 @pytest.mark.parametrize(

@@ -281,12 +281,19 @@ class Table:
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[Any]:
-    """Return the numbers of a column without nulls. Arrow's own way imports pandas, which takes long."""
-    dtype = np.dtype(column.type.to_pandas_dtype())
+    """Return the numbers of a column without nulls. Arrow's own ways import pandas, which takes long."""
+    is_float, is_signed = pa.types.is_floating(column.type), pa.types.is_signed_integer(column.type)
+    dtype = np.dtype(f"{'f' if is_float else 'i' if is_signed else 'u'}{column.type.bit_width // 8}")
     values = column.buffers()[1]
     if values is None:
         return np.empty(0, dtype)
     return np.frombuffer(values, dtype, len(column), column.offset * dtype.itemsize)
+
+
+def arrow_numbers(values: npt.NDArray[Any]) -> pa.Array:
+    """Return numbers as an Arrow array on the same memory, if they are contiguous; ``pa.array`` imports pandas."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
 
 
 def _plain(scalar: pa.Scalar) -> object:

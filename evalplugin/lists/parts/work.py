@@ -12,9 +12,9 @@ import numpy as np
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Ids, Table, ids_of
+from evalplugin.data.tables import Ids, Table, arrow_numbers, ids_of
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import PartContents
+from evalplugin.lists.catalogue import NO_IDS, PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_run, runs_of
@@ -116,14 +116,22 @@ def look_at_part(work: PartWork, part: Part) -> PartContents | None:
         return None
     lists, truth, _ = inputs
     if not need_catalogue(work.scoring.request.specs):
-        starts = lists.user.run_starts()
-        users, (run_user,) = encode([lists.user.take(starts)])
-        lengths = np.bincount(run_user, np.diff(starts, append=len(lists.user)))
-        nothing = ids_of(users[:0])
-        return PartContents(nothing, nothing, int(lengths.max(initial=0)))
+        nothing = ids_of(NO_IDS)
+        return PartContents(nothing, nothing, _longest(lists))
     users, (user, _) = encode([lists.user, truth.user])
     items = encode([lists.item, truth.item])[0]
     return PartContents(ids_of(users), ids_of(items), int(np.bincount(user).max(initial=0)))
+
+
+def _longest(lists: PairColumns) -> int:
+    """Return the length of the longest list."""
+    if (
+        lists.kind == "rank"
+    ):  # from 1 to the length of the list; other ranks are refused where they are scored
+        return int(min(lists.values.max(initial=0), len(lists.user)))
+    starts = lists.user.run_starts()
+    _, (run_user,) = encode([lists.user.take(starts)])
+    return int(np.bincount(run_user, np.diff(starts, append=len(lists.user))).max(initial=0))
 
 
 def score_part(work: PartWork, part: Part) -> ScorerState | None:
@@ -160,7 +168,7 @@ def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -
 
 def without_places(pairs: PairColumns) -> PairColumns:
     """Return pairs with a table of the values alone, whose places in the files are not known."""
-    columns = {} if pairs.values is None else {pairs.column: pa.array(pairs.values)}
+    columns = {} if pairs.values is None else {pairs.column: arrow_numbers(pairs.values)}
     return pairs._replace(table=Table(pa.table(columns), pairs.table.name, _some_row))
 
 
