@@ -31,6 +31,12 @@ from evalplugin.tracking.write.labels import (
 
 _INPUTS = "data/inputs.json"
 _BEST = "evalplugin.may_be_best"
+# Each value of a metric takes as long to write and to read as a run's tags, and a curve of few points looks the same.
+# The table of users has all values.
+_MOST_VALUES = 250  # of a run, if its metrics are not very many
+_PERCENTILES = range(0, 101, 5)
+_FEWEST_POINTS = 5  # of a curve of percentiles
+_OF_DIFFERENCE = 5  # values of a metric's difference from the baseline, which are logged later
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -138,6 +144,31 @@ def _finite_metrics(metrics: Iterable[Metric]) -> Iterator[Metric]:
 
 
 def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
+    numbers = list(_numbers(bakeoff, result, cells))
+    yield from numbers
+    names = metric_names(bakeoff.metrics)
+    spread = {
+        names[metric]: cell.summary for metric, cell in cells.items() if cell.summary and cell.summary.n
+    }
+    left = _MOST_VALUES - len(numbers) - _OF_DIFFERENCE * len(spread)
+    for name, summary in spread.items():
+        curve = [(float(percentile), float(summary.quantiles[percentile])) for percentile in _PERCENTILES]
+        for percentile, value in simplified(curve, max(_FEWEST_POINTS, left // len(spread))):
+            yield Metric(f"per_user_quantile/{name}", value, int(percentile))
+
+
+def simplified(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """Return at most so many points of a line, both ends among them: one by one, the least needed ones go."""
+    kept = [*points]
+    while len(kept) > max(2, most):
+        triangles = zip(kept, kept[1:], kept[2:], strict=False)
+        areas = [abs((c[0] - a[0]) * (b[1] - a[1]) - (b[0] - a[0]) * (c[1] - a[1])) for a, b, c in triangles]
+        del kept[1 + areas.index(min(areas))]
+    return kept
+
+
+def _numbers(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
+    """Yield all metrics besides the curves of percentiles."""
     names = metric_names(bakeoff.metrics)
     # The most important first: MLflow's run page keeps the order.
     for metric, cell in cells.items():
@@ -188,8 +219,6 @@ def _spread(name: str, cell: Cell) -> Iterator[Metric]:
     yield Metric(f"ci/{name}.high", cell.high)
     for part in ("p10", "p50", "p90", "std", "zero_share"):
         yield Metric(f"dist/{name}.{part}", getattr(s, part))
-    for percentile, value in enumerate(s.quantiles):
-        yield Metric(f"per_user_quantile/{name}", float(value), percentile)
 
 
 def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:

@@ -14,11 +14,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table
-from evalplugin.tracking.write.contents import difference_metrics, model_metrics, summary_metrics
+from evalplugin.tracking.write.contents import (
+    difference_metrics,
+    model_metrics,
+    simplified,
+    summary_metrics,
+)
 from evalplugin.tracking.write.items import Artifact, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
 from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
@@ -64,12 +70,39 @@ def test_the_spread_of_every_user_metric_is_logged(make: SimpleNamespace) -> Non
     assert not any(key.startswith(("dist/coverage", "ci/coverage")) for key, _ in values)
 
 
-def test_a_quantile_function_has_a_value_at_each_percentile(make: SimpleNamespace) -> None:
-    curve = [
-        v for (key, _), v in logged(make, make.model_result("knn")).items() if key == "per_user_quantile/rr"
-    ]
-    assert len(curve) == 101
-    assert curve == sorted(curve)
+def test_a_quantile_function_has_a_value_at_each_fifth_percentile(make: SimpleNamespace) -> None:
+    result = make.model_result("knn")
+    assert result.per_user is not None
+    column = result.per_user.column("rr")
+    values = logged(make, result)
+    curve = {step: value for (key, step), value in values.items() if key == "per_user_quantile/rr"}
+    assert list(curve) == list(range(0, 101, 5))
+    expected = np.quantile(column[~np.isnan(column)], np.array([*curve]) / 100)
+    assert [*curve.values()] == pytest.approx(expected)
+
+
+def test_a_run_with_many_metrics_has_at_most_250_values(make: SimpleNamespace) -> None:
+    metrics = tuple(f"ndcg@{k}" for k in range(1, 11))
+    rng = np.random.default_rng(1)
+    values = np.where(rng.random((200, 10)) < 0.4, 0.0, rng.random((200, 10)))
+    scores = PerUserScores(
+        np.arange(200), values, metrics, at_k={"ndcg": {k: k / 1000 for k in range(1, 60)}}
+    )
+    found = logged(make, make.model_result("knn", scores=scores), make.bakeoff(metrics=metrics))
+    later = [metric for metric in metrics for _ in ("mean", "low", "high", "p", "p_holm")]
+    assert 230 < len(found) + len(later) <= 250
+    curve = {step: value for (key, step), value in found.items() if key == "per_user_quantile/ndcg_at_1"}
+    assert [min(curve), max(curve)] == [0, 100]
+    points = np.arange(0, 101, 5)
+    drawn = np.interp(points, [*curve], [*curve.values()])
+    assert drawn == pytest.approx(np.quantile(values[:, 0], points / 100), abs=0.1)
+
+
+def test_a_simplified_line_keeps_its_ends_and_its_bends() -> None:
+    bent = [(0.0, 0.0), (5.0, 0.0), (10.0, 0.0), (15.0, 1.0), (20.0, 2.0), (25.0, 2.1)]
+    assert simplified(bent, 6) == bent
+    assert simplified(bent, 4) == [(0.0, 0.0), (10.0, 0.0), (20.0, 2.0), (25.0, 2.1)]
+    assert simplified(bent, 1) == [bent[0], bent[-1]]
 
 
 def test_users_are_counted(make: SimpleNamespace) -> None:
