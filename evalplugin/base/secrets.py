@@ -99,7 +99,7 @@ def redact(text: str) -> str:
 
 def redact_message(text: str) -> str:
     """Return the text as ``redact`` does, but with the values of keys like ``password``, which messages explain."""
-    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _MIN_NAMED)
+    named = (v for name in _secret_names(*os.environ) if len(v := os.environ.get(name, "")) >= _MIN_NAMED)
     if values := frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH):
         text = _pattern(values).sub(_HIDDEN, text)
     text = _USERINFO.sub(f"{_HIDDEN}@", text)
@@ -107,6 +107,12 @@ def redact_message(text: str) -> str:
     text = _QUERY.sub(rf"\1{_HIDDEN}", text)
     text = _BEARER.sub(rf"\1{_HIDDEN}", text)
     return _TOKEN.sub(_HIDDEN, text)
+
+
+@functools.lru_cache(maxsize=8)  # for each text of a run the variables are the same
+def _secret_names(*names: str) -> tuple[str, ...]:
+    """Return the names of environment variables that hold credentials."""
+    return tuple(filter(_SECRET_NAME.fullmatch, names))
 
 
 def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:

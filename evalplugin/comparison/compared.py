@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.libraries import pa
+from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
@@ -212,6 +213,19 @@ def metric_cells(
     """
     if scores is None:
         return {}
+    of_seeds = tuple(tuple(means.items()) for means in seed_means)
+    return dict(_cells(scores, tuple(metrics), seed, of_seeds, level))
+
+
+@remembered  # a model is logged before all models are compared
+def _cells(
+    scores: PerUserScores,
+    metrics: tuple[str, ...],
+    seed: int,
+    of_seeds: tuple[tuple[tuple[str, float], ...], ...],
+    level: float,
+) -> dict[str, Cell]:
+    seed_means = [dict(means) for means in of_seeds]
     own = [m for m in metrics if m in scores.metrics]
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.

@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.numbers import UNDEFINED, number, percent, seconds, share, signed, span
+from evalplugin.base.remembering import remembered
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
-from evalplugin.comparison.statistics.intervals import mean_interval
+from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import parse
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
 from evalplugin.report.words import NO_INTERVAL, heading
+from evalplugin.segments import Segmentation
 
 _INTERVAL = f"{percent(LEVEL)} interval"
 _METRIC_HEADS = (
@@ -107,17 +110,31 @@ def summary_markdown(
 def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
     """Return the section on groups of users: the primary metric's mean in each; empty without groups."""
     rows = []
-    bounds = parse(bakeoff.primary).metric.bounds
-    for segment, groups in result.by_group(bakeoff.primary).items():
-        for label, values in groups.items():
-            rng = generator(bakeoff.seed, "segment", segment, label)
-            interval = mean_interval(values, level=LEVEL, bounds=bounds, rng=rng)
-            shown = span(interval.low, interval.high) or UNDEFINED
-            rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), shown])
+    if (scores := result.per_user) is not None and bakeoff.primary in scores.metrics:
+        for segment in result.data.segments:
+            for label, interval in _group_intervals(scores, segment, bakeoff.primary, bakeoff.seed).items():
+                shown = span(interval.low, interval.high) or UNDEFINED
+                texts = [escape(segment.name), escape(label), f"{interval.n:,}", number(interval.mean), shown]
+                rows.append(texts)
     if not rows:
         return []
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]
     return [*lines, *markdown_table(["segment", "group", "users", "mean", _INTERVAL], rows), ""]
+
+
+@remembered  # the summary is written again when all models are compared
+def _group_intervals(
+    scores: PerUserScores, segment: Segmentation, metric: str, seed: int
+) -> dict[str, Interval]:
+    """Return the interval of the mean in each group of users, by label."""
+    bounds = parse(metric).metric.bounds
+    groups = segment.by_label(scores.users, scores.column(metric))
+    return {
+        label: mean_interval(
+            values, level=LEVEL, bounds=bounds, rng=generator(seed, "segment", segment.name, label)
+        )
+        for label, values in groups.items()
+    }
 
 
 def _tuning_lines(result: ModelResult) -> list[str]:

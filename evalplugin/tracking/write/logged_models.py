@@ -27,14 +27,20 @@ _COSTS = ("cost/fit_seconds", "cost/recommend_seconds", "cost/peak_memory_mb")
 _VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the model
 
 
-def open_logged_model(client: mlflow.MlflowClient, run_id: str, items: Iterable[Item]) -> LoggedModel | None:
+def open_logged_model(
+    client: mlflow.MlflowClient, run_id: str, items: Iterable[Item], *, new: Run | None = None
+) -> LoggedModel | None:
     """Return a run's logged model, created if it is missing; None where the store keeps no logged models.
 
-    ``items``: of the run; parameters of the model among them belong to the logged model too.
+    Args:
+        client: Of the store.
+        run_id: The run.
+        items: Of the run; parameters of the model among them belong to the logged model too.
+        new: The run, if it is new and has no logged model for certain.
     """
-    run = client.get_run(run_id)
+    run = new or client.get_run(run_id)
     try:
-        if (model := _of_run(client, run)) is None:
+        if (model := None if new else _of_run(client, run)) is None:
             params = (item for item in items if isinstance(item, Param) and item.key.startswith("model."))
             model = client.create_logged_model(
                 run.info.experiment_id,

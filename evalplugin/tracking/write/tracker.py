@@ -23,8 +23,8 @@ from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.logged import VALUES, LoggedRun
-from evalplugin.tracking.read.runs import DONE, search_runs
+from evalplugin.tracking.read.logged import VALUES
+from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
 from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
@@ -150,7 +150,9 @@ class MlflowTracker:
         has_failed = result.error is not None
         items = [*model_items(self.bakeoff, result), *further]
         with tracking_call(self.uri, f"log {result.model}"):
-            if (model := open_logged_model(self.client, run_id, items)) is None:
+            # New for the first attempt alone, which may have created a logged model although it failed.
+            run = self.writer.new_runs.pop(run_id, None)
+            if (model := open_logged_model(self.client, run_id, items, new=run)) is None:
                 self._without_models = True
             else:
                 items = [*with_logged_model(items, model, self.bakeoff, result)]
@@ -190,10 +192,12 @@ class MlflowTracker:
         """
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
         with tracking_call(self.uri, "log the differences"):
+            query = models_filter(self.bakeoff.id)
+            seals = {run.id: run.seal for run in search_runs(self.client, [self.experiment_id], query)}
             for key, standing in rows.items():
                 run_id = self.run_ids[key]
-                seal = LoggedRun(self.client, self.client.get_run(run_id)).seal
-                self.writer.log(run_id, [*standing_items(self.bakeoff, *standing), Tag(VALUES, seal)])
+                items = standing_items(self.bakeoff, *standing)
+                self.writer.log(run_id, [*items, Tag(VALUES, seals[run_id])])
         board_key, warnings = None, []
         if self.board:
             shown = board_of(result, comparisons)

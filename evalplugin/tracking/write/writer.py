@@ -26,6 +26,7 @@ class RunWriter:
     experiment_id: str
     large: LargeTables = field(default_factory=LargeTables)
     open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
+    new_runs: dict[str, mlflow.entities.Run] = field(default_factory=dict)  # by id; in their first state
     _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
 
     def start(self, name: str, tags: Iterable[Tag]) -> str:
@@ -33,6 +34,7 @@ class RunWriter:
         texts = {tag.key: shorten_value(redact(tag.value)) for tag in tags}
         run = self.client.create_run(self.experiment_id, tags=texts, run_name=name)
         self.open_runs.add(run.info.run_id)
+        self.new_runs[run.info.run_id] = run
         return self.attach(run)
 
     def attach(self, run: mlflow.entities.Run) -> str:

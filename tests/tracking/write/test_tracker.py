@@ -83,17 +83,28 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
     result = make.whole()
     tracker = MlflowTracker.open(result.bakeoff, uri)
     client: Any = Counting(tracker.client)
-    tracker.writer.client = client
+    tracker.client = tracker.writer.client = client
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
+        assert client.called == ["create_run"]
+        client.called.clear()
         tracker.finish_model(model)
-        assert client.called == ["create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated"]
+        assert client.called == [
+            "create_logged_model",
+            "log_outputs",
+            "log_batch",
+            "log_inputs",
+            "log_artifacts",
+            "finalize_logged_model",
+            "set_terminated",
+        ]
         client.called.clear()
     tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)])
     standings = ["log_batch"] * 4
+    board = ["set_experiment_tag", "get_experiment"]
     summary = ["create_run", "log_batch", "log_artifacts"]
     pictures = ["log_artifacts"] * 3  # last, as they are drawn meanwhile
-    assert client.called == [*standings, *summary, *pictures, "set_terminated"]
+    assert client.called == ["search_runs", *standings, *board, *summary, *pictures, "set_terminated"]
 
 
 def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: SimpleNamespace) -> None:
