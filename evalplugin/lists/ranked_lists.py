@@ -58,18 +58,18 @@ class RankedLists(ListSource):
     def match(
         self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
     ) -> Matches | None:
-        """Return the matches of some users' lists if their rows are in the order of ranks; else None."""
-        item, rank = self.rows.columns["item"], self.rows.columns.get("rank")
-        if rank is None:
-            return None
+        """Return the matches of some users' lists without sorting them; None if they need a sort or break a rule."""
         from evalplugin.metrics import loops
 
         start, count = self.rows.start[users], self.rows.count[users]
-        if not all(column.dtype == np.int64 and column.flags.c_contiguous for column in (item, rank)):
+        columns = self.rows.columns
+        types = {name: np.float64 if name == "score" else np.int64 for name in columns}
+        if not all(c.dtype == types[name] and c.flags.c_contiguous for name, c in columns.items()):
             rows = self.rows.rows(users)
-            item, rank = (np.ascontiguousarray(column[rows], dtype=np.int64) for column in (item, rank))
+            columns = {n: np.ascontiguousarray(c[rows], dtype=types[n]) for n, c in columns.items()}
             start = np.cumsum(count) - count
-        return loops.match(item, rank, start, count, truth_indptr, truth_item)
+        order = columns.get("rank"), columns.get("score")
+        return loops.match(columns["item"], *order, start, count, truth_indptr, truth_item)
 
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users

@@ -101,7 +101,8 @@ class Scoring:
         rows = None
         if lists.kind == "rank":
             rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
-        rows = rows or group_rows(starts, run_user, len(users), {"item": item, lists.kind: lists.values})
+        columns = {"item": item, lists.kind: lists.values}
+        rows = rows or group_rows(starts, run_user, len(users), columns, compiled=compiled)
         rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
         truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
         return Blocks(

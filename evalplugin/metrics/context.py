@@ -114,7 +114,7 @@ class ScoringContext:
         from evalplugin.metrics import loops
 
         start = np.arange(self.n_users) * self.n
-        rows = self.item.astype(np.int64).ravel(), None, start, self.n_listed
+        rows = self.item.astype(np.int64).ravel(), None, None, start, self.n_listed
         return loops.match(*rows, self.truth_indptr, self.truth_item)
 
     @cached_property

@@ -50,6 +50,8 @@ def group_rows(
     run_user: npt.NDArray[np.integer[Any]],
     n_users: int,
     columns: Mapping[str, npt.NDArray[Any]],
+    *,
+    compiled: bool = False,
 ) -> GroupedRows:
     """Return rows by user, moved only if a user's rows are in several runs.
 
@@ -57,6 +59,7 @@ def group_rows(
         run_start, run_user: First row and user code of each run of rows of one user.
         n_users: Size of the vocabulary of users.
         columns: Arrays of one value a row.
+        compiled: Whether to use a compiled loop.
     """
     n_rows = len(next(iter(columns.values())))
     length = np.diff(np.append(run_start, n_rows))
@@ -69,15 +72,27 @@ def group_rows(
     user = _of_rows(run_user, length)
     count = np.bincount(user, minlength=n_users)
     start = np.cumsum(count) - count
+    order = _order_by_user(user, start, compiled)
+    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
+        moved = pool.map(lambda column: column.take(order), columns.values())
+        return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, order)
+
+
+def _order_by_user(
+    user: npt.NDArray[np.integer[Any]], start: npt.NDArray[np.int64], compiled: bool
+) -> npt.NDArray[np.int64]:
+    """Return the rows by user, those of one user in their order: int64 (m,)."""
+    if compiled:
+        from evalplugin.metrics import loops
+
+        return loops.order_by_user(user.astype(np.int64, copy=False), start)
     # One sort of plain numbers, which has vector instructions, instead of a stable sort by user.
-    shift = max(1, (n_rows - 1).bit_length())
+    shift = max(1, (len(user) - 1).bit_length())
     packed = user.astype(np.int64) << shift
-    packed |= np.arange(n_rows)
+    packed |= np.arange(len(user))
     packed.sort()
     packed &= (1 << shift) - 1
-    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
-        moved = pool.map(lambda column: column.take(packed), columns.values())
-        return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, packed)
+    return packed
 
 
 def group_by_rank(

@@ -15,11 +15,16 @@ _STAMPS_PER_ITEM = 64  # few enough collisions that comparing a collided item wi
 _MOST_STAMPS = 2**28  # bytes
 _LAST_STAMP = np.uint8(255)
 _LEVELS = 64  # the most rating levels for a counting sort
+_NONE = np.empty(0, dtype=np.int64)
+_MOST_COUNTED = (
+    64  # matches of a list by score that are ranked by counting the better items; a sort is faster for more
+)
 
 
 def match(
     item: nb.Ints,
     rank: nb.Ints | None,
+    score: nb.Floats | None,
     start: nb.Ints,
     count: nb.Ints,
     truth_indptr: nb.Ints,
@@ -29,13 +34,15 @@ def match(
 
     Args:
         item: (m,) rows of lists, as codes.
-        rank: (m,) their ranks; None: they are in the order of ranks.
+        rank: (m,) their ranks, in any order within a user.
+        score: (m,) their scores, likewise, where they have no rank. None for both: rows are in the order of ranks.
         start, count: (B,) first row and number of rows of each user.
         truth_indptr: (B + 1,) first truth item of each user.
         truth_item: (t,) codes.
 
     Returns:
-        The matches; None if an item is repeated in a list or in a truth, or ranks are not 1, 2, 3 in the order of rows.
+        The matches; None if an item is repeated in a list or in a truth, if the ranks of a user are not 1, 2, 3 and so
+        on, or if lists should be sorted first, as one by score has many matches.
     """
     width, longest = int(count.max(initial=0)), int(np.diff(truth_indptr).max(initial=0))
     n_stamps = min(_power_of_two(_STAMPS_PER_ITEM * (width + longest)), _MOST_STAMPS)
@@ -43,10 +50,17 @@ def match(
         np.zeros(n_stamps, dtype=np.uint8),
         np.empty(_power_of_two(4 * longest), dtype=np.int64),
         np.empty(width, dtype=np.int64),
+        np.empty(width, dtype=np.int64),
     )
     row, place, truth = np.empty((3, min(int(count.sum()), len(truth_item))), dtype=np.int64)
     n_matches = np.zeros(1, dtype=np.int64)
-    rows = _ListRows(item, np.empty(0, dtype=np.int64) if rank is None else rank, start, count)
+    rows = _ListRows(
+        item,
+        _NONE if rank is None else rank,
+        _NONE.astype(np.float64) if score is None else score,
+        start,
+        count,
+    )
     _match(rows, _Truth(truth_indptr, truth_item), scratch, _MatchesOut(row, place, truth, n_matches))
     n = int(n_matches[0])
     return None if n < 0 else Matches(row[:n], place[:n], truth[:n])
@@ -58,7 +72,8 @@ def _power_of_two(least: int) -> int:
 
 class _ListRows(NamedTuple):
     item: nb.Ints
-    rank: nb.Ints  # empty: rows are in the order of ranks
+    rank: nb.Ints  # empty: there are none
+    score: nb.Floats  # the same
     start: nb.Ints
     length: nb.Ints
 
@@ -72,6 +87,7 @@ class _Scratch(NamedTuple):
     stamps: nb.BytesOut
     slots: nb.IntsOut
     suspects: nb.IntsOut
+    ordered: nb.IntsOut
 
 
 class _MatchesOut(NamedTuple):
@@ -83,9 +99,9 @@ class _MatchesOut(NamedTuple):
 
 @nb.compiled
 def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _MatchesOut) -> None:
-    item, rank, start, count = rows
+    item, rank, score, start, count = rows
     truth_indptr, truth_item = truth
-    stamps, slots, suspects = scratch
+    stamps, slots, suspects, ordered = scratch
     row_out, rank_out, truth_out, n_matches = matches
     # Each user has a stamp. An item of the truth or the list stamps the byte that its hash selects. A listed item whose
     # byte is unstamped is in neither so far; any other is looked up in the truth, or compared with all items before it.
@@ -117,13 +133,26 @@ def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _MatchesO
             stamps[hashed >> stamp_shift] = stamp
         listed = item[start[row] : start[row] + count[row]]
         if len(rank) > 0:
-            wrong = False
+            ranks = rank[start[row] : start[row] + count[row]]
+            moved = False
             for column in range(len(listed)):
-                wrong |= rank[start[row] + column] != column + 1
-            if wrong:
-                n_matches[0] = -1
-                return
-        n_suspects = 0
+                moved |= ranks[column] != column + 1
+            if moved:
+                # As many places as rows: a repeated rank leaves another place empty.
+                ordered[: len(listed)] = -1
+                for column in range(len(listed)):
+                    if ranks[column] < 1 or ranks[column] > len(listed):
+                        n_matches[0] = -1
+                        return
+                    ordered[ranks[column] - 1] = listed[column]
+                missing = False
+                for column in range(len(listed)):
+                    missing |= ordered[column] == -1
+                if missing:
+                    n_matches[0] = -1
+                    return
+                listed = ordered[: len(listed)]
+        n_before, n_suspects = n_so_far, 0
         for column in range(len(listed)):  # without a branch, as the processor could not predict it
             at = np.uint32(np.uint32(listed[column]) * _ITEM_FACTOR) >> stamp_shift
             suspects[n_suspects] = column
@@ -149,6 +178,26 @@ def _match(rows: _ListRows, truth: _Truth, scratch: _Scratch, matches: _MatchesO
                 if repeated:
                     n_matches[0] = -1
                     return
+        if len(score) > 0 and n_so_far > n_before:
+            scores = score[start[row] : start[row] + count[row]]
+            unsorted = False
+            for column in range(1, len(scores)):
+                unsorted |= (scores[column - 1] < scores[column]) | (
+                    (scores[column - 1] == scores[column]) & (listed[column - 1] > listed[column])
+                )
+            if unsorted:
+                if n_so_far - n_before > _MOST_COUNTED:
+                    n_matches[0] = -1
+                    return
+                for match in range(n_before, n_so_far):
+                    own, code, better = scores[rank_out[match] - 1], listed[rank_out[match] - 1], 0
+                    for column in range(len(scores)):
+                        better += (scores[column] > own) | ((scores[column] == own) & (listed[column] < code))
+                    place, position = match, truth_out[match]
+                    while place > n_before and rank_out[place - 1] > better + 1:
+                        rank_out[place], truth_out[place] = rank_out[place - 1], truth_out[place - 1]
+                        place -= 1
+                    rank_out[place], truth_out[place] = better + 1, position
     n_matches[0] = n_so_far
 
 
@@ -213,3 +262,22 @@ def _scatter(
             in_range[0] = False
             return
         ordered[position] = np.int32(item[row])
+
+
+def order_by_user(user: nb.Ints, start: nb.Ints) -> nb.Ints:
+    """Return the rows by user, those of one user in their order: int64 (m,).
+
+    Args:
+        user: (m,) codes.
+        start: (U,) first place of each user.
+    """
+    order = np.empty(len(user), dtype=np.int64)
+    _order_by_user(user, start.copy(), order)
+    return order
+
+
+@nb.compiled
+def _order_by_user(user: nb.Ints, place: nb.IntsOut, order: nb.IntsOut) -> None:
+    for row in range(len(user)):
+        order[place[user[row]]] = row
+        place[user[row]] += 1

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from evalplugin.api import score
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.tables import Table
+from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
+from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics import METRICS, Blocks, TrainData, UserMetric, loops, matching, parse
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
@@ -39,7 +42,7 @@ def in_lists(
     count = listed.sum(axis=1)
     rank = np.nonzero(listed)[1] + 1
     return loops.match(
-        item[listed].astype(np.int64), rank, np.cumsum(count) - count, count, truth_indptr, truth
+        item[listed].astype(np.int64), rank, None, np.cumsum(count) - count, count, truth_indptr, truth
     )
 
 
@@ -105,31 +108,75 @@ def test_repetition_is_exact_where_hashes_collide(factor: int) -> None:
     assert in_lists(np.append(item, item[:, :1], axis=1), np.array([0, 0]), item[0, :0].copy()) is None
 
 
-def test_rows_are_matched_in_place_only_if_ranks_are_in_order() -> None:
-    item, rank = np.array([5, 6, 7, 8, 9]), np.array([1, 2, 1, 1, 2])
-    truth = np.array([0, 2, 2, 3]), np.array([6, 9, 7], dtype=np.int32)
-    found = loops.match(item, rank, np.array([3, 0, 2]), np.array([2, 0, 1]), *truth)
+@drawn_cases
+def test_rows_of_a_user_are_matched_in_any_order(
+    seed: int, users: int, n: int, n_items: int, levels: int
+) -> None:
+    item, row, truth, _ = drawn(seed, users, n, n_items, levels)
+    expected = PairTable.of(row, truth, users).match(item)
+    rng = np.random.default_rng(seed)
+    user, column = np.nonzero(item != NO_ITEM)
+    order = np.lexsort([rng.random(len(user)), user])
+    listed, rank = item[user, column].astype(np.int64)[order], column[order] + 1
+    count = np.bincount(user, minlength=users)
+    places = np.cumsum(count) - count, count, starts(row, users), truth
+    found = loops.match(listed, rank, None, *places)
     assert found is not None
-    assert [column.tolist() for column in found] == [[0, 2], [2, 1], [1, 2]]
-    for start, count in (([1], [2]), ([1], [1])):
-        assert loops.match(item, rank, np.array(start), np.array(count), truth[0][:2], truth[1]) is None
+    np.testing.assert_array_equal(found, expected)
+    # By score, equal ones by item.
+    score = rng.integers(0, levels, len(user)) / 4
+    by_score = np.full_like(item, NO_ITEM)
+    by_score[user, column] = listed[np.lexsort([listed, -score, user])]
+    found = loops.match(listed, None, score, *places)
+    assert found is not None
+    np.testing.assert_array_equal(found, PairTable.of(row, truth, users).match(by_score))
 
 
-@pytest.mark.parametrize(("item", "rank"), [(np.int64, np.int64), (np.int32, np.int64), (np.int64, np.int8)])
-@pytest.mark.parametrize("shuffled", [False, True])
+def test_lists_with_many_matches_are_sorted_by_score_first() -> None:
+    item, score = np.arange(1000), np.arange(1000.0)
+    truth = np.array([0, 1000]), np.arange(1000, dtype=np.int32)
+    place = np.array([0]), np.array([1000])
+    assert loops.match(item, None, score, *place, *truth) is None
+    found = loops.match(item, None, -score, *place, *truth)
+    assert found is not None
+    assert found.truth.tolist() == item.tolist()
+    lists = pd.DataFrame({"user": 1, "item": item, "score": score})
+    known = pd.DataFrame({"user": 1, "item": item[:500]})
+    scoring = Scoring(ScoreRequest([parse("rr"), parse("hit@500")]), compiled=True)
+    tables = (
+        PairColumns.read(Table(lists, "a"), "lists", ListColumns()),
+        PairColumns.read(Table(known, "b"), "truth", ListColumns()),
+    )
+    state = scoring.state(*tables)
+    assert state.scores().means == {"rr": 1 / 501, "hit@500": 0}
+
+
+@pytest.mark.parametrize("rank", [[1, 1], [0, 1], [1, 3], [2**40, 1]])
+def test_ranks_that_are_not_1_2_3_are_noticed(rank: list[int]) -> None:
+    rows = np.array([5, 6]), np.array(rank), None, np.array([0]), np.array([2])
+    assert loops.match(*rows, np.array([0, 1]), np.array([6], dtype=np.int32)) is None
+
+
+@pytest.mark.parametrize("item", [np.int64, np.int32])
+@pytest.mark.parametrize("by", ["rank", "int8 rank", "score", "float32 score"])
+@pytest.mark.parametrize("order", ["lists", "lists reversed", "by rank", "shuffled"])
 def test_lists_are_matched_in_place_and_read_only_by_metrics_that_need_them(
-    item: type, rank: type, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+    item: type, by: str, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     listed, _, _, _ = drawn(0, 200, 12, 60, 9)
     user, column = np.nonzero(listed != NO_ITEM)
-    lists = pd.DataFrame(
-        {"user": user, "item": listed[user, column].astype(item), "rank": (column + 1).astype(rank)}
-    )
+    dtype, _, name = by.rpartition(" ")
+    value = column + 1 if name == "rank" else rng.integers(0, 5, len(user)) / 4
+    lists = pd.DataFrame({"user": user, "item": listed[user, column].astype(item), name: value})
+    lists = lists.astype({name: dtype or value.dtype})
     row, known = np.nonzero(rng.random((200, 60)) < 0.1)
     truth = pd.DataFrame({"user": row, "item": known, "rating": rng.integers(1, 6, len(row))})
-    if shuffled:
+    if order == "shuffled":
         lists = lists.sample(frac=1, random_state=0)
+    elif order != "lists":
+        sorted_by = [name, "user"] if order == "by rank" else ["user", name]
+        lists = lists.sort_values(sorted_by, ascending=order == "by rank")
     read = []
     block = RankedLists.block
     monkeypatch.setattr(RankedLists, "block", lambda self, users: read.append(1) or block(self, users))
@@ -144,7 +191,7 @@ def test_lists_are_matched_in_place_and_read_only_by_metrics_that_need_them(
     for metrics in (of_matches, of_lists):
         np.testing.assert_array_equal(values(metrics, True), values(metrics, False))
     values(of_matches, True)
-    assert bool(read) == shuffled
+    assert not read
     values(of_lists, True)
     assert read
 
