@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -71,20 +75,48 @@ def frames(lengths: np.ndarray, rng: np.random.Generator) -> Frames:
     return lists, truth.assign(rating=rng.integers(1, 6, len(truth)))
 
 
-def as_text(both: Frames, kind: str) -> Frames:
-    """Return users and items as text: of dtype str or categories."""
+def as_text(both: Frames, kind: str, text_of: Callable[[str, int], str] = "{}-{}".format) -> Frames:
+    """Return users and items as text, of a dtype: str, object or category."""
 
     def texts(column: pd.Series) -> pd.Series:
         codes, values = pd.factorize(column)
-        return pd.Series(
-            pd.Categorical.from_codes(codes, [f"{column.name}-{v}" for v in values]), name=column.name
+        texts = [text_of(str(column.name), value) for value in values]
+        return pd.Series(pd.Categorical.from_codes(codes, texts), name=column.name).astype(kind)
+
+    return tuple(frame.assign(**{name: texts(frame[name]) for name in ("user", "item")}) for frame in both)  # type: ignore[return-value]
+
+
+def uuid_text(name: str, value: int) -> str:
+    """Return the text of a UUID that stands for an id."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{name}-{value}"))
+
+
+def as_integers(both: Frames, id_of: Callable[[pd.Series], pd.Series]) -> Frames:
+    """Return users and items as other integers."""
+    return tuple(frame.assign(user=id_of(frame["user"]), item=id_of(frame["item"])) for frame in both)  # type: ignore[return-value]
+
+
+def hashed(ids: pd.Series) -> pd.Series:
+    """Return 63-bit hashes of ids."""
+    return (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(1)).astype(np.int64)
+
+
+def as_arrow_dictionaries(both: Frames) -> tuple[pa.Table, ...]:
+    """Return Arrow tables with users and items as dictionaries."""
+    return tuple(pa.Table.from_pandas(frame, preserve_index=False) for frame in as_text(both, "category"))
+
+
+def as_polars_categories(both: Frames) -> tuple[Any, ...]:
+    """Return frames of polars with users and items as its categories."""
+    import polars as pl
+
+    return tuple(
+        pl.DataFrame({name: frame[name].to_numpy() for name in frame}).with_columns(
+            pl.format("{}-{}", pl.lit(name), pl.col(name)).cast(pl.Categorical).alias(name)
+            for name in ("user", "item")
         )
-
-    def changed(frame: pd.DataFrame) -> pd.DataFrame:
-        ids = {name: texts(frame[name]) for name in ("user", "item")}
-        return frame.assign(**(ids if kind == "category" else {n: c.astype("str") for n, c in ids.items()}))
-
-    return changed(both[0]), changed(both[1])
+        for frame in both
+    )
 
 
 def with_scores(both: Frames, score_of: Callable[[pd.Series], np.ndarray]) -> Frames:
@@ -98,35 +130,57 @@ def shuffled(both: Frames, rng: np.random.Generator) -> Frames:
     return both[0].iloc[rng.permutation(len(both[0]))].reset_index(drop=True), both[1]
 
 
+def reversed_lists(both: Frames) -> Frames:
+    """Return each list with its last row first."""
+    return both[0].sort_values(["user", "rank"], ascending=[True, False], ignore_index=True), both[1]
+
+
 def rank_major(both: Frames) -> Frames:
     """Return the rows of the lists by rank and then by user."""
     return both[0].sort_values(["rank", "user"], ignore_index=True), both[1]
 
 
-def shapes(rows: int) -> Iterator[tuple[str, str, Frames, tuple[str, ...]]]:
+def shapes(rows: int) -> Iterator[tuple[str, str, tuple[Any, Any], tuple[str, ...]]]:
     """Yield group, name, tables and metrics of every shape; the first is what the others are compared with."""
     rng = np.random.default_rng(0)
     even = frames(np.full(rows // LENGTH, LENGTH), rng)
     yield "lengths", "even: 100 items each, in order", even, SIX
-    yield "lengths", "even: 10 items each", frames(np.full(rows // 10, 10), rng), SIX
+    short = frames(np.full(rows // 2, 10), rng)
+    yield "lengths", "even: 10 items each, 1M users", short, SIX
+    yield "lengths", "even: 2 items each, 2M users", frames(np.full(rows, 2), rng), SIX
     blocks = max(1, rows // (20_000 + 199 * 10))
     yield "lengths", "one user in 200 has 20,000, the others 10", frames(
         np.tile(np.r_[np.full(199, 10), 20_000], blocks), rng
     ), SIX  # fmt: skip
     drawn = np.exp(rng.normal(3, 1.2, rows // 20)).astype(np.int64) + 1
     yield "lengths", "log-normal", frames(drawn[np.cumsum(drawn) <= rows], rng), SIX
+    drawn = np.minimum(5 * (1 + rng.pareto(1.2, rows // 5)), 20_000).astype(np.int64)
+    yield "lengths", "Pareto", frames(drawn[np.cumsum(drawn) <= rows], rng), SIX
     long = frames(np.r_[np.full(10_000, 10), 20_000, np.full(10_000, 10)], rng)
     yield "lengths", "one of 20,000 among 20,000 of 10, coverage@10", long, ("coverage@10",)
     yield "order of rows", "shuffled", shuffled(even, rng), SIX
     yield "order of rows", "by rank, then user", rank_major(even), SIX
+    yield "order of rows", "ranks descending", reversed_lists(even), SIX
     yield "ids", "text", as_text(even, "str"), SIX
     yield "ids", "text, shuffled", shuffled(as_text(even, "str"), rng), SIX
     yield "ids", "text, by rank", rank_major(as_text(even, "str")), SIX
+    yield "ids", "UUIDs", as_text(even, "str", uuid_text), SIX
+    yield "ids", "text as objects", as_text(even, "object"), SIX
+    yield "ids", "text as objects, shuffled", shuffled(as_text(even, "object"), rng), SIX
+    yield "ids", "integers as objects", as_integers(even, lambda ids: ids.astype(object)), SIX
     yield "ids", "categories", as_text(even, "category"), SIX
-    yield "ids", "64-bit integers far apart", tuple(
-        f.assign(user=f["user"] * 10**12 + 7, item=f["item"] * 10**11 + 3) for f in even
-    ), SIX  # type: ignore[misc]  # fmt: skip
+    yield "ids", "categories, shuffled", shuffled(as_text(even, "category"), rng), SIX
+    yield "ids", "Arrow dictionaries", as_arrow_dictionaries(even), SIX
+    if importlib.util.find_spec("polars"):
+        yield "ids", "polars categories", as_polars_categories(even), SIX
+    far_apart = tuple(f.assign(user=f["user"] * 10**12 + 7, item=f["item"] * 10**11 + 3) for f in even)
+    yield "ids", "64-bit integers far apart", far_apart, SIX
+    yield "ids", "hashed integers", as_integers(even, hashed), SIX
+    yield "ids", "half of the integers huge", as_integers(
+        even, lambda ids: ids.where(ids % 2 == 0, ids + 10**15)
+    ), SIX  # fmt: skip
     yield "scores", "descending", with_scores(even, lambda rank: 1.0 / rank.to_numpy()), SIX
+    yield "scores", "ascending", with_scores(even, lambda rank: rank.to_numpy().astype(np.float64)), SIX
     yield "scores", "in random order", with_scores(even, lambda rank: rng.random(len(rank))), SIX
     yield "scores", "in random order, float32", with_scores(
         even, lambda rank: rng.random(len(rank), dtype=np.float32)
@@ -167,9 +221,7 @@ def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
         if number and chosen and not any(word in f"{group}, {name}" for word in chosen):
             continue
 
-        def call(
-            lists: pd.DataFrame = lists, truth: pd.DataFrame = truth, asked: tuple[str, ...] = metrics
-        ) -> object:
+        def call(lists: Any = lists, truth: Any = truth, asked: tuple[str, ...] = metrics) -> object:
             return score(lists, truth, asked)
 
         yield Row(group, name, len(lists), *timed(call, seconds), peak_mb(call))
