@@ -231,7 +231,7 @@ def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:
     pieces, low = [], 0
     while low < len(lengths):
         high = low + min(max(1, _CELLS // int(lengths[low])), _USERS)
-        high = min(len(lengths), low + max(1, _CELLS // int(lengths[low:high].max())))
+        high = min(len(lengths), high, low + max(1, _CELLS // int(lengths[low:high].max())))
         pieces.append(slice(low, high))
         low = high
     return pieces
