@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
@@ -60,13 +61,22 @@ def check_roles(table: str, columns: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Ids:
-    """A column of ids without a missing one: integers of any width that fit int64, or Arrow text."""
+    """A column of ids without a missing one: integers of any width that fit int64, or Arrow text.
+
+    Text may be a dictionary of different texts, some of them unused, and the code of each row.
+    """
 
     kind: IdKind
     values: Any  # an array of NumPy or of Arrow
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def codes(self) -> npt.NDArray[np.integer[Any]] | None:
+        """The code of each row in the dictionary; None if there is none."""
+        is_coded = self.kind == "text" and pa.types.is_dictionary(self.values.type)
+        return _numbers(self.values.indices) if is_coded else None
 
     def run_starts(self, threads: int = 1) -> Ints:
         """Return the positions of values that differ from the one before, 0 included: int64 (r,).
@@ -88,8 +98,9 @@ class Ids:
 
     def _differs(self, low: int, high: int) -> Flags:
         """Return whether the values of some rows differ from the one before."""
-        current, before = self.values[low:high], self.values[low - 1 : high - 1]
-        if self.kind == "integers":
+        values = self.values if self.codes is None else self.codes
+        current, before = values[low:high], values[low - 1 : high - 1]
+        if isinstance(values, np.ndarray):
             differs: Flags = current != before
             return differs
         return np.asarray(pc.not_equal(current, before))
@@ -132,16 +143,21 @@ class Table:
     def __len__(self) -> int:
         return len(self._table)
 
-    def ids(self, name: str, role: str) -> Ids:
-        """Return an id column: no value missing, all of them integers or all of them text."""
+    def ids(self, name: str, role: str, *, coded: bool = False) -> Ids:
+        """Return an id column: no value missing, all of them integers or all of them text.
+
+        Args:
+            name, role: The column, and its role in messages.
+            coded: Whether categories and dictionaries of text keep their codes; else they become plain text.
+        """
         rule = f"{role} ids must be integers or text"
-        column = self._values(name, role, rule, f"no {role} id may be missing")
+        column = self._values(name, role, rule, f"no {role} id may be missing", coded=coded)
         if isinstance(column, np.ndarray):
             if column.dtype.kind in "iu":
                 self._check_int64(name, column, f"{role} ids")
                 return Ids("integers", column)
             self._refuse_floats(name, column, rule, f"{role} id")
-        if column.type not in (pa.string(), pa.large_string()):
+        if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
             self.refuse(name, 0, f"{rule}, all of one type")
         return Ids("text", column)
 
@@ -185,8 +201,12 @@ class Table:
         floor = np.floor(column)
         return floor.astype(np.int64), int(np.count_nonzero(floor != column))
 
-    def arrow(self, name: str) -> pa.Array:
+    def arrow(self, name: str, *, coded: bool = False) -> pa.Array:
         """Return a column as one Arrow array: categories by their values, views of text as text.
+
+        Args:
+            name: The column.
+            coded: Whether a dictionary of text stays one, without repeated texts.
 
         Raises:
             ArrowException, TypeError, OverflowError, UnicodeError: Values of a DataFrame that Arrow has no type for.
@@ -204,7 +224,10 @@ class Table:
             )
         if pa.types.is_dictionary(column.type):
             categories = _without_view(column.dictionary)
-            column = pa.DictionaryArray.from_arrays(column.indices, categories).dictionary_decode()
+            column = pa.DictionaryArray.from_arrays(column.indices, categories)
+            if coded and _is_text(categories.type) and not categories.null_count:
+                return column if self._is_pandas else _without_repetition(column)  # pandas allows none
+            column = column.dictionary_decode()
         return _without_view(column)
 
     def refuse(self, name: str, row: int, rule: str, *, count: int = 1, missing: bool = False) -> NoReturn:
@@ -228,7 +251,7 @@ class Table:
         position = self.columns.index(name)
         return self._table.iloc[:, position] if self._is_pandas else self._table.column(position)
 
-    def _values(self, name: str, role: str, rule: str, never_missing: str) -> Any:
+    def _values(self, name: str, role: str, rule: str, never_missing: str, *, coded: bool = False) -> Any:
         """Return a column as a NumPy array of numbers, or else as one Arrow array; nulls are refused."""
         if problem := column_problem(name, self.columns, role):
             raise DataError(f"{self.name}: {problem}")
@@ -237,7 +260,7 @@ class Table:
             if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
                 return self._column(name).to_numpy()
         try:
-            column = self.arrow(name)
+            column = self.arrow(name, coded=coded)
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
             self._refuse_mixed(name, rule, never_missing)
         if column.null_count:
@@ -302,6 +325,18 @@ def _plain(scalar: pa.Scalar) -> object:
         return scalar.as_py()
     except (pa.ArrowException, ValueError, OverflowError):
         return str(scalar.type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string())
+
+
+def _without_repetition(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return a dictionary array whose dictionary has each text once."""
+    encoded = column.dictionary.dictionary_encode()
+    if len(encoded.dictionary) == len(column.dictionary):
+        return column
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(column.indices), encoded.dictionary)
 
 
 def _without_view(column: pa.Array) -> pa.Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +47,9 @@ def _example(ids: Ids) -> str:
         return ""
     if ids.kind == "integers":
         return f" (such as {ids.values[0]})"
-    position = pc.index(pc.match_substring_regex(ids.values, "^(0|-?[1-9][0-9]*)$"), False).as_py()
-    example = ids.values.slice(max(position, 0), 1).cast(pa.large_binary())[0].as_py()
+    texts = ids.values if ids.codes is None else ids.values.dictionary_decode()
+    position = pc.index(pc.match_substring_regex(texts, "^(0|-?[1-9][0-9]*)$"), False).as_py()
+    example = texts.slice(max(position, 0), 1).cast(pa.large_binary())[0].as_py()
     return f" (such as {example.decode('utf-8', 'backslashreplace')!r})"
 
 
@@ -77,7 +79,7 @@ def encode(columns: Sequence[Ids], dictionary: _Dictionary = arrow_dictionary) -
     """
     if columns[0].kind == "integers":
         return _encode_integers([column.values for column in columns])
-    return _encode_text([column.values for column in columns], dictionary)
+    return _encode_text(columns, dictionary)
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
@@ -95,9 +97,9 @@ def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
         else:
             codes = np.searchsorted(vocabulary, values.astype(np.int64, copy=False))
         return codes.astype(np.int32)
-    value_set = pa.array(vocabulary, type=values.type)
-    codes = pc.index_in(values, value_set=value_set).to_numpy(zero_copy_only=False).astype(np.int32)
-    return codes
+    texts = values if ids.codes is None else values.dictionary
+    codes = _positions(texts, pa.array(vocabulary, type=texts.type))
+    return codes if ids.codes is None else codes[ids.codes]
 
 
 def _encode_integers(columns: list[Integers]) -> _Encoded:
@@ -123,15 +125,37 @@ def _encode_integers(columns: list[Integers]) -> _Encoded:
     return vocabulary, codes
 
 
-def _encode_text(columns: list[Any], dictionary: _Dictionary) -> _Encoded:
+class _Texts(NamedTuple):
+    """The texts of a part of a column."""
+
+    used: pa.Array  # the different texts of its rows
+    all: pa.Array  # the same, or with unused ones
+    codes: Integers  # the position of each row in ``all``
+
+    @classmethod
+    def of(cls, part: Ids, dictionary: _Dictionary) -> _Texts:
+        if part.codes is None:
+            texts, codes = dictionary(part.values)
+            return cls(texts, texts, codes)
+        texts = part.values.dictionary
+        used = np.zeros(len(texts), dtype=np.bool_)
+        used[part.codes] = True
+        return cls(texts if used.all() else texts.filter(pa.array(used)), texts, part.codes)
+
+
+def _encode_text(columns: Sequence[Ids], dictionary: _Dictionary) -> _Encoded:
     threads = min(_MAX_THREADS, pa.cpu_count())
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
-    pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]
     codes: list[Integers] = [np.empty(len(column), dtype=np.int32) for column in columns]
-    places = [code[at : at + size] for code in codes for at in range(0, len(code), size)]
+    pieces, places = [], []
+    for column, code in zip(columns, codes, strict=True):
+        step = size if column.codes is None else len(column)  # a dictionary is looked up once
+        for at in range(0, len(column), step):
+            pieces.append(Ids(column.kind, column.values.slice(at, step)))
+            places.append(code[at : at + step])
     with ThreadPoolExecutor(threads) as pool:
-        encoded = list(pool.map(dictionary, pieces))
-        parts = [texts.cast(pa.large_string()) for texts, _ in encoded]
+        encoded = list(pool.map(partial(_Texts.of, dictionary=dictionary), pieces))
+        parts = [texts.used.cast(pa.large_string()) for texts in encoded]
         vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
         vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
         try:
@@ -139,9 +163,16 @@ def _encode_text(columns: list[Any], dictionary: _Dictionary) -> _Encoded:
         except pa.ArrowInvalid:
             raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
 
-        def write(place: Integers, part: pa.Array, positions: Codes) -> None:
-            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False)
-            place[:] = code_of.astype(np.int32)[positions]
+        def write(place: Integers, texts: _Texts) -> None:
+            _positions(texts.all.cast(pa.large_string()), vocabulary).take(
+                texts.codes, out=place, mode="clip"
+            )
 
-        list(pool.map(write, places, parts, (positions for _, positions in encoded)))
+        list(pool.map(write, places, encoded))
     return vocabulary.to_numpy(zero_copy_only=False), codes
+
+
+def _positions(texts: pa.Array, vocabulary: pa.Array) -> Codes:
+    """Return the position of each text in a vocabulary, -1 for one that it lacks."""
+    found: Codes = pc.fill_null(pc.index_in(texts, value_set=vocabulary), -1).to_numpy(zero_copy_only=False)
+    return found

@@ -88,14 +88,14 @@ class PairColumns(NamedTuple):
     values: Any  # (m,) array: ranks are integers, scores floats; None if ``kind`` is none
 
     @classmethod
-    def read(cls, table: Table, role: Role, columns: ListColumns) -> PairColumns:
-        """Return the columns of a table.
+    def read(cls, table: Table, role: Role, columns: ListColumns, *, coded: bool = False) -> PairColumns:
+        """Return the columns of a table; ``coded``: ids that are categories or dictionaries keep their codes.
 
         Raises:
             DataError: A missing column, a value that breaks a rule.
         """
         names = columns.of(role, table.name, table.columns)
-        user, item = table.ids(names["user"], "user"), table.ids(names["item"], "item")
+        user, item = (table.ids(names[key], key, coded=coded) for key in ("user", "item"))
         kind, column = list(names.items())[2] if len(names) > 2 else ("none", "")
         values: Any = None if kind == "none" else table.numbers(column, kind)
         if kind == "score" and values.dtype.kind != "f":
@@ -113,7 +113,7 @@ class PairColumns(NamedTuple):
         table = source.read(names) if isinstance(source, TableFiles) else source
         if not len(table):
             raise DataError(f"{table.name}: there are no rows")
-        return cls.read(table, role, columns)
+        return cls.read(table, role, columns, coded=True)
 
     def rows(self, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
         """Return some of the rows; messages no longer know where they are in the table."""

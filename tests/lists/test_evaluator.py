@@ -186,7 +186,9 @@ def test_truth_and_train_data_are_read_once(folder: Path, monkeypatch: pytest.Mo
     lists, truth, train = list_tables(text=True)
     read: list[str] = []
     ids, made = tables.Table.ids, []
-    monkeypatch.setattr(tables.Table, "ids", lambda self, *names: read.append(self.name) or ids(self, *names))
+    monkeypatch.setattr(
+        tables.Table, "ids", lambda self, *names, **how: read.append(self.name) or ids(self, *names, **how)
+    )
     init = TrainData.__init__
     monkeypatch.setattr(TrainData, "__init__", lambda self, data: made.append(data) or init(self, data))
     evaluator = evalplugin.Evaluator(parquet(truth, "truth"), METRICS, train=csv(train, "train"))

@@ -159,21 +159,39 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
 
 
 @settings(max_examples=40)
-@given(tables=inputs(), seed=st.integers(0, 99), by=st.sampled_from(["rank", "score"]), text=st.booleans())
+@given(
+    tables=inputs(),
+    seed=st.integers(0, 99),
+    by=st.sampled_from(["rank", "score"]),
+    order=st.sampled_from(["shuffled", "by user", "by user, shuffled lists", "lists reversed"]),
+    ids=st.sampled_from(["integers", "objects", "str", "object", "category"]),
+    compiled=st.booleans(),
+)
 def test_any_order_of_rows_and_any_ids_give_what_codes_give(
-    tables: tuple[pd.DataFrame, ...], seed: int, by: str, text: bool
+    tables: tuple[pd.DataFrame, ...], seed: int, by: str, order: str, ids: str, compiled: bool
 ) -> None:
     frame, truth, train = tables
     names = list(EVERY)
     expected = by_codes(frame, truth, train, names)
     ours = [part.sample(frac=1, random_state=seed) for part in (frame[["user", "item", by]], truth, train)]
-    if text:  # as wide as they sort: ids keep their order
-        for part in ours:
-            for column in ("user", "item"):
-                part[column] = "id" + (part[column] + 2 * 10**11).astype(str)
+    if order == "by user":
+        ours[0] = frame[["user", "item", by]].copy()
+    elif order != "shuffled":
+        rows = ours[0] if "shuffled" in order else frame[["user", "item", by]][::-1]
+        ours[0] = rows.sort_values("user", kind="stable")
+    for part in ours:
+        for column in ("user", "item"):
+            if ids == "objects":
+                part[column] = part[column].astype(object)
+            elif ids != "integers":  # texts as wide as they sort: ids keep their order
+                part[column] = ("id" + (part[column] + 2 * 10**11).astype(str)).astype(ids)
+            if ids == "category":
+                part[column] = part[column].cat.add_categories(["unused"])
     some = [n for n in names if not parse(n).metric.needs and parse(n).metric.scope == "user"]
     for asked in (names, [n for n in some if n != "auc"]):  # on real codes, and on ids as they are
-        scores = evalplugin.score(ours[0], ours[1], asked, train=ours[2], threshold=2.5)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("evalplugin.lists.scoring.worth_compiling", lambda n_rows: compiled)
+            scores = evalplugin.score(ours[0], ours[1], asked, train=ours[2], threshold=2.5)
         found = scores.per_user
         assert len(found) == len(expected)
         for name in asked:
