@@ -145,9 +145,10 @@ def score_lists(
         return score_frames(lists, truth, request)
     with rows_named(lists, truth, request):
         chosen = engine_of(engine)
-        n_parts = 1
+        n_parts, most = 1, 0
         if memory is not None:
-            n_parts = parts_for(lists, truth, request, bytes_of(memory), None if chosen is None else 1)
+            most = bytes_of(memory)
+            n_parts = parts_for(lists, truth, request, most, None if chosen is None else 1)
         are_parquet = _is_parquet(lists) and _is_parquet(truth)
         if n_parts == 1 and not partitioned and chosen is None:
             scores = None
@@ -170,7 +171,9 @@ def score_lists(
             lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
             open_engine = partial(_open_session, chosen, [lists, truth], report)
         divided = None if partitioned else n_parts
-        scores = score_in_parts(lists, truth, request, divided, report=report, engine=open_engine)
+        scores = score_in_parts(
+            lists, truth, request, divided, report=report, memory=most, engine=open_engine
+        )
         return ListScores(scores)
 
 

@@ -17,6 +17,7 @@ from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Session
 from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
+from evalplugin.lists.parts.packed import PackedLists
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, read_run, row_groups, runs_of
 from evalplugin.lists.parts.run import Report, Run, score_all
@@ -42,6 +43,7 @@ _LEAST_ROWS = 2**21  # of lists; fewer are scored at once
 _RANGE_ROWS = 2**19  # of lists in a range of users, which is scored by one thread
 _MOST_RANGES = 2**10
 _READ_ROWS = 2**20  # rows that are decoded at a time
+_PACKED_ROWS = 2**17  # where they are packed, so that they stay in the processor's cache
 _RANGE_THREADS = 8
 
 # Opens a session whose calls read the given files, beside lists and truth.
@@ -95,13 +97,18 @@ def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest)
     if not bounds or isinstance(bounds[0], str):  # text is encoded faster at once: ranges share most items
         return None
     _check_kinds(work, groups, request)
-    compiled = worth_compiling(rows)
-    if compiled:
-        # While other threads decode files without the interpreter's lock.
-        Thread(target=import_module, args=("evalplugin.metrics.loops",)).start()
-    work = replace(work, scoring=replace(work.scoring, compiled=compiled))
+    work = replace(work, scoring=replace(work.scoring, compiled=_compiled(rows)))
     run = Run(min(_RANGE_THREADS, thread_count()))
-    return score_all(run, work, _moved(run, work, groups, bounds), request.history)
+    pieces = {role: _moved(run, work, role, groups[role], bounds) for role in groups}
+
+    def part(number: int) -> Part:
+        own = {role: joined(of_ranges[number]) for role, of_ranges in pieces.items()}
+        for of_ranges in pieces.values():
+            of_ranges[number] = []
+        return Part(own["lists"], own["truth"])
+
+    parts = list(in_threads(part, range(len(bounds) + 1), run.threads))
+    return score_all(run, work, parts, request.history)
 
 
 def score_in_parts(
@@ -111,19 +118,22 @@ def score_in_parts(
     n_parts: int | None,
     *,
     report: Report,
+    memory: int = 0,
     engine: OpenEngine | None = None,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all lists had been in memory.
 
     Where row groups hold ranges of users, as in files in the order of users, each part reads its own from the files.
-    Other rows are written to partitions by a hash of the user, in a temporary folder that is always removed; then each
-    partition is read back and scored. The train data stays in memory.
+    Other rows are packed into memory if they fit. If not, they are written to partitions by a hash of the user, in a
+    temporary folder that is always removed; then each partition is read back and scored. The train data stays in
+    memory.
 
     Args:
         lists, truth: Parquet files.
         request: The metrics, the train data and the columns.
         n_parts: Number of parts; None: each file of the lists is a part, and no user is in two of them.
         report: Callback for progress.
+        memory: Limit in bytes, within which rows may be packed.
         engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
             this process score them.
 
@@ -137,7 +147,7 @@ def score_in_parts(
             raise DataError(f"{source.name}: there are no rows")
     _check_kinds(work, groups, request)
     rows = sum(group.rows for group in groups["lists"])
-    work = replace(work, scoring=replace(work.scoring, compiled=worth_compiling(rows)))
+    work = replace(work, scoring=replace(work.scoring, compiled=_compiled(rows)))
     serial = not all(spec.is_own for spec in request.specs)
     run = Run(1 if serial else min(_MAX_THREADS, thread_count()), report=report)
     open_engine: OpenEngine = engine or (lambda files: nullcontext())
@@ -150,6 +160,8 @@ def score_in_parts(
     if (ranges := _ranges(groups, n_parts)) is not None:
         with open_engine([]) as session:
             return score_all(replace(run, session=session), work, ranges, request.history)
+    if engine is None and (packed := _packed(run, work, groups, memory)) is not None:
+        return score_all(run, work, packed, request.history)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
@@ -164,6 +176,15 @@ def _opened(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> tupl
     names = {role: request.columns.of(role, source.name, source.columns) for role, source in files.items()}
     groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
     return PartWork(files, names, Scoring(request.for_workers)), groups
+
+
+def _compiled(rows: int) -> bool:
+    """Return whether to score so many rows with compiled loops, and begin to load them."""
+    compiled = worth_compiling(rows)
+    if compiled:
+        # While other threads decode files without the interpreter's lock.
+        Thread(target=import_module, args=("evalplugin.metrics.loops",)).start()
+    return compiled
 
 
 def _is_wide(work: PartWork, role: Role) -> bool:
@@ -254,25 +275,43 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
     ]
 
 
-def _moved(run: Run, work: PartWork, groups: Groups, bounds: Sequence[int]) -> list[Part]:
-    """Read all rows into memory, each range of users together, and return their parts."""
+def _packed(run: Run, work: PartWork, groups: Groups, memory: int) -> list[Part] | None:
+    """Return the parts of lists that are packed into memory, with their truth; None if they do not fit.
 
-    def read(task: tuple[Role, list[RowGroup]]) -> list[PairColumns]:
-        role, groups_of_task = task
-        table = read_run(work.files[role], groups_of_task, work.names[role])
+    None too if ranks are repeated: the other way names the rows.
+
+    Raises:
+        DataError: A value that breaks a rule; the message names file and row.
+    """
+    source, names, columns = work.files["lists"], work.names["lists"], work.scoring.request.columns
+    most = memory - _BASE_BYTES - 2 * n_bytes(work.files["truth"], work.names["truth"].values())
+    lists = PackedLists.empty(source, names, groups["lists"], most)
+    if lists is None:
+        return None
+    run.report("packing lists into memory")
+    rows = sum(group.rows for group in groups["lists"])
+
+    def write(run_of_groups: list[RowGroup]) -> bool:
+        first, numbers = run_of_groups[0], [group.number for group in run_of_groups]
+        batches = source.row_groups(first.file, numbers, first.start, names, _PACKED_ROWS)
+        return all(lists.write(PairColumns.read(batch, "lists", columns)) for batch in batches)
+
+    written = in_threads(write, runs_of(groups["lists"], _READ_ROWS), run.threads)
+    if not all(written) or lists.n_rows < rows:
+        return None
+    truth = _moved(run, work, "truth", groups["truth"], lists.bounds)
+    return [Part(own, joined(of_range)) for own, of_range in zip(lists.ranges(), truth, strict=True)]
+
+
+def _moved(
+    run: Run, work: PartWork, role: Role, groups: Sequence[RowGroup], bounds: Sequence[int]
+) -> list[list[PairColumns]]:
+    """Read all rows of a table into memory, and return the pieces of each range of users."""
+
+    def read(run_of_groups: list[RowGroup]) -> list[PairColumns]:
+        table = read_run(work.files[role], run_of_groups, work.names[role])
         pairs = PairColumns.read(table, role, work.scoring.request.columns)
         return split(pairs.without_table(), bounds)
 
-    pieces: dict[Role, list[list[PairColumns]]] = {}
-    for role in groups:
-        tasks = [(role, of_task) for of_task in runs_of(groups[role], _READ_ROWS)]
-        of_tasks = in_threads(read, tasks, run.threads)
-        pieces[role] = [list(of_range) for of_range in zip(*of_tasks, strict=True)]
-
-    def part(number: int) -> Part:
-        own = {role: joined(pieces[role][number]) for role in groups}
-        for of_ranges in pieces.values():
-            of_ranges[number] = []
-        return Part(own["lists"], own["truth"])
-
-    return list(in_threads(part, range(len(bounds) + 1), run.threads))
+    of_tasks = in_threads(read, runs_of(groups, _READ_ROWS), run.threads)
+    return [list(of_range) for of_range in zip(*of_tasks, strict=True)]

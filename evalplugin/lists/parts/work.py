@@ -16,6 +16,7 @@ from evalplugin.data.tables import Ids, Table, arrow_numbers, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
+from evalplugin.lists.parts.packed import PackedRange
 from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_run, runs_of
 from evalplugin.lists.scoring import Scoring, need_catalogue
@@ -35,7 +36,7 @@ class Slice(NamedTuple):
 
 
 # In Parquet files, in Arrow files, or in memory.
-Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...] | PairColumns
+Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...] | PairColumns | PackedRange
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class PartWork:
         Raises:
             DataError: A value that breaks a rule.
         """
+        if isinstance(rows, PackedRange):
+            rows = rows.pairs()
         if isinstance(rows, PairColumns):
             return without_places(rows)
         source, names = self.files[role], self.names[role]
@@ -111,6 +114,8 @@ def check_later_rows(first: PairColumns, later: PairColumns) -> None:
 
 def look_at_part(work: PartWork, part: Part) -> PartContents | None:
     """Return the length of a part's longest list and, where metrics read the catalogue, its users and items."""
+    if isinstance(part.lists, PackedRange) and not need_catalogue(work.scoring.request.specs):
+        return PartContents(ids_of(NO_IDS), ids_of(NO_IDS), part.lists.longest)
     inputs = work.read(part)
     if inputs is None:
         return None
