@@ -23,6 +23,7 @@ PEERS: dict[str, list[str]] = {
     "recommenders": ["recommenders", "pyarrow"],
     "lenskit": ["lenskit", "pyarrow"],
     "mlflow": ["mlflow", "pandas", "pyarrow"],
+    "duckdb": ["duckdb"],
 }
 
 

@@ -19,12 +19,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from environments import HOME, python_of
+from sql_work import METRICS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -124,48 +127,98 @@ def agreement(result: Result, ours: Result) -> str:
     )
 
 
-def out_of_core(rows: int, memory: str) -> dict[str, object]:
-    """Return the costs of the command on a shuffled list file that is larger than its memory."""
+def make_large(rows: int, folder: Path) -> None:
+    """Write a shuffled list file, of which no user's rows are adjacent, and a truth of which a third is listed."""
     rng = np.random.default_rng(1)
     users = rows // LENGTH
+    schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("rank", pa.int64())])
+    with pq.ParquetWriter(folder / "lists.parquet", schema, compression="snappy") as writer:
+        for piece in range(LENGTH):  # with one row of every user
+            user = rng.permutation(users)
+            table = pa.table(
+                [user, (user * 7919 + piece * 401) % ITEMS, (piece * 37 + user * 11) % LENGTH + 1], schema
+            )
+            writer.write_table(table, row_group_size=2**20)
+    user = rng.permutation(np.repeat(np.arange(users), TRUTH))
+    listed = (user * 7919 + rng.integers(0, LENGTH, len(user)) * 401) % ITEMS
+    item = np.where(rng.random(len(user)) < 1 / 3, listed, rng.integers(0, ITEMS, len(user)))
+    truth = pd.DataFrame({"user": user, "item": item}).drop_duplicates(ignore_index=True)
+    truth["rating"] = rng.integers(1, 6, len(truth))
+    truth.to_parquet(folder / "truth.parquet", index=False)
+
+
+@dataclass
+class Large:
+    """Scoring of a file that is larger than the memory, in one of several ways."""
+
+    way: str
+    seconds: list[float] = field(default_factory=list)  # of the whole process, imports included
+    peak_mb: float = 0.0
+    means: dict[str, float] = field(default_factory=dict)
+
+
+def out_of_core(rows: int, memory: str, repeats: int) -> dict[str, Any]:
+    """Return the costs of the command on a shuffled list file that is larger than its memory, and those of SQL.
+
+    All ways are measured in turn. SQL is left out where DuckDB has no environment.
+    """
+    threads = len(os.sched_getaffinity(0))
+    score = [
+        sys.executable,
+        "-m",
+        "evalplugin",
+        "score",
+        "--lists",
+        "lists.parquet",
+        "--truth",
+        "truth.parquet",
+    ]
+    score += [part for name in METRICS for part in ("-m", name)]
+    score += ["--memory", memory, "--out", "per_user.parquet", "--format", "json"]
+    commands = {"evalplugin": score}
+    if (python := python_of("duckdb")).exists():
+        sql = [str(python), str(HERE / "sql_work.py"), ".", memory, str(threads)]
+        commands |= {"DuckDB, without checks": sql, "DuckDB, with checks": [*sql, "--checks"]}
+    # A forked process counts its parent's memory until exec, so a small process starts and measures the command.
+    small = (
+        "import os, resource, subprocess, sys; r = subprocess.run(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024); sys.exit(r.returncode)"
+    )
+    ways = [Large(way) for way in commands]
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-        schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("score", pa.float32())])
-        with pq.ParquetWriter(folder / "lists.parquet", schema, compression="snappy") as writer:
-            # Every piece has one row of every user, in another order: no user's rows are adjacent.
-            for piece in range(LENGTH):
-                user = rng.permutation(users)
-                item = (user * 7919 + piece * 401) % ITEMS
-                table = pa.table([user, item, rng.random(users, dtype=np.float32)], schema=schema)
-                writer.write_table(table, row_group_size=2**20)
-        user = rng.permutation(np.repeat(np.arange(users), TRUTH))
-        item = rng.integers(0, ITEMS, len(user))
-        truth = pd.DataFrame({"user": user, "item": item}).drop_duplicates()
-        truth.to_parquet(folder / "truth.parquet", index=False)
-        size = (folder / "lists.parquet").stat().st_size
-        command = [sys.executable, "-m", "evalplugin", "score"]
-        command += ["--lists", "lists.parquet", "--truth", "truth.parquet"]
-        command += [part for m in ("ndcg@10", "recall@10", "ap@100", "rr") for part in ("-m", m)]
-        command += ["--memory", memory, "--out", "per_user.parquet", "--format", "json"]
-        start = time.perf_counter()
-        # A forked process counts its parent's memory until exec, so a small process starts and measures the command.
-        small = (
-            "import os, resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE); "
-            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024); sys.exit(r.returncode)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", small, *command], cwd=folder, capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        seconds = time.perf_counter() - start
+        # In a process of its own, whose memory is freed.
+        subprocess.run([sys.executable, __file__, "--make-large", str(rows), name], check=True)
+        for _ in range(repeats):
+            for way in ways:
+                start = time.perf_counter()
+                done = subprocess.run(
+                    [sys.executable, "-S", "-c", small, *commands[way.way]], cwd=folder, stdout=subprocess.PIPE,
+                    text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )  # fmt: skip
+                way.seconds.append(time.perf_counter() - start)
+                text, _, peak = done.stdout.rstrip().rpartition("\n")
+                way.peak_mb = max(way.peak_mb, float(peak))
+                found = json.loads(text)
+                way.means = {m: v["mean"] if isinstance(v, dict) else v for m, v in found.items()}
+                print(f"{way.way}: {way.seconds[-1]:.1f} s", flush=True)
         per_user = pq.read_metadata(folder / "per_user.parquet").num_rows
-    return {
-        "rows": rows, "users": per_user, "file_mb": size / 2**20, "memory": memory, "seconds": seconds,
-        "peak_mb": float(done.stdout.split()[-1]),
-    }  # fmt: skip
+        size = (folder / "lists.parquet").stat().st_size
+    for way in ways[1:]:
+        assert all(abs(way.means[m] - ways[0].means[m]) < 1e-6 for m in METRICS), (ways[0].means, way.means)
+    return {"rows": rows, "users": per_user, "file_mb": size / 2**20, "memory": memory, "ways": ways}
 
 
-def markdown(results: list[Result], large: dict[str, object] | None) -> str:
+def large_table(ways: list[Large]) -> list[str]:
+    """Return the table of a file that is larger than the memory; times are the median of those of each turn."""
+    lines = ["| | seconds | memory | times |", "|---|--:|--:|--:|"]
+    for way in ways:
+        times = median(a / b for a, b in zip(way.seconds, ways[0].seconds, strict=True))
+        lines.append(f"| {way.way} | {median(way.seconds):.1f} s | {way.peak_mb:,.0f} MB | {times:.2f} |")
+    return lines
+
+
+def markdown(results: list[Result], large: dict[str, Any] | None) -> str:
     """Return the tables of all inputs in Markdown."""
     lines = [
         "# Scoring top-100 lists: time and memory",
@@ -208,10 +261,13 @@ def markdown(results: list[Result], large: dict[str, object] | None) -> str:
             "",
             "## Larger than memory",
             "",
-            f"`python -m evalplugin score --memory {large['memory']}` on a shuffled Parquet file of "
-            f"{large['rows']:,} rows ({large['file_mb']:,.0f} MB on disk, {large['users']:,} users): "
-            f"{large['seconds']:.0f} s, "
-            f"peak of the whole process {large['peak_mb']:,.0f} MB.",
+            f"The six metrics of a shuffled Parquet file of {large['rows']:,} rows ({large['file_mb']:,.0f} MB on "
+            f"disk, {large['users']:,} users) within {large['memory']}, whole processes: `python -m evalplugin score`, "
+            "and DuckDB's SQL (`sql_work.py`) on as many threads, with and without the checks that evalplugin makes: "
+            "ranks are 1, 2, 3 and so on, and no list or truth has an item twice. All in turn; seconds are the median, "
+            "memory is the highest peak, times is against evalplugin's. Means agree to six digits.",
+            "",
+            *large_table(large["ways"]),
         ]
     return "\n".join(lines) + "\n"
 
@@ -262,11 +318,16 @@ def main() -> None:
         "--out-of-core", type=int, default=100_000_000, metavar="ROWS", help="0: leave it out"
     )
     parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--repeats", type=int, default=3, help="how often each way out of core is measured")
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--make-large", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--to", type=Path, default=HERE)
     args = parser.parse_args()
     if args.make:
         make_input(int(args.make[0]), Path(args.make[1]), args.make[2])
+        return
+    if args.make_large:
+        make_large(int(args.make_large[0]), Path(args.make_large[1]))
         return
     results = []
     for result in runs(args.sizes, args.peers, args.seconds, args.limit):
@@ -275,8 +336,7 @@ def main() -> None:
             f"{result.library}, {result.users:,} users, {result.ids}: {result.warm:.3g} s {result.note}",
             flush=True,
         )
-    large = out_of_core(args.out_of_core, args.memory) if args.out_of_core else None
-    print(large)
+    large = out_of_core(args.out_of_core, args.memory, args.repeats) if args.out_of_core else None
     with (args.to / "metrics.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [f for f in asdict(results[0]) if f != "means"], lineterminator="\n")
         writer.writeheader()
