@@ -29,13 +29,13 @@ from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.features.resume import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
-from evalplugin.report.drawing import drawing_processes
+from evalplugin.report.drawing import Drawing, content_of, draw, drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.report.sections import Section
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.new_store import prepare_store
-from evalplugin.tracking.write.artifacts import drawn_pictures
+from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
@@ -231,12 +231,20 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     workspace, session, tracker = running.workspace, running.session, running.tracker
     config, observer = workspace.config, workspace.observer
     tuned = sum(job.tuning is not None for job in running.jobs)
-    with drawing_processes(len(running.jobs) * len(running.bakeoff.headline) + 2 * tuned) as artists:
+    processes = drawing_processes(len(running.jobs) * len(running.bakeoff.headline) + 2 * tuned)
+    with ExitStack() as opened:
+        # With nothing to compute, the pictures are probably known too.
+        artists = () if running.is_idle else opened.enter_context(processes)
         result = run_tasks(running)
         ran = session.describe()
         session.close()
         further = chain.from_iterable(feature.pictures(result) for feature in features)
-        pictures = drawn_pictures(result, artists, further)
+        requests = picture_requests(result, further)
+        shown = content_of(requests)
+        if (drawn := workspace.cache.pictures(shown)) is not None:
+            pictures = Drawing(requests, drawn=drawn)
+        else:
+            pictures = draw(requests, opened.enter_context(processes) if running.is_idle else artists)
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
         results = Results(result, comparisons)
@@ -255,6 +263,8 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
                 ],
                 pictures=pictures,
             )
+        if drawn is None:
+            workspace.cache.store_pictures(shown, pictures.figures)
     if config.engine is not None and not running.is_idle:
         tracker.tag(links.summary_run_id, "engine", f"{config.engine.type} {ran}".rstrip())
     running.journal.resumable = False

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     # By dataset, split and name of the file.
     Requests: TypeAlias = Mapping[tuple[DataSplit, str], "PictureRequest"]
+    Figures: TypeAlias = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # PNGs by model
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
@@ -34,15 +39,20 @@ class PictureRequest(Protocol):
         """Return the PNG of each model."""
 
 
-class Drawing(NamedTuple):
-    """Figures that are being drawn."""
+@dataclass(frozen=True)
+class Drawing:
+    """Figures that are being drawn, or were in an earlier bake-off."""
 
     requests: Requests
     # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
-    processes: Sequence[subprocess.Popen[bytes]]
+    processes: Sequence[subprocess.Popen[bytes]] = ()
+    drawn: Figures | None = None
 
-    def figures(self) -> dict[tuple[DataSplit, str], dict[str, bytes]]:
-        """Return the PNGs of each request, by model, as soon as they are drawn."""
+    @cached_property
+    def figures(self) -> Figures:
+        """The PNGs of each request, by model, as soon as they are drawn."""
+        if self.drawn is not None:
+            return self.drawn
         drawn: list[dict[str, bytes] | None] = [None] * len(self.requests)
         for number, process in enumerate(self.processes):
             assert process.stdout is not None
@@ -86,6 +96,14 @@ def draw(requests: Requests, processes: Sequence[subprocess.Popen[bytes]] = ()) 
         with suppress(BrokenPipeError), process.stdin as questions:
             pickle.dump([*requests.values()][number :: len(processes)], questions)
     return Drawing(requests, processes)
+
+
+def content_of(requests: Requests) -> str:
+    """Return a hash of everything that requests draw; equal requests may have different ones, different ones never."""
+    content = hashlib.sha256()
+    file: Any = SimpleNamespace(write=content.update)
+    pickle.dump([*requests.items()], file, protocol=4)  # by which any layout of an array is the same bytes
+    return content.hexdigest()
 
 
 def answer() -> None:

@@ -45,7 +45,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 def test_figures_are_the_same_from_processes_of_their_own(started: list[subprocess.Popen[bytes]]) -> None:
     with limit_threads(2), drawing_processes(20) as processes:
-        drawn = draw(requests(), processes).figures()
+        drawn = draw(requests(), processes).figures
     assert started == processes
     assert [process.returncode for process in started] == [0, 0]
     assert drawn == {name: request.draw() for name, request in requests().items()}
@@ -61,7 +61,7 @@ def test_the_processes_start_before_there_is_anything_to_draw(started: list[subp
 def test_few_figures_are_drawn_here() -> None:
     with drawing_processes(19) as processes:
         assert processes == []
-        assert [len(pictures) for pictures in draw(requests(3), processes).figures().values()] == [3, 3]
+        assert [len(pictures) for pictures in draw(requests(3), processes).figures.values()] == [3, 3]
 
 
 def test_very_many_values_are_not_copied_to_processes(
@@ -81,7 +81,7 @@ def test_figures_are_drawn_here_if_a_process_fails(started: list[subprocess.Pope
             started[1].wait()
         figures = draw(requests(), processes)
         started[1].kill()
-        assert [len(pictures) for pictures in figures.figures().values()] == [10, 10]
+        assert [len(pictures) for pictures in figures.figures.values()] == [10, 10]
 
 
 def test_an_interruption_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:

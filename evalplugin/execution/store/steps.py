@@ -1,4 +1,4 @@
-"""Cached steps (folds, lists, scores): the inputs that their keys depend on, and their files."""
+"""Cached steps (folds, lists, scores, pictures): the inputs that their keys depend on, and their files."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from evalplugin.config import Named
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
+    Pictures,
     folds_files,
     lists_files,
+    pictures_files,
     read_folds,
     read_lists,
+    read_pictures,
     read_scores,
     scores_files,
 )
 from evalplugin.execution.store.entry import Files, NewEntry, key_of
 from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
-from evalplugin.execution.store.versions import code_of, own_code
+from evalplugin.execution.store.versions import code_of, drawing_code, own_code
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
 from evalplugin.files.recording import recorded_inputs
@@ -146,6 +149,15 @@ class StepCache:
             inputs = self._known(task.inputs, result.lists.inputs)
             new &= self._write("lists", about, _lists_depend_on(task), lists_files(result.lists), inputs)
         return result if new else self.result(task) or result
+
+    def pictures(self, content: str) -> Pictures | None:
+        """Return the pictures of a bake-off; None if they are not cached. ``content``: a hash of what they show."""
+        return self._read(_pictures_depend_on(content), read_pictures, about="the pictures")
+
+    def store_pictures(self, content: str, pictures: Pictures) -> None:
+        """Write the pictures of a bake-off."""
+        about = ", ".join(dict.fromkeys(path for _, path in pictures))
+        self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures), {})
 
     def store_failure(self, name: str, task: Task, failure: TaskFailure) -> TaskFailure:
         """Record in the journal that a task failed, with the inputs that it has used; return the failure."""
@@ -285,6 +297,10 @@ def _scores_depend_on(task: Task, lists: TaskLists) -> Depends | None:
         "curve_ks": curve_ks(task.n, task.metrics),
         "code": _codes(*codes),
     }
+
+
+def _pictures_depend_on(content: str) -> Depends:
+    return {"step": "pictures", "content": content, "code": drawing_code()}
 
 
 def _codes(*codes: str | None) -> list[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import Drawing, PictureRequest, draw
+from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
@@ -27,6 +26,9 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
+
+if TYPE_CHECKING:
+    from evalplugin.report.drawing import Figures
 
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
@@ -95,15 +97,10 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def drawn_pictures(
-    result: BakeoffResult,
-    processes: Sequence[subprocess.Popen[bytes]] = (),
-    further: Iterable[tuple[DataSplit, str, PictureRequest]] = (),
-) -> Drawing:
-    """Return the pictures of each model's run: one for each metric, and ``further`` ones with the files' names.
-
-    They are drawn by ``processes``, from ``drawing_processes``, if there are any.
-    """
+def picture_requests(
+    result: BakeoffResult, further: Iterable[tuple[DataSplit, str, PictureRequest]] = ()
+) -> dict[tuple[DataSplit, str], PictureRequest]:
+    """Return the pictures of each model's run: one for each metric, and ``further`` ones with the files' names."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     requests: dict[tuple[DataSplit, str], PictureRequest] = {}
@@ -118,18 +115,17 @@ def drawn_pictures(
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests[data, f"per_user_{name}.png"] = FigureRequest(metric, curves, limits, subtitles)
-    requests |= {(data, name): request for data, name, request in further}
-    return draw(requests, processes)
+    return requests | {(data, name): request for data, name, request in further}
 
 
-def picture_artifacts(drawing: Drawing) -> dict[tuple[str, str, str], list[Artifact]]:
+def picture_artifacts(figures: Figures) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
     They have the same names and axes in all runs: MLflow's compare page shows them side by side.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
-    for (data, path), figures in drawing.figures().items():
-        for model, png in figures.items():
+    for (data, path), pictures in figures.items():
+        for model, png in pictures.items():
             artifacts.setdefault((*data, model), []).append(Artifact(path, png))
     return artifacts
 

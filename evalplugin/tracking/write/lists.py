@@ -18,11 +18,12 @@ from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, Model
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.drawing import draw
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts
+from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests
 from evalplugin.tracking.write.contents import model_items
 from evalplugin.tracking.write.items import Artifact, Metric
 from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
@@ -165,5 +166,6 @@ def log_into_run(lists: ScoredLists, run: mlflow.entities.Run, folder: Path) -> 
 
 
 def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
-    pictures = picture_artifacts(drawn_pictures(BakeoffResult(bakeoff, (result,))))
+    drawing = draw(picture_requests(BakeoffResult(bakeoff, (result,))))
+    pictures = picture_artifacts(drawing.figures)
     return pictures.get((result.data.dataset, result.data.split, result.model), [])

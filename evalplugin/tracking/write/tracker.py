@@ -14,7 +14,7 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
-from evalplugin.report.drawing import Drawing
+from evalplugin.report.drawing import Drawing, draw
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
@@ -25,7 +25,7 @@ from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.logged import VALUES
 from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
-from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts, summary_artifact
+from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests, summary_artifact
 from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
 from evalplugin.tracking.write.items import Artifact, Item, Tag
@@ -188,7 +188,7 @@ class MlflowTracker:
             comparisons: The comparisons of the result.
             sections: What features add to the reports.
             items: Further items of the summary run.
-            pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
+            pictures: The pictures that are being drawn; None: they are drawn here.
         """
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
         with tracking_call(self.uri, "log the differences"):
@@ -221,7 +221,8 @@ class MlflowTracker:
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, sections)
             self.writer.log(links.summary_run_id, [*summary, *items])
-        drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
+        pictures = pictures or draw(picture_requests(result))
+        drawn = picture_artifacts(pictures.figures)  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
             for model in result.models:
                 key = (*DataSplit.of(model.data), model.model)
