@@ -196,8 +196,9 @@ class MlflowTracker:
             seals = {run.id: run.seal for run in search_runs(self.client, [self.experiment_id], query)}
             for key, standing in rows.items():
                 run_id = self.run_ids[key]
-                items = standing_items(self.bakeoff, *standing)
-                self.writer.log(run_id, [*items, Tag(VALUES, seals[run_id])])
+                self.writer.log(
+                    run_id, [*standing_items(self.bakeoff, *standing), Tag(VALUES, seals[run_id])]
+                )
         board_key, warnings = None, []
         if self.board:
             shown = board_of(result, comparisons)

@@ -21,6 +21,7 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
+from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
 
 
@@ -38,7 +39,7 @@ def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNam
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(model)
     comparisons = [compare(contest) for contest in contests_of(result)]
-    links = tracker.finish_bakeoff(result, comparisons)
+    links = tracker.finish_bakeoff(result, comparisons, items=[Artifact("ranks.txt", "of a feature")])
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
@@ -175,6 +176,7 @@ def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
     assert summary.data.metrics["diff/ndcg_at_10/svd.low"] > 0
     assert summary.data.metrics["models_failed"] == 1
     assert "| 1 | svd |" in text(logged.client, summary, "leaderboard.md")
+    assert text(logged.client, summary, "ranks.txt") == "of a feature"
     note = summary.data.tags["mlflow.note.content"]
     assert note.splitlines()[0].startswith("svd is the best by ndcg@10 \\(95 % confidence\\). ")
     assert logged.links.board_url_path in note
