@@ -19,9 +19,10 @@ from evalplugin.data.tables import Ids, Table
 from evalplugin.lists.columns import PairColumns
 from evalplugin.lists.parts.row_groups import RowGroup, row_groups
 
+BYTES_PER_PLACE = 4
 _CHUNK = 2**14  # rows that are written at a time, whose temporaries stay in the cache
 _LARGEST = 2**31 - 2  # of an item less the lowest item
-_RANGE_PLACES = 2**19  # of a range of users, which is scored by one thread
+_RANGE_PLACES = 2**21  # of a range of users, which is scored by one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class PackedLists:
             source: The files.
             names: Their columns by role.
             groups: Their row groups, with the range of users.
-            most: Bytes that the table may take.
+            most: Places that the table may have.
 
         Returns:
             None if rows have a score instead of a rank, ids are text, files do not say the ranges of their columns, or
@@ -61,7 +62,7 @@ class PackedLists:
         step = 1 << max(0, (_RANGE_PLACES // width).bit_length() - 1)
         first = users[0] // step * step
         shape = users[1] - first + 1, width
-        if items[1] - items[0] > _LARGEST or shape[0] * width * np.dtype(np.int32).itemsize > most:
+        if items[1] - items[0] > _LARGEST or shape[0] * width > most:
             return None
         return cls(source.name, names["rank"], first, step, items[0], np.zeros(shape, dtype=np.int32))
 
@@ -119,18 +120,21 @@ class PackedRange(NamedTuple):
     @property
     def longest(self) -> int:
         """The highest rank."""
-        taken = self.items.any(axis=0)
-        return int(np.flatnonzero(taken).max(initial=-1)) + 1
+        taken = np.flatnonzero(self.items.max(axis=0))
+        return int(taken.max(initial=-1)) + 1
 
     def pairs(self) -> PairColumns:
         """Return rows in the order of users and ranks."""
-        items, width = self.items, self.items.shape[1]
-        user, rank = np.arange(len(items)) + (self.lists.first + self.start), np.arange(1, width + 1)
-        if items.all():
-            user, rank, item = np.repeat(user, width), np.tile(rank, len(items)), items.reshape(-1)
+        items = self.items
+        user = (np.arange(len(items)) + (self.lists.first + self.start))[:, None]
+        rank = np.arange(1, items.shape[1] + 1)[None, :]
+        if np.count_nonzero(items) == items.size:
+            user, rank, item = (
+                np.ravel(np.broadcast_to(values, items.shape)) for values in (user, rank, items)
+            )
         else:
             row, place = np.nonzero(items)
-            user, rank, item = user[row], rank[place], items[row, place]
+            user, rank, item = user[row, 0], rank[0, place], items[row, place]
         item = item.astype(np.int64)
         item += self.lists.lowest - 1
         empty = Table(pa.table({}), self.lists.name)

@@ -17,7 +17,7 @@ from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Session
 from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
-from evalplugin.lists.parts.packed import PackedLists
+from evalplugin.lists.parts.packed import BYTES_PER_PLACE, PackedLists
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, read_run, row_groups, runs_of
 from evalplugin.lists.parts.run import Report, Run, score_all
@@ -45,6 +45,8 @@ _MOST_RANGES = 2**10
 _READ_ROWS = 2**20  # rows that are decoded at a time
 _PACKED_ROWS = 2**17  # where they are packed, so that they stay in the processor's cache
 _RANGE_THREADS = 8
+_SHUFFLED_PARTS = 8  # of rows in no order, most of these would read all row groups
+_MOST_PLACES = 2  # of a packed row
 
 # Opens a session whose calls read the given files, beside lists and truth.
 OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session | None]]
@@ -81,8 +83,8 @@ def parts_for(
 def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> PerUserScores | None:
     """Return the scores of Parquet files that fit in memory; None: they are few rows, or cannot be divided by user.
 
-    Users are divided into ranges of ids, by what files say of their row groups. Rows in any order are moved to their
-    range as they are read, so that what follows stays in the processor's cache.
+    Users are divided into ranges of ids, by what files say of their row groups. Rows in any order are packed, or else
+    moved to their range as they are read, so that what follows stays in the processor's cache.
 
     Raises:
         DataError: A value, a list or a truth that breaks a rule; its row in the files may not be named.
@@ -99,6 +101,10 @@ def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest)
     _check_kinds(work, groups, request)
     work = replace(work, scoring=replace(work.scoring, compiled=_compiled(rows)))
     run = Run(min(_RANGE_THREADS, thread_count()))
+    if _ranges(groups, _SHUFFLED_PARTS) is None:
+        packed = _packed(run, work, groups, _MOST_PLACES * rows)
+        if packed is not None:
+            return score_all(run, work, packed, request.history)
     pieces = {role: _moved(run, work, role, groups[role], bounds) for role in groups}
 
     def part(number: int) -> Part:
@@ -160,8 +166,11 @@ def score_in_parts(
     if (ranges := _ranges(groups, n_parts)) is not None:
         with open_engine([]) as session:
             return score_all(replace(run, session=session), work, ranges, request.history)
-    if engine is None and (packed := _packed(run, work, groups, memory)) is not None:
-        return score_all(run, work, packed, request.history)
+    if engine is None:
+        beside = _BASE_BYTES + 2 * n_bytes(truth, work.names["truth"].values())
+        packed = _packed(run, work, groups, (memory - beside) // BYTES_PER_PLACE)
+        if packed is not None:
+            return score_all(run, work, packed, request.history)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
@@ -275,8 +284,8 @@ def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int
     ]
 
 
-def _packed(run: Run, work: PartWork, groups: Groups, memory: int) -> list[Part] | None:
-    """Return the parts of lists that are packed into memory, with their truth; None if they do not fit.
+def _packed(run: Run, work: PartWork, groups: Groups, most: int) -> list[Part] | None:
+    """Return the parts of lists that are packed into at most so many places, with their truth; None if they do not fit.
 
     None too if ranks are repeated: the other way names the rows.
 
@@ -284,7 +293,6 @@ def _packed(run: Run, work: PartWork, groups: Groups, memory: int) -> list[Part]
         DataError: A value that breaks a rule; the message names file and row.
     """
     source, names, columns = work.files["lists"], work.names["lists"], work.scoring.request.columns
-    most = memory - _BASE_BYTES - 2 * n_bytes(work.files["truth"], work.names["truth"].values())
     lists = PackedLists.empty(source, names, groups["lists"], most)
     if lists is None:
         return None
@@ -299,8 +307,8 @@ def _packed(run: Run, work: PartWork, groups: Groups, memory: int) -> list[Part]
     written = in_threads(write, runs_of(groups["lists"], _READ_ROWS), run.threads)
     if not all(written) or lists.n_rows < rows:
         return None
-    truth = _moved(run, work, "truth", groups["truth"], lists.bounds)
-    return [Part(own, joined(of_range)) for own, of_range in zip(lists.ranges(), truth, strict=True)]
+    truth = in_threads(joined, _moved(run, work, "truth", groups["truth"], lists.bounds), run.threads)
+    return [Part(*of_range) for of_range in zip(lists.ranges(), truth, strict=True)]
 
 
 def _moved(

@@ -200,3 +200,27 @@ def test_packed_lists_write_nothing_and_read_each_row_once(
     assert_same(score()[0], evalplugin.score(lists, truth, FREE))
     assert sum(rows) == len(lists)
     assert max(rows) <= 40
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_shuffled_files_with_ranks_are_packed_in_memory_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    monkeypatch.setattr(plan, "_LEAST_ROWS", 10)
+    lists, truth, _ = tables()
+    if ordered:
+        lists, truth = (table.sort_values("user") for table in (lists, truth))
+    write(lists, truth)
+    packings: list[bool] = []
+    true = plan._packed
+    monkeypatch.setattr(plan, "_packed", lambda *args: packings.append(True) or true(*args))
+    assert_same(scored("lists", "truth.parquet", FREE), evalplugin.score(lists, truth, FREE))
+    assert packings == ([] if ordered else [True])
+    twice = pd.concat([lists, lists[:1]])
+    write(twice, truth)
+    messages = []
+    for source, held_out in (("lists", "truth.parquet"), (twice, truth)):
+        with pytest.raises(DataError, match="and another row has this one") as caught:
+            scored(source, held_out, FREE)
+        messages.append(str(caught.value).rpartition(": ")[2])
+    assert messages[0] == messages[1]
