@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalplugin._version import __version__
+from evalplugin.base.libraries import imported_names
 
 if TYPE_CHECKING:
     from evalplugin.api import compare as compare
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from evalplugin.models import model as model
     from evalplugin.models import surprise_top_n as surprise_top_n
     from evalplugin.segments import segment as segment
-
-_NAMES = {
-    "evalplugin.api": ("compare", "history", "run", "score"),
-    "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
-    "evalplugin.lists": ("Evaluator",),
-    "evalplugin.metrics": ("metric",),
-    "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
-    "evalplugin.segments": ("segment",),
-}
 
 __all__ = [
     "Evaluator",
@@ -53,12 +44,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Names are looked up when they are used, so that `import evalplugin` and `--help` stay instant.
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'evalplugin' has no attribute {name!r}")
+# Names are looked up when they are used, so that `import evalplugin` and `--help` stay instant.
+__getattr__ = imported_names(
+    __name__,
+    {
+        "evalplugin.api": ("compare", "history", "run", "score"),
+        "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
+        "evalplugin.lists": ("Evaluator",),
+        "evalplugin.metrics": ("metric",),
+        "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
+        "evalplugin.segments": ("segment",),
+    },
+)
 
 
 def __dir__() -> list[str]:

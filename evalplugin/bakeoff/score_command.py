@@ -10,11 +10,12 @@ from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
+from evalplugin.data.formats import Format
 from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.inputs import Format, rows_named
+from evalplugin.lists.inputs import rows_named
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec

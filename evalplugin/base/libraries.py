@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "Lazy", "cronsim", "fs", "jinja2", "optuna", "pa", "pc", "pd", "pq", "sparse", "special", "surprise", "yaml",
+    "Lazy", "cronsim", "fs", "imported_names", "jinja2", "np", "npt", "optuna", "pa", "pc", "pd", "pq", "sparse",
+    "special", "surprise", "yaml",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     import cronsim
     import jinja2
+    import numpy as np
+    import numpy.typing as npt
     import optuna
     import pandas as pd
     import pyarrow as pa
@@ -24,18 +28,42 @@ if TYPE_CHECKING:
 else:
 
     class Lazy:
-        """A module that is imported when an attribute is read."""
+        """A module that is imported when an attribute is read.
 
-        def __init__(self, name: str) -> None:
-            self._name = name
+        With ``keep``, an attribute is looked up in the module once, as fast loops read many of NumPy.
+        """
+
+        def __init__(self, name: str, *, keep: bool = False) -> None:
+            self._name, self._keep = name, keep
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(import_module(self._name), attribute)
+            value = getattr(import_module(self._name), attribute)
+            if self._keep:
+                setattr(self, attribute, value)
+            return value
 
         def __reduce__(self) -> tuple[Any, ...]:
             return import_module, (self._name,)
 
+    np, npt = Lazy("numpy", keep=True), Lazy("numpy.typing")
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
     pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")
     cronsim, jinja2, surprise = Lazy("cronsim"), Lazy("jinja2"), Lazy("surprise")
+
+
+def imported_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` of a package whose names are imported when they are used.
+
+    Args:
+        package: The package.
+        modules: Modules, each with the names that the package has from it.
+    """
+    module_of = {name: module for module, names in modules.items() for name in names}
+
+    def look_up(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name]), name)
+
+    return look_up

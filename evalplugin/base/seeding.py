@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import zlib
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Ints
+from evalplugin.base.libraries import np, npt
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:

@@ -8,20 +8,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import pa, pc, pd
+from evalplugin.base.libraries import np, npt, pa, pc, pd
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table, column_problem, is_number_type
 
 Entity: TypeAlias = Literal["user", "item"]
-Values: TypeAlias = npt.NDArray[Any]
+Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
     str, Field(min_length=1, max_length=1, description="what stands between values of a CSV file")
 ]

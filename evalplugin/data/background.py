@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from evalplugin.base.arrays import Ints, position_in_row
-from evalplugin.base.libraries import pa, pd
+from evalplugin.base.libraries import np, pa, pd
 from evalplugin.data import Interactions
 
 HISTORY = 20  # latest interactions of each user in the train data

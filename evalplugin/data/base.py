@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-import numpy as np
-
 from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.libraries import np
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from evalplugin.base.arrays import Ints
+from evalplugin.base.libraries import np
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
 

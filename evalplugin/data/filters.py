@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Ints, row_entries
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
 from evalplugin.components.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.interactions import Interactions, rows_by_code

@@ -7,16 +7,15 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Protocol
-
-import numpy as np
+from typing import Literal, Protocol, TypeAlias
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa, pc, pd
+from evalplugin.base.libraries import np, pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
 
+Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]  # auto: by the names of the files
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache

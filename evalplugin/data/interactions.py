@@ -9,12 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pd, sparse
+from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode

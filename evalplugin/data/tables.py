@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import np, npt, pa, pc
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache

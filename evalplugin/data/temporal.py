@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
+from evalplugin.base.libraries import np
 from evalplugin.base.units import duration_text, seconds_of
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import Split, split

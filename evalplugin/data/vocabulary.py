@@ -7,19 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import np, npt, pa, pc
 from evalplugin.data.tables import Ids
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
 _MAX_THREADS = 4
-Integers: TypeAlias = npt.NDArray[np.integer[Any]]
-_Encoded: TypeAlias = tuple[npt.NDArray[np.generic], list[Integers]]
+Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
+_Encoded: TypeAlias = "tuple[npt.NDArray[np.generic], list[Integers]]"
 # Returns the different texts of a column, and each row's position among them.
 _Dictionary: TypeAlias = Callable[["pa.Array"], tuple["pa.Array", Codes]]
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
-import numpy as np
-
+from evalplugin.base.libraries import np
 from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
 

@@ -1,9 +1,16 @@
 """Lists from any system: read from tables and files, scored in memory or in partitions."""
 
-from evalplugin.lists.columns import ListColumns, ScoreRequest
-from evalplugin.lists.evaluator import Evaluator
-from evalplugin.lists.inputs import open_sources, score_lists
-from evalplugin.lists.scores import ListScores, specs_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evalplugin.base.libraries import imported_names
+
+if TYPE_CHECKING:
+    from evalplugin.lists.columns import ListColumns, ScoreRequest
+    from evalplugin.lists.evaluator import Evaluator
+    from evalplugin.lists.inputs import open_sources, score_lists
+    from evalplugin.lists.scores import ListScores, specs_of
 
 __all__ = [
     "Evaluator",
@@ -14,3 +21,14 @@ __all__ = [
     "score_lists",
     "specs_of",
 ]
+
+# Looked up when used: a model of this package is described without what its lists are scored by.
+__getattr__ = imported_names(
+    __name__,
+    {
+        "evalplugin.lists.columns": ("ListColumns", "ScoreRequest"),
+        "evalplugin.lists.evaluator": ("Evaluator",),
+        "evalplugin.lists.inputs": ("open_sources", "score_lists"),
+        "evalplugin.lists.scores": ("ListScores", "specs_of"),
+    },
+)

@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.libraries import pa, pq
+from evalplugin.base.libraries import np, pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.files.inputs import command_input, program_input
-from evalplugin.lists.columns import ListColumns
-from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes
 
@@ -126,6 +123,9 @@ class Command:
             ModelError: The program is not there, fails, or writes no lists; with the last lines of its output.
             DataError: Its lists break a rule.
         """
+        from evalplugin.lists.columns import ListColumns
+        from evalplugin.lists.given import lists_on
+
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             tables = _tables(request)
             files = {name: f"{folder}/{name}.{self.format}" for name in (*tables, "out")}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from evalplugin.data.formats import Format
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
-from evalplugin.lists.inputs import Format, open_sources, rows_named
+from evalplugin.lists.inputs import open_sources, rows_named
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, cast, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
+from evalplugin.data.formats import CsvFormat, FileFormat, Format, ParquetFormat, TrecFormat
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
@@ -29,7 +29,6 @@ from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 
-Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
 # Of files whose content is compared on all nodes; beyond, only the first of each table is.
 _MOST_BYTES = 10 * 2**30

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np, npt
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext

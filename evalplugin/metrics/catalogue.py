@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Flags, Ints
+from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.libraries import np
 from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.libraries import np
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 

@@ -7,16 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.moments import Moments
 
 DISTINCT = 2**20  # values told apart; their last binary digits are dropped until no more are left
 VALUES_BELOW = 2000  # users; from there on, moments are all that an interval needs
-
-_PERCENT = np.linspace(0, 1, 101)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +149,7 @@ class Distribution:
     @property
     def summary(self) -> Summary:
         """Spread and quantiles."""
-        quantiles = self.counts.quantiles(_PERCENT)
+        quantiles = self.counts.quantiles(np.linspace(0, 1, 101))
         n = self.moments.n
         return Summary(
             n=n,

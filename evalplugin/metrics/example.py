@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats
+from evalplugin.base.libraries import np, npt
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import UserMetric, is_overall

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import RankedItems, ScoringContext
 

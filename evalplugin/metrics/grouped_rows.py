@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from evalplugin.base.libraries import np, npt
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.models.threads import thread_count
 
-Users: TypeAlias = slice | npt.NDArray[np.int64]  # consecutive positions of users, or ascending ones
+Users: TypeAlias = "slice | npt.NDArray[np.int64]"  # consecutive positions of users, or ascending ones
 
 _CHUNK = 2**20  # rows moved at a time
 _MAX_THREADS = 4

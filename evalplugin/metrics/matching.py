@@ -9,11 +9,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from evalplugin.base.libraries import np, npt
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
-_ITEM_FACTOR = np.uint32(2654435769)
+_ITEM_FACTOR = 2654435769
 _SLOTS_PER_PAIR = 16
 # Rows that a process scores without compiled loops before it loads them: by then they would have saved what loading
 # them takes. A process that scores fewer never waits for them.

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from evalplugin.base.arrays import Floats
+from evalplugin.base.libraries import np
 
 _UNIT = 1074  # all float64 are multiples of 2 ** -1074, their squares of its square
 _BLOCK, _BITS = 2**15, 16  # values that stay in the processor's cache; 2 + _BLOCK <= 2 ** _BITS

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.libraries import np
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.matching import worth_compiling

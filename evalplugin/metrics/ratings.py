@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
+from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, npt, pd
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
 

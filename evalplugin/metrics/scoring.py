@@ -7,11 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np, npt
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, UserMetric, is_overall
 from evalplugin.metrics.grouped_rows import Users

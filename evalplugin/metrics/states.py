@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import ExactSum

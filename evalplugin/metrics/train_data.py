@@ -8,12 +8,9 @@ from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pd, sparse
+from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import column_problem

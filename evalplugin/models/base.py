@@ -7,10 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.selection import TopN

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.libraries import np
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import np
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of

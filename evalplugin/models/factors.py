@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import sparse
+from evalplugin.base.libraries import np, sparse
 from evalplugin.data import Interactions
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
@@ -25,9 +23,9 @@ class FactorModel:
     A bias of items is a factor more: a column of ones in ``user_factors``, the biases in ``item_factors``.
     """
 
-    user_factors: npt.NDArray[np.floating[Any]] = field(init=False, repr=False, compare=False)
+    user_factors: Factors = field(init=False, repr=False, compare=False)
     """Floats (n_users, n_factors)."""
-    item_factors: npt.NDArray[np.floating[Any]] = field(init=False, repr=False, compare=False)
+    item_factors: Factors = field(init=False, repr=False, compare=False)
     """Floats (n_items, n_factors)."""
 
     def scores(self, users: Codes) -> Floats:

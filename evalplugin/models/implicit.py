@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
-from evalplugin.base.libraries import sparse
+from evalplugin.base.libraries import np, sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of

@@ -10,13 +10,11 @@ from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
+from evalplugin.base.libraries import np, npt
 from evalplugin.data import Rows
 from evalplugin.models.threads import for_ranges
 
@@ -22,7 +21,7 @@ RandomState = Annotated[
 _ROUND = 64  # item draws that a user's stream has in a row
 _GAP = 16  # users whose draws are skipped by drawing them, as a new generator takes longer
 _TABLE = 2**23  # bytes of a table of excluded items, beyond which a search takes no longer
-_NONE = np.int64(2**63 - 1)
+_NONE = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Flags, Floats, position_in_row
 from evalplugin.base.errors import ModelError
+from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import (
@@ -38,7 +36,7 @@ from evalplugin.models.threads import for_ranges
 
 BLOCK_BYTES = 64 * 2**20
 
-CodeType = TypeVar("CodeType", bound=np.integer[Any])
+CodeType = TypeVar("CodeType", bound="np.integer[Any]")
 Block = tuple[Codes, Floats]
 ColdUsers = Literal["model", "popularity"]
 

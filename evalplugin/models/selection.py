@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, npt, pa
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.threads import for_ranges
 

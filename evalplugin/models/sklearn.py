@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import sparse
+from evalplugin.base.libraries import np, sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.files import TableFiles

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Codes, Floats, search
 from evalplugin.base.errors import DataError, PluginError
+from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups

@@ -15,11 +15,10 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, pa
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset

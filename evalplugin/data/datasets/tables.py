@@ -8,11 +8,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
+from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset

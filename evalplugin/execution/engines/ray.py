@@ -12,10 +12,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import EngineError
+from evalplugin.base.libraries import np
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.config.sections import Size
 from evalplugin.execution.engines import bootstrap

@@ -6,12 +6,11 @@ from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
-from evalplugin.base.libraries import surprise
+from evalplugin.base.libraries import np, surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed

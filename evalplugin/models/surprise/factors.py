@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.libraries import sparse
+from evalplugin.base.libraries import np, sparse
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products

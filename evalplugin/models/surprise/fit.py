@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import surprise
+from evalplugin.base.libraries import np, surprise
 from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
 _EXACT = 2.0**53  # whole numbers up to here are exact

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import surprise
+from evalplugin.base.libraries import np, surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel

@@ -9,14 +9,12 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
     from evalplugin.models.kernels.compiled import Entries
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
-from evalplugin.base.libraries import surprise
+from evalplugin.base.libraries import np, surprise
 
 
 @dataclass(frozen=True, eq=False)

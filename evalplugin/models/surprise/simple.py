@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
-from evalplugin.base.libraries import surprise
+from evalplugin.base.libraries import np, surprise
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams

@@ -6,12 +6,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import pd, surprise
+from evalplugin.base.libraries import np, npt, pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import NO_ITEM, select_top_n
 from evalplugin.models.surprise import factors, knn, simple
@@ -98,7 +95,7 @@ def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> 
     if _estimates_like(algorithm, surprise.NormalPredictor):
         mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
         for block in user_blocks(users, ratings.n_items, block_bytes):
-            yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))  # noqa: NPY002 - as Surprise
+            yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))
         return
     for model in _MODELS:
         if _estimates_like(algorithm, getattr(surprise, model.name)):

@@ -6,25 +6,23 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import np, pa, pc
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles
+from evalplugin.data.formats import Format
 from evalplugin.data.tables import Table
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
-from evalplugin.lists.columns import ListColumns
-from evalplugin.lists.given import lists_on
-from evalplugin.lists.inputs import Format, open_files
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN
-from evalplugin.tracking.connection import existing_store
-from evalplugin.tracking.read.logged import LoggedRun
+
+if TYPE_CHECKING:
+    from evalplugin.tracking.read.logged import LoggedRun
 
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
@@ -117,6 +115,11 @@ class Lists:
             DataError: Files that are missing or break a rule; a run without lists, or with lists from other train data.
             TrackingError: The store cannot be reached, or its files are damaged.
         """
+        from evalplugin.lists.columns import ListColumns
+        from evalplugin.lists.given import lists_on
+        from evalplugin.tracking.connection import existing_store
+        from evalplugin.tracking.read.logged import LoggedRun
+
         if self.run is None:
             columns = ListColumns(self.user, self.item, self.rank, self.score)
             lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
@@ -137,6 +140,8 @@ class Lists:
         return lists
 
     def _files(self, folder: Path, fold: int) -> TableFiles:
+        from evalplugin.lists.inputs import open_files
+
         assert self.path is not None
         path = self.path.replace("{fold}", str(fold + 1))
         return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)

@@ -24,7 +24,7 @@ from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
-from evalplugin.tracking.models import pyfunc
+from evalplugin.tracking.models import deployed
 from evalplugin.tracking.read.uris import stored_version
 
 USERS = ModelSignature(Schema([ColSpec("long", "user")]))
@@ -119,7 +119,7 @@ def test_what_a_model_lacks_is_counted() -> None:
 
 
 def test_users_are_asked_for_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyfunc, "_USERS", 2)
+    monkeypatch.setattr(deployed, "_USERS", 2)
     assert lists_of(saved("[[4, 3, len(data)] for user in data['user']]"))[0] == [[4, 3, 2], [4, 3], [4, 1]]
 
 
@@ -143,7 +143,7 @@ def test_parameters_of_a_prediction_are_passed_on() -> None:
 
 
 def test_pairs_are_scored_in_blocks_and_candidates_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyfunc, "_PAIRS", 4)
+    monkeypatch.setattr(deployed, "_PAIRS", 4)
     for answer in ("-data['item']", "[-i for i in data['item']]", "pd.DataFrame({'x': -data['item']})",
                    "pd.DataFrame({'score': -data['item'], 'other': 0})", "-data[['item']].to_numpy()"):  # fmt: skip
         folder = saved(answer, PAIRS)
@@ -152,7 +152,7 @@ def test_pairs_are_scored_in_blocks_and_candidates_alone(monkeypatch: pytest.Mon
 
 
 def test_pairs_of_one_user_are_split_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyfunc, "_PAIRS", 2)
+    monkeypatch.setattr(deployed, "_PAIRS", 2)
     folder = saved("data['item']", PAIRS)
     assert lists_of(folder)[0] == [[4, 3, 2], [4, 3, 1], [4, 2, 1]]
     assert Path("sizes").read_text().split() == ["2", "1"] * 3
