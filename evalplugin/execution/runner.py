@@ -307,6 +307,8 @@ def results_of(
             starting(number)
             yield number, _result_of(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
+    if not waiting:
+        return
     started: list[tuple[int, int]] = []  # job, and task within it, by the order in which they start
 
     def missing() -> Iterator[tuple[int, str, Task]]:

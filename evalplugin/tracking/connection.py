@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
+from evalplugin.base.costs import without_collections
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import cut
@@ -58,7 +59,8 @@ def connect(uri: str) -> mlflow.MlflowClient:
             # Once: MLflow would try for two minutes to reach a database that is not there.
             create_engine(uri, poolclass=NullPool).connect().close()
         create_store(uri)
-        client = mlflow.MlflowClient(tracking_uri=uri)
+        with without_collections():
+            client = mlflow.MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
         return client
 

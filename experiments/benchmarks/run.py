@@ -1,4 +1,6 @@
-"""Where the time of a first bake-off goes: `run configs/knn.yaml --fresh` in an empty folder, stage by stage.
+"""Where the time of a bake-off goes: `run configs/knn.yaml --fresh` in an empty folder, stage by stage.
+
+`--cached` measures the same command without `--fresh`, in a folder where everything is cached, and writes no file.
 
 Each run is a process of its own that records what its main thread does, from the start of the interpreter to its end.
 A stage that runs inside another one counts for itself alone: a library that is imported while a model is fitted counts
@@ -84,7 +86,7 @@ class Timeline:
         return call
 
 
-def record(started: float, config: str) -> dict[str, float]:
+def record(started: float, config: str, *options: str) -> dict[str, float]:
     """Return the seconds of each stage of a bake-off in this process, which began at ``started``."""
     timeline = Timeline(started)
     builtins.__import__ = timeline.timed("imports", builtins.__import__)
@@ -110,7 +112,7 @@ def record(started: float, config: str) -> dict[str, float]:
         segments.func = timeline.timed("compare", segments.func)
         tracker.picture_artifacts = timeline.timed("pictures", tracker.picture_artifacts)
         contents.comparison_page = timeline.timed("page", contents.comparison_page)
-        assert main(["run", config, "--fresh"]) == 0
+        assert main(["run", config, *options]) == 0
     return timeline.seconds
 
 
@@ -120,21 +122,25 @@ def cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def measure(checkout: Path, config: Path) -> tuple[dict[str, float], float]:
-    """Return the seconds of each stage of one bake-off by a checkout, in an empty folder, and its CPU seconds."""
+def measure(checkout: Path, config: Path, *, cached: bool = False) -> tuple[dict[str, float], float]:
+    """Return the seconds of each stage of one bake-off by a checkout, in an empty folder, and its CPU seconds.
+
+    ``cached``: of a second bake-off in that folder.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"PYTHONPATH": str(checkout)}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "stages.json")
-        cpu, begin = cpu_of_children(), time.time()
-        subprocess.run(
-            [sys.executable, str(HERE), "--record", str(out), str(begin), str(config)],
-            cwd=folder,
-            env=environment,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        for options in ((), ()) if cached else (("--fresh",),):
+            cpu, begin = cpu_of_children(), time.time()
+            subprocess.run(
+                [sys.executable, str(HERE), "--record", str(out), str(begin), str(config), *options],
+                cwd=folder,
+                env=environment,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
         total = time.time() - begin
         seconds: dict[str, float] = json.loads(out.read_text())
     seconds["other"] += total - sum(seconds.values())  # what the interpreter does at its end
@@ -167,11 +173,12 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "knn.yaml")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--record", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--cached", action="store_true", help="with everything cached")
+    parser.add_argument("--record", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.record:
-        out, started, config = options.record
-        Path(out).write_text(json.dumps(record(float(started), config)))
+        out, started, *command = options.record
+        Path(out).write_text(json.dumps(record(float(started), *command)))
         return
     checkouts = {"this": ROOT}
     if options.against is not None:
@@ -181,12 +188,15 @@ def main() -> None:
     load = os.getloadavg()[0]
     for number in range(options.runs + 1):
         for name, checkout in checkouts.items():
-            stages, used = measure(checkout, options.config.resolve())
+            stages, used = measure(checkout, options.config.resolve(), cached=options.cached)
             print(f"{name}: {sum(stages.values()):.1f} s{'' if number else ', not counted'}", file=sys.stderr)
             if number:  # the first one compiles bytecode and loops, and fills caches
                 runs[name].append(stages)
                 cpu[name] = min(cpu[name], used)
     best = {name: min(found, key=lambda stages: sum(stages.values())) for name, found in runs.items()}
+    if options.cached:
+        print(table(best, cpu))
+        return
     text = (
         f"# A first bake-off, stage by stage\n\nWall seconds of `run {options.config.name} --fresh` in an empty "
         f"folder, the fastest of {options.runs}; caches of the user and of Python are filled. "

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import math
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base import costs
-from evalplugin.base.costs import Stopwatch, cheap_collections, peak_memory
+from evalplugin.base.costs import Stopwatch, cheap_collections, peak_memory, without_collections
 
 
 def test_stopwatch_sums_seconds_per_name() -> None:
@@ -55,3 +56,13 @@ def test_collections_stay_cheap_after_an_inner_context(monkeypatch: pytest.Monke
     with cheap_collections():
         pass
     assert done == ["collect", "freeze", "unfreeze"] * 2
+
+
+def test_no_collection_runs_while_they_are_off() -> None:
+    before = gc.isenabled()
+    with without_collections():
+        assert not gc.isenabled()
+        with without_collections():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled() == before
