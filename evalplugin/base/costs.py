@@ -53,8 +53,7 @@ def peak_memory() -> Iterator[Peak]:
     """
     peak = Peak()
     gc.collect()
-    with suppress(OSError, AttributeError, TypeError):  # only glibc's allocator can
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_memory()
     try:
         _CLEAR.write_text("5")
     except OSError:
@@ -63,6 +62,12 @@ def peak_memory() -> Iterator[Peak]:
     start = _highest_mb()
     yield peak
     peak.mb = max(0.0, _highest_mb() - start)
+
+
+def give_back_memory() -> None:
+    """Give memory that was freed back to the system."""
+    with suppress(OSError, AttributeError, TypeError):  # only glibc's allocator can
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def _handles() -> Iterator[None]:
 
     files, size = resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE
     limit, hard = resource.getrlimit(files)
-    largest, opened = resource.getrlimit(size), _opened()
+    largest, opened = resource.getrlimit(size), opened_handles()
     highest = max(limit, 2**20) if hard == resource.RLIM_INFINITY else hard
     # Where earlier tasks have left few free ones, this one gets half of them.
     task_limit = min(limit, max(highest - _FREE_HANDLES, (opened + highest) // 2))
@@ -175,13 +175,13 @@ def _handles() -> Iterator[None]:
     finally:
         with suppress(ValueError, OSError):  # the task has lowered what cannot be raised again
             resource.setrlimit(files, (highest, hard))
-            left = max(0, _opened() - opened)
+            left = max(0, opened_handles() - opened)
             resource.setrlimit(files, (min(limit + left, highest), hard))
         with suppress(ValueError, OSError):
             resource.setrlimit(size, largest)
 
 
-def _opened() -> int:
+def opened_handles() -> int:
     """Return the number of open file handles; 0 where the system does not show them."""
     try:
         return len(os.listdir("/dev/fd"))

@@ -123,6 +123,11 @@ def recorded_inputs(
         inputs |= {name: WRITTEN for name in named if recording.has_written(name) and name not in inputs}
 
 
+def carried_inputs() -> dict[str, str]:
+    """Return what plugins have read in this process so far, and may have in memory, with fingerprints."""
+    return dict(_carried)
+
+
 def _is_within(name: str, named: Collection[str]) -> bool:
     return name in named or any(name.startswith(folder) for folder in named if folder.endswith("/"))
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
-from evalplugin.execution.worker import Limits
+from evalplugin.execution.worker import Limits, WorkerSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,11 +150,10 @@ def results(
     folder = folder / f"scratch-{workers}"
     folder.mkdir()
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = task_executor(
-        Processes(Needs(workers=workers, limits=limits or Limits(), plugins=checked.plugins, folder=folder)),
-        observer or Observer(),
-    )
-    return [result for _, result in sorted(results_of(jobs, execute), key=lambda pair: pair[0])]
+    needs = Needs(workers=workers, limits=limits or Limits(), plugins=checked.plugins, folder=folder)
+    with closing(Processes(needs)) as session:
+        execute = task_executor(session, observer or Observer())
+        return [result for _, result in sorted(results_of(jobs, execute), key=lambda pair: pair[0])]
 
 
 def assert_same(a: ModelResult, b: ModelResult) -> None:
@@ -443,16 +442,13 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         results(config(tmp_path, models=["random"]), tmp_path, 2)
 
 
-def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
-    import multiprocessing
-
-    process = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,))
-    process.start()
-    process.join()
-    long_ago = time.monotonic() - 60  # what others have left was logged meanwhile
-    ended = workers_module.WorkerProcess(process, tmp_path / "result", Limits(seconds=10.0), long_ago)
-    assert ended.has_ended()
-    assert ended.result() == TaskFailure(HOWS["exit"])
+def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "_GRACE_SECONDS", -60.0)  # what others have left was logged meanwhile
+    worker = workers_module.WorkerProcess(WorkerSettings(tmp_path, 1, Limits(seconds=10.0), ()))
+    worker.submit("0", workers_module.pickle_call(os._exit, {"status": 3}), ())
+    worker.process.join()
+    assert worker.has_ended()
+    assert worker.result() == TaskFailure(HOWS["exit"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")

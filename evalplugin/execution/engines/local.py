@@ -44,8 +44,8 @@ _POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the t
 class Local:
     """This machine: one task after the other in this process, or ``workers`` processes at a time.
 
-    Every task has a process of its own where there are several workers or limits, so that one that crashes, hangs or
-    is killed affects no other.
+    With several workers or limits, a task that crashes, hangs or is killed costs its process, which a new one replaces,
+    and affects no other task. So does a task that changes its process for good.
     """
 
     users_per_task: UsersPerTask = 100_000
@@ -92,15 +92,16 @@ class InProcess(Session):
 
 
 class Processes:
-    """A session with worker processes; every call has one of its own.
+    """A session with worker processes, each of which runs one call after the other.
 
-    What is put is written once, and mapped into the memory of every process that needs it.
+    What is put is written once, and mapped into the memory of every process that needs it. A call that ends or changes
+    its process costs it that process: the next call starts another one.
     """
 
     in_process = False
 
     def __init__(self, needs: Needs) -> None:
-        """Divide the processors among the processes; none is started yet.
+        """Start the processes, and divide the processors among them.
 
         Raises:
             EvalpluginError: The system cannot limit memory.
@@ -116,52 +117,144 @@ class Processes:
         threads = max(1, min(thread_count(), processors // self.slots))
         plugins = [PluginFile(path.resolve(), path.resolve()) for path in needs.plugins]
         self._settings = WorkerSettings(needs.folder, threads, needs.limits, plugins)
-        self._running: dict[int, WorkerProcess] = {}
+        self._workers: list[WorkerProcess] = []
+        self._running: dict[int, tuple[Call, WorkerProcess]] = {}
+        for _ in range(self.slots):  # they import what they need while the first call is prepared
+            self._start()
 
     def put(self, value: Mapping[str, Any]) -> Path:
         """Write the arguments to a file."""
         return write_shared(value, self._settings.folder)
 
     def submit(self, call: Call) -> None:
-        """Start a process."""
-        pickled = pickle_call(call.function, call.rest)
+        """Hand a call to a process: one that has started, if there is one."""
+        idle = [worker for worker in self._workers if worker.is_idle and worker.process.is_alive()]
+        ready = [worker for worker in idle if worker.is_ready()]
+        self._submit(call, (ready or idle or [self._start()])[0])
+
+    def _submit(self, call: Call, worker: WorkerProcess) -> None:
+        self._running[call.number] = call, worker
+        worker.submit(call.number, pickle_call(call.function, call.rest), call.shared)
+
+    def _start(self) -> WorkerProcess:
         with hold_signals():
-            self._running[call.number] = start_worker(call.number, pickled, call.shared, self._settings)
+            self._workers.append(WorkerProcess(self._settings))
+        return self._workers[-1]
 
     def wait(self) -> list[tuple[int, Any]]:
-        """Wait until a process has ended."""
-        ended = wait_for_workers(list(self._running.values()))
-        numbers = [number for number, worker in self._running.items() if worker in ended]
-        return [(number, load_result(self._running.pop(number).result())) for number in numbers]
+        """Wait until a call has ended."""
+        values: list[tuple[int, Any]] = []
+        while not values:
+            ended = wait_for_workers([worker for _, worker in self._running.values()])
+            for number, (call, worker) in list(self._running.items()):
+                if worker in ended:
+                    del self._running[number]
+                    value = load_result(worker.result())
+                    if not worker.is_ready():
+                        self._workers.remove(worker)
+                        if isinstance(value, TaskFailure) and worker.may_have_lacked_memory:
+                            self._submit(call, self._start())  # which has nothing of earlier calls
+                            continue
+                    values.append((number, value))
+        return values
 
     def describe(self) -> str:
         """Return the number of processes."""
         return f"in {count_text(self.slots, 'process')}" if self.slots > 1 else ""
 
     def close(self) -> None:
-        """Kill the processes that are running; the caller removes the folder."""
-        for worker in self._running.values():
+        """Kill the processes; the caller removes the folder."""
+        for worker in self._workers:
             worker.kill()
+        self._workers.clear()
         self._running.clear()
 
 
-@dataclass
 class WorkerProcess:
-    """A process that runs one call; its value is written to a file."""
+    """A process that runs calls, one at a time; their values are written to files."""
 
-    process: BaseProcess
-    out: Path
-    limits: Limits
-    deadline: float  # on the monotonic clock
-    is_late: bool = False
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Start it."""
+        self._settings, name = settings, uuid.uuid4().hex[:12]
+        self._pipe, other = multiprocessing.Pipe()
+        self._log = settings.folder / f"worker-{name}.log"
+        # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks. As a
+        # daemon it is ended with this process where a session was not closed.
+        self.process: BaseProcess = multiprocessing.get_context("spawn").Process(
+            target=work, args=(settings, other, self._log), name=f"worker {name}", daemon=True
+        )
+        with _plain_parent() if settings.modules is not None else nullcontext():
+            self.process.start()
+        other.close()
+        self._calls = self._answers = 0  # the first answer says that it has started
+        self._out: Path | None = None  # of the call that runs
+        self._deadline = float("inf")  # on the monotonic clock
+        self._is_late = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call has been handed to it whose result is to come."""
+        return self._out is None
+
+    def submit(self, name: object, call: bytes, shared: Sequence[Path]) -> None:
+        """Hand it a call; it need not have started yet.
+
+        Args:
+            name: Names the files of the call.
+            call: The function and its arguments, by ``pickle_call``.
+            shared: Files with arguments that several calls share, written by ``write_shared``.
+
+        Raises:
+            StoreError: The arguments cannot be written.
+        """
+        self._out, file = self._settings.folder / f"result-{name}", self._settings.folder / f"task-{name}"
+        with _writing(file):
+            file.write_bytes(call)
+        self._calls += 1
+        self._begin_time()
+        with suppress(OSError):  # it has ended, as is found when its result is waited for
+            self._pipe.send((list(shared), file, self._out))
+
+    def _begin_time(self) -> None:
+        seconds = self._settings.limits.seconds
+        self._deadline = float("inf") if seconds is None else time.monotonic() + seconds + _GRACE_SECONDS
+
+    def is_ready(self) -> bool:
+        """Return whether it has started, ended its last call, and can run another one."""
+        try:
+            while not self._pipe.closed and self._pipe.poll():
+                self._pipe.recv_bytes()
+                self._answers += 1
+                self._begin_time()  # of the first call, if it was handed over before the process had started
+        except (EOFError, OSError):
+            self._pipe.close()
+            self.process.join(_GRACE_SECONDS)
+        return self._answers > self._calls
+
+    @property
+    def handles(self) -> list[Any]:
+        """What may be ready when its call has ended."""
+        return [self.process.sentinel] if self._pipe.closed else [self.process.sentinel, self._pipe]
 
     def has_ended(self) -> bool:
-        """Return whether it has ended; beyond its time limit, it is killed."""
-        if self.process.is_alive() and time.monotonic() > self.deadline:
-            self.is_late = True
+        """Return whether its call has ended; beyond the time limit, the process is killed."""
+        if self.is_ready():
+            return True
+        if self.process.is_alive() and time.monotonic() > self._deadline:
+            self._is_late = True
             self.kill()
             self.process.join()
         return not self.process.is_alive()
+
+    @property
+    def deadline(self) -> float:
+        """When its call is over time, on the monotonic clock."""
+        return self._deadline
+
+    @property
+    def may_have_lacked_memory(self) -> bool:
+        """Whether its last call may have failed as earlier ones had left something in memory."""
+        return self._settings.limits.memory is not None and self._calls > 1 and not self._is_late
 
     def kill(self) -> None:
         """End the process, if it has not ended, and all that it has started."""
@@ -170,72 +263,48 @@ class WorkerProcess:
         kill_group(self.process.pid)
 
     def result(self) -> bytes | TaskFailure:
-        """Return the pickled result that the process has written, or a failure: its last traceback and why it ended.
+        """Return the pickled value of the call that has ended, or a failure: the last traceback and why it ended.
 
         Raises:
             EvalpluginError: No process can be started from the script that runs.
-            StoreError: The result could not be written.
+            StoreError: The value could not be written.
         """
-        self.process.join()
-        self.kill()
+        assert self._out is not None  # a call was submitted
+        out, self._out = self._out, None
+        if not self.is_ready():
+            self.process.join()
+            self.kill()
         if self.process.exitcode == NOT_GUARDED:
             raise EvalpluginError(
                 "a worker process imports the script that started it, and this script starts a bake-off when it is "
                 'imported: put the call below `if __name__ == "__main__":`'
             )
         if self.process.exitcode == NO_SPACE:
-            raise StoreError(f"a worker process cannot write its result to {self.out}: the disk is full")
-        if self.out.exists():
+            raise StoreError(f"a worker process cannot write its result to {out}: the disk is full")
+        if out.exists():
             try:
-                return self.out.read_bytes()
+                return out.read_bytes()
             except OSError:  # the task has written to its descriptor
                 return _unreadable()
             finally:
                 with suppress(OSError):
-                    self.out.unlink()
-        log = self.out.with_suffix(".log")
-        last = (
-            escape_controls(log.read_text(encoding="utf-8", errors="replace").strip()) if log.exists() else ""
-        )
+                    out.unlink()
+        last = ""
+        if self._log.exists():
+            last = escape_controls(self._log.read_text(encoding="utf-8", errors="replace").strip())
         return TaskFailure(f"{last}\n\n{self._reason(last)}".strip())
 
     def _reason(self, log: str) -> str:
         code = self.process.exitcode or 0
-        if log.startswith("Timeout") or self.is_late:
-            return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
+        if log.startswith("Timeout") or self._is_late:
+            self._is_late = True
+            limit = f"{self._settings.limits.seconds:g} s, its limit (limits.seconds)"
+            return f"stopped: the task took more than {limit}"
         if code == NOT_WRITTEN:
             return "the process of the task could not write its result: the task has changed its limits or its folder"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
         return f"the process of the task {ended_by_signal(code)}"
-
-
-def start_worker(
-    name: object, call: bytes, shared: Sequence[Path], settings: WorkerSettings
-) -> WorkerProcess:
-    """Start a process that calls a function of a module.
-
-    Args:
-        name: Names the process, and the files of the call.
-        call: The function and its arguments, by ``pickle_call``.
-        shared: Files with arguments that several calls share, written by ``write_shared``.
-        settings: Those of the session.
-
-    Raises:
-        StoreError: The arguments cannot be written.
-    """
-    out, file = settings.folder / f"result-{name}", settings.folder / f"task-{name}"
-    with _writing(file):
-        file.write_bytes(call)
-    # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks.
-    process = multiprocessing.get_context("spawn").Process(
-        target=work, args=(settings, shared, file, out), name=f"task {name}"
-    )
-    with _plain_parent() if settings.modules is not None else nullcontext():
-        process.start()
-    limits = settings.limits
-    seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
-    return WorkerProcess(process, out, limits, time.monotonic() + seconds)
 
 
 @contextmanager
@@ -252,7 +321,7 @@ def _plain_parent() -> Iterator[None]:
 
 
 def pickle_call(function: Callable[..., object], rest: Mapping[str, Any]) -> bytes:
-    """Return a function of a module and the arguments that no other call shares, for ``start_worker``."""
+    """Return a function of a module and the arguments that no other call shares, for ``WorkerProcess.submit``."""
     return pickle.dumps((function, dict(rest)), protocol=5)
 
 
@@ -273,12 +342,13 @@ def _unreadable() -> TaskFailure:
 def wait_for_workers(
     running: Sequence[WorkerProcess], *, at_most: float = float("inf")
 ) -> list[WorkerProcess]:
-    """Return the processes that have ended: at least one, or none after ``at_most`` seconds."""
+    """Return the processes whose call has ended: at least one, or none after ``at_most`` seconds."""
     until = time.monotonic() + at_most
     deadline = min(worker.deadline for worker in running)
     while True:
         left = max(0.0, deadline - time.monotonic()) + 0.01
-        wait([worker.process.sentinel for worker in running], timeout=min(_POLL_SECONDS, left))
+        handles = [handle for worker in running for handle in worker.handles]
+        wait(handles, timeout=min(_POLL_SECONDS, left))
         ended = [worker for worker in running if worker.has_ended()]
         if ended or time.monotonic() >= until:
             return ended

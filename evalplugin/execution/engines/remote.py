@@ -16,10 +16,10 @@ from filelock import FileLock
 from evalplugin.base.errors import EngineError, EvalpluginError, PluginError
 from evalplugin.execution.engines.base import Needs
 from evalplugin.execution.engines.local import (
+    WorkerProcess,
     hold_signals,
     load_result,
     pickle_call,
-    start_worker,
     wait_for_workers,
 )
 from evalplugin.execution.isolation import TaskFailure, last_line
@@ -221,11 +221,13 @@ def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> b
     folder = setup.folder
     settings = WorkerSettings(folder, setup.threads, limits, _plugins(setup), folder / "modules")
     with hold_signals():
-        worker = start_worker(uuid.uuid4().hex[:12], call, shared, settings)
+        worker = WorkerProcess(settings)
     try:
+        worker.submit(uuid.uuid4().hex[:12], call, shared)
         while not wait_for_workers([worker], at_most=1.0):
             if not folder.exists():
                 raise _ClosedError
         return worker.result()
     finally:
         worker.kill()
+        worker.process.join()
