@@ -67,7 +67,8 @@ def scheduled_configs(
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
-        variables = variables_in(*notify.texts) if notify else []
+        databases = [dataset.params["url"] for dataset in config.spec.datasets if dataset.type == "sql"]
+        variables = variables_in(*databases, *(notify.texts if notify else ()))
         if not (tracking_uri or config.spec.tracking.uri):
             variables.insert(0, _STORE)
         jobs.append(

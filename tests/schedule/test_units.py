@@ -7,6 +7,7 @@ import configparser
 import json
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -86,6 +87,14 @@ def test_a_crontab_runs_the_command_at_its_time(place: Path) -> None:
     line = shlex.split(written.replace("\\%", "%"))
     assert line[:3] == ["cd", str(place), "&&"]
     assert line[3:] == [*command(file, "--set", "models.0=a b"), ">>", "nightly.log", "2>&1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_names_the_variable_of_a_database(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite3.connect("shop.db").close()
+    monkeypatch.setenv("SHOP_DATABASE", "sqlite:///shop.db")
+    shop = {"name": "shop", "type": "sql", "url": "${SHOP_DATABASE}", "query": "SELECT 1"}
+    assert "SHOP_DATABASE" in "".join(made(kind, config(datasets=[shop])).values())
 
 
 def test_every_config_gets_a_line_in_one_crontab(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class UserTable(_SideTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ColumnOptions:
+class ColumnOptions:
     """The columns of interactions, and the policy for pairs that are repeated."""
 
     user: Annotated[str, Field(description="name of the column of user ids (integers or text)")] = "user"
@@ -164,14 +164,14 @@ class _ColumnOptions:
         ]
 
     @property
-    def _roles(self) -> dict[str, str]:
+    def roles(self) -> dict[str, str]:
         """The columns of interactions by role."""
         roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         return {role: name for role, name in roles.items() if name is not None}
 
-    def _interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
+    def interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
         """Return the interactions of a table, with the tables of items and users; ``columns`` are all of its source."""
-        data = interactions_from(table, self._roles, self.duplicates)
+        data = interactions_from(table, self.roles, self.duplicates)
         data = replace(data, unused=tuple(self._unused(columns)))
         for side in (self.items, self.users):
             if side is not None:
@@ -181,7 +181,7 @@ class _ColumnOptions:
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
         """Yield the columns that look like ratings or times, where none was named for them."""
         for name in columns:
-            if name in self._roles.values():
+            if name in self.roles.values():
                 continue
             words = [word.casefold() for word in _WORD.findall(name)]
             # The whole name, as the first word may name another time than the interaction's: release_date.
@@ -200,7 +200,7 @@ class _PathOption:
 
 
 @dataclass(frozen=True)
-class _FileDataset(_ColumnOptions, _PathOption):
+class _FileDataset(ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def check(self, context: LoadContext) -> list[Problem]:
@@ -217,7 +217,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
-        return self._interactions(tables.read(self._roles, context.report), tables.columns, context)
+        return self.interactions(tables.read(self.roles, context.report), tables.columns, context)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError
@@ -268,7 +268,7 @@ class Parquet(_FileDataset):
 
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
-class DataFrame(_ColumnOptions):
+class DataFrame(ColumnOptions):
     """Interactions from a pandas DataFrame: for Python only, as a config file cannot hold one.
 
     ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
@@ -289,4 +289,4 @@ class DataFrame(_ColumnOptions):
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
         table: Table = self._table  # type: ignore[attr-defined]
-        return self._interactions(table, table.columns, context)
+        return self.interactions(table, table.columns, context)
