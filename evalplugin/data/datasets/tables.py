@@ -19,7 +19,7 @@ from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, is_table
 
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
 # Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
@@ -269,7 +269,7 @@ class Parquet(_FileDataset):
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
 class DataFrame(ColumnOptions):
-    """Interactions from a pandas DataFrame: for Python only, as a config file cannot hold one.
+    """Interactions from a table of pandas, polars or Arrow: for Python only, as a config file cannot hold one.
 
     ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
     """
@@ -278,11 +278,11 @@ class DataFrame(ColumnOptions):
     frame: InitVar[Any] = None
 
     def __post_init__(self, frame: Any) -> None:
-        if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        if not is_table(frame):
             given = "" if frame is None else f", not {type(frame).__name__}"
             raise ValueError(
-                f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame{given}; "
-                f"in a config file use csv or parquet"
+                f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame, or a table of polars, Arrow "
+                f"or another library with the Arrow or dataframe protocol{given}; in a config file use csv or parquet"
             )
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
 
