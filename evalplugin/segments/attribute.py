@@ -32,8 +32,8 @@ class Attribute:
     test users have, and the rest is one group, such as ``12 other values``. Test users who are not in the table, or
     whose value is missing or empty, are the group ``unknown``.
 
-    A user may have several rows if they agree. From Python a table of pandas, polars or Arrow may be given as ``frame`` in place of
-    ``file``.
+    A user may have several rows if they agree. From Python a table of pandas, polars or Arrow may be given as
+    ``frame`` in place of ``file``.
     """
 
     column: Annotated[str, Field(min_length=1, description="name of the column to divide users by")]

@@ -272,7 +272,7 @@ def test_a_table_that_is_not_computed_yet_is_refused() -> None:
 
 def test_a_dataframe_cannot_come_from_a_config() -> None:
     with pytest.raises(
-        ParameterError, match="'dataframe' is for Python only: it takes a pandas DataFrame, .*; in a config"
+        ParameterError, match=r"'dataframe' is for Python only: it takes a pandas DataFrame, .*; in a config"
     ):
         DATASETS.create("dataframe", {"user": "who"})
     with pytest.raises(ValueError, match="with the Arrow or dataframe protocol, not list"):
