@@ -31,22 +31,26 @@ def run(
     workers: int | None = None,
     engine: str | None = None,
     resume: bool = False,
-    fresh: bool = False,
+    only: str | Sequence[str] = (),
+    fresh: bool | str | Sequence[str] = False,
 ) -> Outcome:
     """Return the outcome of a bake-off: ``.result`` with every model's scores, and ``.links`` into MLflow.
 
     Args:
-        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then.
+        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then, a table
+            of pandas, polars, Arrow or any library with the Arrow or dataframe protocol.
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
         workers: How many tasks run at a time, of several each in a process of its own; None: as in the config.
         engine: Where tasks run, such as ``ray``; wins over the config's.
         resume: Go on with the newest bake-off of this config that was cut off, if there is one.
-        fresh: Compute all anew; else results that were computed before are taken from the store.
+        only: The name of a model of the config, or several names: no other is run. A gate decides nothing then.
+        fresh: Compute all anew; or the name of a model, or several, that are computed anew. All else that was computed
+            before is taken from the store.
 
     Raises:
-        ConfigError: Everything that is wrong with the config.
+        ConfigError: Everything that is wrong with the config; or no model has a name of ``only`` or ``fresh``.
         DataError: Data that is missing or breaks a rule; or fewer than one worker.
         EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
@@ -69,6 +73,8 @@ def run(
             observer=observer,
             mode="resume" if resume else "fresh" if fresh else "run",
             data_home=home,
+            only=_names(only),
+            fresh_models=() if isinstance(fresh, bool) else _names(fresh),
         )
     except Exception as error:
         header = ConfigHeader.read(source, overrides, experiment)
@@ -79,6 +85,10 @@ def run(
     if resume and fresh:
         raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
     return run_bakeoff(workspace, workers=workers)
+
+
+def _names(given: str | Sequence[str]) -> Sequence[str]:
+    return [given] if isinstance(given, str) else given
 
 
 def compare(

@@ -43,6 +43,7 @@ class Workspace:
     observer: Observer
     mode: Mode = "run"
     data_home: Path | None = None  # where datasets are looked up before they are downloaded
+    fresh_models: tuple[str, ...] = ()  # computed anew, with mode ``fresh``; none: all
     if_changed: bool = False  # whether to do nothing where data, config and code have not changed
     outcome_file: Path | None = None  # receives the outcome of the bake-off, a line of JSON
 
@@ -56,6 +57,8 @@ class Workspace:
         observer: Observer | None = None,
         mode: Mode = "run",
         data_home: Path | None = None,
+        only: Sequence[str] = (),
+        fresh_models: Sequence[str] = (),
     ) -> Self:
         """Return the workspace of a config; nothing is read or written yet.
 
@@ -66,10 +69,26 @@ class Workspace:
             mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there
                 is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
             data_home: Folder where datasets are looked up before they are downloaded.
+            only: Names of the models that are run; none: all of them.
+            fresh_models: Names of the models that are computed anew, with ``fresh``; none: all of them.
+
+        Raises:
+            ConfigError: No model has such a name.
         """
         spec = config.spec
         uri = resolve_uri(tracking_uri or spec.tracking.uri)
-        return cls(config, uri, experiment or spec.experiment, observer or Observer(), mode, data_home)
+        observer = observer or Observer()
+        if only:
+            config, notes = config.with_models(config.model_names(only, given_as="only"))
+            for note in notes:
+                observer.report(f"{config.name}: {note}")
+        fresh = config.model_names(fresh_models, given_as="fresh")
+        return cls(config, uri, experiment or spec.experiment, observer, mode, data_home, fresh)
+
+    @property
+    def fresh(self) -> bool | tuple[str, ...]:
+        """Whether all is computed anew, or the names of the models that are."""
+        return self.mode == "fresh" and (self.fresh_models or True)
 
     @cached_property
     def cache(self) -> StepCache:
@@ -82,7 +101,7 @@ class Workspace:
         resolve = partial(uri_version, tracking_uri=self.uri, own=own)
         spec = self.config.spec.store
         store = Store(store_path(spec.path), max_size=spec.max_size, report=self.observer.report)
-        return StepCache(store, self.mode == "fresh", resolve=resolve)
+        return StepCache(store, self.fresh, resolve=resolve)
 
     def prepare(self, *, cached: bool = True) -> list[PreparedData]:
         """Return every dataset under every split; ``cached``: with the folds of earlier bake-offs.

@@ -22,6 +22,19 @@ def unset_variables(*texts: str) -> list[str]:
     return [name for name in variables_in(*texts) if not os.environ.get(name)]
 
 
+def unset_problem(*texts: str) -> str | None:
+    """Return the message that variables which texts name are unset or empty; None if there are none."""
+    missing = unset_variables(*texts)
+    return (
+        f"environment variable{'s' * (len(missing) > 1)} not set: {', '.join(missing)}" if missing else None
+    )
+
+
+def filled(text: str) -> str:
+    """Return a text with every ``${NAME}`` replaced by its variable, which must be set."""
+    return _PLACEHOLDER.sub(lambda match: os.environ[match[1]], text)
+
+
 def fill_placeholders(texts: Sequence[str], *, key: str) -> list[str]:
     """Return texts with every ``${NAME}`` replaced; the values are redacted from now on.
 
@@ -30,15 +43,12 @@ def fill_placeholders(texts: Sequence[str], *, key: str) -> list[str]:
     Raises:
         DataError: A variable is not set, or is empty.
     """
-    if missing := unset_variables(*texts):
-        several = "environment variables" if len(missing) > 1 else "environment variable"
-        raise DataError(f"{key}: {several} not set: {', '.join(missing)}")
-    filled = []
+    if problem := unset_problem(*texts):
+        raise DataError(f"{key}: {problem}")
     for text in texts:
         names = variables_in(text)
         for name in names:
             register_secret(os.environ[name])
-        filled.append(_PLACEHOLDER.sub(lambda match: os.environ[match[1]], text))
         if names:
-            register_secret(filled[-1])
-    return filled
+            register_secret(filled(text))
+    return [filled(text) for text in texts]

@@ -21,7 +21,8 @@ _QUERY = re.compile(
 )
 # Of a URI that is known to be one: more names, as nothing else of it is meant.
 _QUERY_VALUE = re.compile(
-    r"(?i)[?&;][\w-]*(?:key|key_?id|secret|token|password|passwd|pwd|sig|signature|credential|odbc_connect)=([^&\s]+)"
+    r"(?i)[?&;][\w-]*(?:key|key_?id|secret|token|password|passwd|pwd|sig|signature|credentials?"
+    r"|credentials_base64|odbc_connect)=([^&\s]+)"
 )
 # The end of a key decides: max_tokens is a number, auth_token is not.
 _SECRET_KEY = (
@@ -86,6 +87,12 @@ def register_uri(uri: str) -> None:
     if not user and scheme.lower() in ("s3", "s3a", "s3n"):
         secrets.append(place.partition("/")[0].partition(":")[2])
     _register_encoded(secrets)
+
+
+def has_credentials(uri: str) -> bool:
+    """Return whether a URI has a password or a token in it, other than ``${NAME}``."""
+    found = [*_PASSWORD.findall(uri), *_QUERY_VALUE.findall(uri)]
+    return any(_has_content(value) for value in found)
 
 
 def redact(text: str) -> str:

@@ -44,6 +44,15 @@ from evalplugin.cli.shared import echo_data
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
 )
+@click.option(
+    "--users", nargs=2, metavar="A B",
+    help="Two models user by user, those whom A serves worst against B first: scores, history, groups.",
+)  # fmt: skip
+@click.option(
+    "--out",
+    type=options.Output(path_type=Path, dir_okay=False),
+    help="Write the table of --users: .parquet, .csv.",
+)
 @options.plugin
 @options.debug
 def compare(
@@ -52,18 +61,28 @@ def compare(
     segment: str | None,
     shown: str,
     html: str | Path | None,
+    users: tuple[str, str] | None,
+    out: str | Path | None,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
 
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
+    if out is not None and users is None:
+        raise click.UsageError("--out writes the table of --users A B: name two models")
+    if users is not None and shown not in ("table", "json", "csv"):
+        raise click.UsageError(f"--format {shown} is not for --users; allowed: table, json, csv")
     from evalplugin import api
     from evalplugin.cli import show
     from evalplugin.files.outputs import check_writable, refuse_input
+    from evalplugin.lists.output import check_output
     from evalplugin.report import frames, latex, markdown
     from evalplugin.tracking.location import store_file
 
+    if out is not None:
+        refuse_input(out, [store_file(choices["tracking_uri"])])
+        check_output(out)
     if html is not None:
         refuse_input(html, [store_file(choices["tracking_uri"])])
         check_writable(html)
@@ -81,6 +100,19 @@ def compare(
     if html is not None:
         with observer.progress("write the page"):
             compared.to_html(html)
+    if users is not None:
+        if len(names) > 1:
+            raise click.UsageError("--users is by one metric: give one -m")
+        rows = compared.users(*users, *names)
+        if out is not None:
+            frames.write_frame(rows, out)
+        if shown == "table":
+            from evalplugin.cli.show.tables import show_users
+
+            show_users(rows)
+        else:
+            echo_data((frames.frame_csv if shown == "csv" else frames.frame_json)(rows), nl=shown == "json")
+        return EXIT_DONE
     if shown == "table":
         from evalplugin.cli.show.console import show_text_table
         from evalplugin.cli.show.tables import show_comparisons

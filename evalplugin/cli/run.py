@@ -26,7 +26,20 @@ from evalplugin.files.outputs import refuse_input
 @click.option(
     "--resume", "mode", flag_value="resume", help="Go on with the newest bake-off that was cut off."
 )
+@click.option(
+    "--only",
+    metavar="MODEL",
+    multiple=True,
+    help="Run this model of the config and no other, several times; a gate decides nothing then.",
+)
 @click.option("--fresh", "mode", flag_value="fresh", help="Compute all anew, take nothing from the store.")
+@click.option(
+    "--fresh-model",
+    "fresh_models",
+    metavar="MODEL",
+    multiple=True,
+    help="Compute this model anew, several times; take the others from the store.",
+)
 @click.option("--sync", "mode", flag_value="sync", hidden=True)
 @options.if_changed
 @options.outcome_file
@@ -37,6 +50,8 @@ def run(
     dry_run: bool,
     workers: int | None,
     mode: str | None,
+    only: tuple[str, ...],
+    fresh_models: tuple[str, ...],
     if_changed: bool,
     outcome_file: Path | None,
     **where: Any,
@@ -45,6 +60,18 @@ def run(
 
     What was computed before is taken from the store (see `evalplugin cache`), and only the rest is computed.
     """
+    if fresh_models and mode is not None:
+        raise click.UsageError(
+            f"--fresh-model computes some models anew, which --{mode} does not: choose one"
+        )
+    if fresh_models:
+        mode = "fresh"
+    for path in configs if only or mode == "fresh" else ():
+        if path.suffix not in (".yaml", ".yml") and not path.exists():
+            raise click.UsageError(
+                f"{path} is not a config; is it a model? --only {path} runs it alone, --fresh-model {path} computes it "
+                f"anew"
+            )
     if if_changed and mode in ("fresh", "sync"):
         raise click.UsageError(
             f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
@@ -56,7 +83,9 @@ def run(
         refuse_input(outcome_file, configs)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        workspaces = open_all(configs, overrides, observer, mode=mode or "run", **where)
+        workspaces = open_all(
+            configs, overrides, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
+        )
     except Exception as error:
         if not dry_run:
             from evalplugin.config import ConfigHeader
@@ -98,7 +127,7 @@ def run_with(context: click.Context, argv: list[str]) -> int:
     return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
 
 
-_REPEATED = ("overrides", "tracking_uri", "experiment", "data_home", "workers", "engine")
+_REPEATED = ("overrides", "tracking_uri", "experiment", "data_home", "workers", "engine", "only")
 
 
 def _command_line(config: Path) -> list[str]:

@@ -19,8 +19,8 @@ from evalplugin.files.outputs import open_output, refuse_input
 if TYPE_CHECKING:
     from evalplugin.schedule import ScheduledConfig
 
-UNITS = ("cron", "systemd", "kubernetes", "github", "airflow")
-REMOTE_UNITS = ("kubernetes", "github")  # they run on other machines
+UNITS = ("cron", "systemd", "kubernetes", "github", "airflow", "dagster", "databricks")
+REMOTE_UNITS = ("kubernetes", "github", "databricks")  # they run on other machines
 # A URL that holds no secret: a host and placeholders of environment variables.
 _PUBLIC = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
 

@@ -37,6 +37,9 @@ def load_all(configs: Sequence[Path], **given: Any) -> list[CheckedConfig]:
             lines += error.lines
     if lines:
         raise ConfigError(lines)
+    for config in checked:
+        for sentence in config.left_out:
+            show_warning(f"{config.name}: {sentence}")
     return checked
 
 
@@ -47,6 +50,7 @@ def open_all(
     *,
     runs_here: bool = True,
     engine: str | None = None,
+    fits: bool = True,
     data_home: Path | None = None,
     **opened: Any,
 ) -> list[Workspace]:
@@ -54,14 +58,16 @@ def open_all(
 
     Args:
         configs: Files.
-        overrides, runs_here, engine, data_home: As in ``config.load``.
+        overrides, runs_here, engine, fits, data_home: As in ``config.load``.
         observer, opened: As in ``Workspace.open``.
 
     Raises:
         ConfigError: The mistakes of all configs.
         TrackingError: A tracking URI that cannot be used.
     """
-    checked = load_all(configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine)
+    checked = load_all(
+        configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine, fits=fits
+    )
     from evalplugin.workspace import Workspace
 
     return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.libraries import pd
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import (
@@ -32,6 +33,7 @@ from evalplugin.comparison.statistics.seeds import (
     paired_with_seeds,
     range_of_seeds,
 )
+from evalplugin.comparison.users import users_frame
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
@@ -166,6 +168,22 @@ class Comparison:
     def n_seeds(self) -> int:
         """The number of seeds with which stochastic models were fitted; 1 if all models were fitted once."""
         return max((len(row.seed_means) for row in self.models), default=0) or 1
+
+    def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
+        """Return one row for each user, those whom model ``a`` serves worst against ``b`` first.
+
+        Columns: ``user``, ``metric``; ``model`` and its ``score``; ``against``, the other model, and ``score_against``;
+        ``difference``, the first less the second; ``history``, the number of train interactions, missing where it is
+        not known; ``segment_NAME``, the user's group in each segmentation. Undefined values are missing.
+
+        Args:
+            a, b: Names of models, or ids of their runs.
+            metric: None: the primary one.
+
+        Raises:
+            DataError: There is no such model, it failed, or the metric has no value for each user.
+        """
+        return users_frame(self, a, b, metric)
 
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
         """Return one pair, or None where these two were not compared."""

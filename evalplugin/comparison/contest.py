@@ -11,7 +11,7 @@ from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
 from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
 from evalplugin.metrics import parse
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 
 AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 
@@ -48,6 +48,7 @@ class Contest:
     seed: int
     rules: Rules
     segments: tuple[Segmentation, ...] = ()
+    histories: HistoryLengths | None = None  # None: not known
     background: Background | None = None
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
     findings: tuple[Finding, ...] = ()  # of the checks of data and results
@@ -135,6 +136,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     cold_users=bakeoff.cold_users,
                 ),
                 segments=info.segments,
+                histories=info.histories,
                 background=info.background,
                 findings=info.findings,
                 warnings=tuple(note for m in models for note in m.shown_notes),

@@ -135,10 +135,11 @@ class Registry(Generic[T]):
         point = self._entry_points().get(name)
         return point is not None and is_own(point.module)
 
-    def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
+    def create(self, name: str, params: Mapping[str, Any] | None = None, *, installed: bool = True) -> T:
         """Return a component made from checked parameters.
 
-        A class variable ``requires``, a tuple of names, is the optional packages that a component needs.
+        A class variable ``requires``, a tuple of names, is the optional packages that a component needs; ``installed``:
+        whether they must be installed.
 
         Raises:
             UnknownNameError: No entry has the name.
@@ -146,7 +147,7 @@ class Registry(Generic[T]):
             ParameterError: Unknown, missing or wrong parameters.
         """
         entry = self.entry(name)
-        for package in getattr(entry.cls, "requires", ()):
+        for package in getattr(entry.cls, "requires", ()) if installed else ():
             if importlib.util.find_spec(package) is None:
                 # An extra of evalplugin has the name of its package.
                 how = how_to_install(package, package) if entry.is_own else f"pip install {package}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import yaml
 
-from evalplugin.base.errors import DataError, KeyPath, did_you_mean
+from evalplugin.base.errors import ConfigError, DataError, KeyPath, did_you_mean
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.document import Document
@@ -179,6 +179,7 @@ class CheckedConfig:
     segments: tuple[Named[Segmenter], ...]
     tune: TuningPlan | None = None  # None: no model is tuned
     engine: Named[Engine] | None = None  # where tasks run; None: on this machine
+    left_out: tuple[str, ...] = ()  # sentences on models whose packages are missing, if none is fitted
 
     @property
     def name(self) -> str:
@@ -189,6 +190,45 @@ class CheckedConfig:
     def plugins(self) -> tuple[Path, ...]:
         """The plugin files."""
         return tuple(self.folder / path for path in self.spec.plugins)
+
+    def model_names(self, names: Sequence[str], *, given_as: str) -> tuple[str, ...]:
+        """Return the names of some models, in the order of the config; the name of a grid means all its points.
+
+        Args:
+            names: As a user has given them.
+            given_as: The option or argument, for messages.
+
+        Raises:
+            ConfigError: No model has such a name.
+        """
+        grids = {model.name: self.spec.models[int(model.path[1])].name for model in self.models}
+        allowed = list(dict.fromkeys([*grids, *grids.values()]))
+        unknown = [
+            f"{self.name}: {given_as}: no model is named {name!r}{did_you_mean(name, allowed, noun='models')}"
+            for name in dict.fromkeys(names)
+            if name not in allowed
+        ]
+        if unknown:
+            raise ConfigError(unknown)
+        return tuple(name for name, grid in grids.items() if name in names or grid in names)
+
+    def with_models(self, names: Sequence[str]) -> tuple[CheckedConfig, list[str]]:
+        """Return the config of a part of its models, and notes on what it cannot do without the others.
+
+        A gate decides about the models of the whole config or not at all: how sure a decision is depends on their
+        number.
+        """
+        models = tuple(model for model in self.models if model.name in names)
+        if models == self.models:
+            return self, []
+        notes, changes = [], {"compare": self.spec.compare, "gate": None, "registered": None}
+        baseline = self.spec.compare.baseline
+        if baseline is not None and baseline not in names:
+            changes["compare"] = self.spec.compare.model_copy(update={"baseline": None})
+            notes.append(f"the baseline {baseline} is not run: no model is compared with it")
+        if self.spec.gate is not None:
+            notes.append("the gate decides nothing: this is a part of the models of the config")
+        return replace(self, models=models, spec=self.spec.model_copy(update=changes)), notes
 
     def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
         """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""

@@ -126,6 +126,29 @@ class Cron:
             return [f"*-{month}-* {time}"]
         return [f"*-{month}-{days} {time}", f"{week}*-{month}-* {time}"]
 
+    @property
+    def quartz(self) -> str:
+        """The expression as Quartz writes it, for Databricks: with seconds, and Sunday as 1.
+
+        Raises:
+            DataError: The days fit either of two fields, which Quartz cannot express.
+        """
+        sets = self._sets
+        weekdays = sorted({day % 7 + 1 for day in sets.weekdays})  # type: ignore[operator]
+        if not sets.day_and and len(weekdays) < 7 and len(sets.days) < 31:
+            raise DataError(
+                f"{self.expression!r}: Databricks takes no schedule with both a day of month and a day of week: write "
+                f"two configs"
+            )
+        minutes, hours, _, months, _ = self.expression.split()
+        months = months if months == "*" else ",".join(map(str, sorted(sets.months)))
+        days = "*" if len(sets.days) == 31 else ",".join(map(str, sorted(sets.days)))
+        if len(weekdays) == 7:
+            return f"0 {minutes} {hours} {days} {months} ?"
+        if not sets.day_and:  # every day of month is one that fits
+            return f"0 {minutes} {hours} * {months} ?"
+        return f"0 {minutes} {hours} ? {months} {','.join(map(str, weekdays))}"
+
     @cached_property
     def _sets(self) -> cronsim.CronSim:
         return cronsim.CronSim(self.expression, datetime(2024, 1, 1))

@@ -36,6 +36,7 @@ def load(
     data_home: Path | None = None,
     runs_here: bool = True,
     engine: str | None = None,
+    fits: bool = True,
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
@@ -44,6 +45,7 @@ def load(
         overrides: Assignments such as ``models.0.params.k=20``.
         data_home: The folder of downloaded datasets.
         runs_here: Whether the driver of the tracking store must be installed.
+        fits: Whether models are fitted; else those whose packages are missing are in ``left_out``.
         engine: The type of the engine, which wins over the config's; one of the same type keeps its parameters.
 
     Raises:
@@ -55,7 +57,8 @@ def load(
     if engine is not None:
         document = document.with_engine(engine)
     register_secrets(document.data)
-    return _checked(Checks(document, LoadContext(data_home=data_home, base=folder)), runs_here=runs_here)
+    checks = Checks(document, LoadContext(data_home=data_home, base=folder), fits=fits)
+    return _checked(checks, runs_here=runs_here)
 
 
 def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
@@ -102,6 +105,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
         segments=tuple(segments),
         tune=tune,
         engine=engines[0] if engines else None,
+        left_out=tuple(dict.fromkeys(checks.left_out)),
     )
 
 

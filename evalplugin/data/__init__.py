@@ -16,6 +16,7 @@ from evalplugin.data.base import (
 )
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.datasets.movielens import MovieLens
+from evalplugin.data.datasets.sql import Sql
 from evalplugin.data.datasets.synthetic import Blobs, Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
@@ -50,6 +51,7 @@ __all__ = [
     "SampleUsers",
     "Split",
     "Splitter",
+    "Sql",
     "Synthetic",
     "Temporal",
     "data_filter",

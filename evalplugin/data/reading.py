@@ -17,7 +17,7 @@ from evalplugin.base.libraries import pa, pq
 from evalplugin.base.text import shorten
 from evalplugin.files.remote import File, RemoteFile, open_file, size_of
 from evalplugin.files.repeated_reads import RepeatedReads
-from evalplugin.files.stores import store_reason
+from evalplugin.files.stores import is_store_error, store_reason
 
 _SHOWN = 300  # characters of a path or of another library's message
 _HEAD = 4096  # bytes of a file that show what it is
@@ -64,8 +64,12 @@ def readable(source: object) -> Iterator[None]:
     """Turn errors of the system and of libraries that are raised inside into a DataError that names the source."""
     try:
         yield
-    except (pa.ArrowException, OSError, *DAMAGE) as error:
-        reason = store_reason(error, source.uri) if isinstance(source, RemoteFile) else None
+    except Exception as error:
+        uri = source.uri if isinstance(source, RemoteFile) else None
+        is_known = isinstance(error, (pa.ArrowException, OSError, *DAMAGE))
+        if not is_known and not (uri and is_store_error(error, uri)):
+            raise
+        reason = store_reason(error, uri) if uri else None
         raise DataError(f"{path_text(source)}: {reason or reason_of(error)}") from None
 
 

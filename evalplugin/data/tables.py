@@ -118,21 +118,38 @@ def ids_of(values: npt.NDArray[np.generic]) -> Ids:
     return Ids("text", pa.array(values, type=pa.large_string()))
 
 
+def is_table(value: Any) -> bool:
+    """Return whether ``Table`` takes a value: a DataFrame of pandas or polars, an Arrow table, and the like."""
+    if isinstance(value, type):
+        return False
+    if hasattr(value, "iloc"):  # also a Series of pandas, which Arrow would take as a table
+        return hasattr(value, "columns")
+    return any(hasattr(value, name) for name in ("column_names", "__arrow_c_stream__", "__dataframe__"))
+
+
+def _interchanged(table: Any) -> pa.Table:
+    """Return a table that has the dataframe interchange protocol."""
+    from pyarrow.interchange import from_dataframe
+
+    return from_dataframe(table)
+
+
 class Table:
     """A table under the name that messages give it; every method raises DataError for a value that breaks a rule."""
 
     def __init__(self, table: Any, name: str, row_name: Callable[[int], str] = row_number) -> None:
-        """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream interface.
+        """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream or the dataframe interface.
 
         Raises:
             DataError: The table is of another type.
         """
         is_pandas = hasattr(table, "iloc") and hasattr(table, "columns")
         if isinstance(table, type) or not (is_pandas or hasattr(table, "column_names")):
-            if isinstance(table, type) or not hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc"):
+            if not is_table(table):
                 given = f"the class {table.__name__}" if isinstance(table, type) else type(table).__name__
-                raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}")
-            table = pa.table(table)
+                lazy = "; collect() makes one of it" if hasattr(table, "collect") else ""
+                raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}{lazy}")
+            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
         self.name, self.row_name, self._table = name, row_name, table
         self._is_pandas = hasattr(table, "iloc")
         self.columns = [str(c) for c in (table.columns if self._is_pandas else table.column_names)]

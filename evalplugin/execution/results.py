@@ -22,7 +22,7 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 
 
 def page_of(code: str) -> str:
@@ -126,6 +126,7 @@ class DataInfo:
     notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
     findings: tuple[Finding, ...] = ()  # of the checks of the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
+    histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
 
     @cached_property
     def background(self) -> Background:

@@ -27,7 +27,7 @@ from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
-from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
+from evalplugin.segments import NO_HISTORY, Cold, Segmentation, history_lengths, segmentation
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
@@ -175,6 +175,7 @@ def _prepare(
         counts=first.counts,
         notes=(*data.notes, *notes, *left_out),
         segments=segments,
+        histories=history_lengths(folds),
     )
     return PreparedData(info, tuple(folds), tuple(candidates))
 

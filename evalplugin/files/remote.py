@@ -16,7 +16,7 @@ from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.base.libraries import fs, pa
 from evalplugin.base.text import shorten
 from evalplugin.files.repeated_reads import S3Reader
-from evalplugin.files.stores import FileStore, no_bucket, store_of, store_reason
+from evalplugin.files.stores import FileStore, is_store_error, no_bucket, store_of, store_reason
 
 _HEAD = 2**16  # bytes of one request where parts of a file are read
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
@@ -115,7 +115,9 @@ def store_errors(uri: str) -> Iterator[None]:
     """Turn what the libraries of stores raise inside into a DataError that names the URI."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+    except Exception as error:
+        if not is_store_error(error, uri):
+            raise
         reason = store_reason(error, uri) or shorten(
             " ".join(str(error).split()) or type(error).__name__, 300
         )
@@ -205,7 +207,8 @@ def _match(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 def _missing(store: FileStore, uri: str) -> str:
     """Return the message that there is nothing at a URI."""
-    names_bucket = store.kind not in ("hdfs", "viewfs") and store.base and not store.base.startswith("/")
+    has_no_bucket = store.kind in ("hdfs", "viewfs") or store.root.startswith("hf:")
+    names_bucket = not has_no_bucket and store.base and not store.base.startswith("/")
     if names_bucket and store.files.get_file_info(store.base).type == fs.FileType.NotFound:
         return f"{uri}: {no_bucket(store.base)}"
     if glob.has_magic(uri):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from evalplugin.base.errors import DataError, did_you_mean, how_to_install
+from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.libraries import fs, pa
 from evalplugin.base.text import shorten
 from evalplugin.files.uris import MLFLOW_SCHEMES, STORE_SCHEMES, kind_of, refuse_credentials, uri_parts
@@ -147,6 +147,8 @@ def _by_fsspec(scheme: str, root: str) -> FileStore:
         files, base = fsspec.core.url_to_fs(f"{root}/")
     except ImportError as error:
         hint = known_implementations.get(scheme, {}).get("err", "")
+        if scheme == "hf":
+            hint = "pip install huggingface_hub"
         raise DataError(f"{root}: a package for {scheme} is not installed: {hint or error}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{root}: cannot be opened: {shorten(str(error), 200)}") from None
@@ -167,6 +169,13 @@ def delta_options(uri: str) -> dict[str, str]:
     if endpoint is not None:
         options |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower()}
     return options
+
+
+def is_store_error(error: Exception, uri: str) -> bool:
+    """Return whether the library of a store may raise an error: those of fsspec's file systems share no class."""
+    if isinstance(error, pa.ArrowException | OSError | ValueError | NotImplementedError):
+        return True
+    return store_of(uri).kind == "fsspec" and not isinstance(error, EvalpluginError)
 
 
 def store_reason(error: Exception, uri: str) -> str | None:

@@ -254,6 +254,27 @@ PROFILES: Mapping[str, Profile] = {
             ),
         ),
         Profile(
+            name="recbole",
+            library="RecBole 1.2.1",
+            source="https://github.com/RUCAIBox/RecBole/blob/v1.2.1/recbole/evaluator/metrics.py",
+            metrics={
+                "recall@{k}": "recall@{k}",
+                "precision@{k}": "precision@{k}",
+                "ndcg@{k}": "ndcg(gain=binary)@{k}",
+                "mrr@{k}": "rr@{k}",
+                "map@{k}": "ap(denominator=min)@{k}",
+                "hit@{k}": "hit@{k}",
+            },
+            without_relevant="drop",
+            differs=(
+                "rounding: RecBole prints four decimals (metric_decimal_place)",
+                "ItemCoverage, AveragePopularity, GiniIndex, ShannonEntropy and TailPercentage, whose items RecBole "
+                "counts by its own padded catalogue",
+                "AUC, GAUC, LogLoss, MAE and RMSE, which need RecBole's scores of all items or of labelled pairs",
+                "uni100 and pop100 lists, which rank drawn items: draw the same to compare",
+            ),
+        ),
+        Profile(
             name="lenskit",
             library="LensKit 2025.8.1, RunAnalysis.list_summary",
             source="https://lkpy.lenskit.org/stable/guide/evaluation/rankings.html",

@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from operator import attrgetter
+from pathlib import Path, PurePath
 from typing import Any
 
+from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.files.outputs import open_output
 from evalplugin.report.verdict import verdict_sentence
 
 # Of a pair, by column.
@@ -101,6 +104,36 @@ def segment_frame(
     return frame.astype({"users": "Int64", "pairs": "Int64", "may_be_best": "boolean"})
 
 
+def frame_csv(frame: pd.DataFrame) -> str:
+    """Return a frame as CSV with all digits.
+
+    Text that a spreadsheet would take for a formula has an apostrophe in front.
+    """
+    safe = frame.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
+    return str(safe.astype(frame.dtypes.to_dict()).to_csv(index=False, lineterminator="\n"))
+
+
+def frame_json(frame: pd.DataFrame) -> str:
+    """Return the rows of a frame as a JSON list of objects; missing values are null."""
+    return json.dumps(_records(frame), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a frame as Parquet or CSV, by the suffix; the file is never partial.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    try:
+        with open_output(path) as file:
+            if PurePath(path).suffix.casefold() == ".parquet":
+                frame.to_parquet(file, index=False, compression="zstd")
+            else:
+                file.write(frame_csv(frame).encode(errors="surrogateescape"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
 def compare_csv(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
@@ -108,9 +141,7 @@ def compare_csv(
 
     Text that a spreadsheet would take for a formula has an apostrophe in front.
     """
-    frame = compare_frame(comparisons, metrics, segment)
-    safe = frame.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
-    return str(safe.astype(frame.dtypes.to_dict()).to_csv(index=False, lineterminator="\n"))
+    return frame_csv(compare_frame(comparisons, metrics, segment))
 
 
 def compare_json(

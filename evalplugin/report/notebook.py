@@ -80,6 +80,24 @@ class Comparisons:
             self.check_segment(segment)
         return compare_frame(self.comparisons, metrics, segment)
 
+    def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
+        """Return one row for each user of two models, with ``dataset`` and ``split``; see ``Comparison.users``.
+
+        Raises:
+            DataError: There is no such model or metric, or one of the models failed.
+        """
+        named = {name for c in self.comparisons for row in c.models for name in (row.model, row.run_id)}
+        having = [
+            c for c in self.comparisons if {a, b} <= {n for row in c.models for n in (row.model, row.run_id)}
+        ]
+        frames = []
+        for comparison in having if {a, b} <= named and having else self.comparisons[:1]:
+            frame = comparison.users(a, b, metric)
+            for position, (name, value) in enumerate(comparison.contest.place._asdict().items()):
+                frame.insert(position, name, value)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
     def plot(self, metric: str | None = None) -> Figure:
         """Return a matplotlib figure of differences with their intervals, or of means where nothing was compared.
 

@@ -1,4 +1,4 @@
-"""Units for cron, systemd, Kubernetes, GitHub Actions and Airflow; each runs a bake-off once, if anything changed."""
+"""Units for cron, systemd, Kubernetes, Airflow and others; each runs a bake-off once, if anything changed."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ _FILES = {  # by kind of unit: template -> name of the file
     "kubernetes": {"kubernetes.yaml.j2": "{unit}-cronjob.yaml"},
     "github": {"github.yml.j2": "{unit}.yml"},
     "airflow": {"airflow.py.j2": "{dag}.py"},
+    "dagster": {"dagster.py.j2": "{dag}_dagster.py"},
+    "databricks": {"databricks.yml.j2": "{dag}_databricks.yml", "databricks.py.j2": "{dag}_databricks.py"},
 }
 KINDS = tuple(_FILES)
 
@@ -67,7 +69,8 @@ def scheduled_configs(
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
-        variables = variables_in(*notify.texts) if notify else []
+        databases = [dataset.params["url"] for dataset in config.spec.datasets if dataset.type == "sql"]
+        variables = variables_in(*databases, *(notify.texts if notify else ()))
         if not (tracking_uri or config.spec.tracking.uri):
             variables.insert(0, _STORE)
         jobs.append(
@@ -100,7 +103,7 @@ def units(
         image: The container image, for Kubernetes.
 
     Raises:
-        DataError: A path that a format cannot hold.
+        DataError: A path or times that a format cannot hold.
     """
     for text in (str(folder), *options, *(str(job.file) for job in jobs)):
         if not text.isprintable():
@@ -141,6 +144,7 @@ def _values(job: ScheduledConfig, folder: str, options: Sequence[str], image: st
         if _STORE in job.variables
         else "",
         "secrets": list(dict.fromkeys((_STORE, *job.variables))),
+        "passwords": [name for name in job.variables if name != _STORE],
         "grace_seconds": _GRACE_SECONDS,
     }
 

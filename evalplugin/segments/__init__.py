@@ -4,6 +4,7 @@ from evalplugin.segments.attribute import Attribute
 from evalplugin.segments.base import SEGMENTS, Segmentation, Segmenter, segment, segmentation
 from evalplugin.segments.behaviour import NO_HISTORY, Activity, Cold, Popularity
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
+from evalplugin.segments.history import HistoryLengths, history_lengths
 
 __all__ = [
     "NO_HISTORY",
@@ -12,12 +13,14 @@ __all__ = [
     "Attribute",
     "Cold",
     "Groups",
+    "HistoryLengths",
     "Popularity",
     "Segmentation",
     "Segmenter",
     "by_number",
     "by_quantile",
     "by_text",
+    "history_lengths",
     "segment",
     "segmentation",
 ]

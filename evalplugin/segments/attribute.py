@@ -13,7 +13,7 @@ from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table, column_problem
+from evalplugin.data.tables import Table, column_problem, is_table
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 
@@ -30,8 +30,8 @@ class Attribute:
     test users have, and the rest is one group, such as ``12 other values``. Test users who are not in the table, or
     whose value is missing or empty, are the group ``unknown``.
 
-    A user may have several rows if they agree. From Python a DataFrame may be given as ``frame`` in place of
-    ``file``.
+    A user may have several rows if they agree. From Python a table of pandas, polars or Arrow may be given as
+    ``frame`` in place of ``file``.
     """
 
     column: Annotated[str, Field(min_length=1, description="name of the column to divide users by")]
@@ -58,8 +58,10 @@ class Attribute:
     def __post_init__(self, frame: Any) -> None:
         if self.file is not None and frame is not None:
             raise ValueError("attribute takes a file or a frame, not both")
-        if frame is not None and not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
-            raise ValueError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
+        if frame is not None and not is_table(frame):
+            raise ValueError(
+                f"frame must be a pandas DataFrame, or a table of polars or Arrow, not {type(frame).__name__}"
+            )
         object.__setattr__(self, "_frame", frame)
 
     def check(self, context: LoadContext) -> list[Problem]:

@@ -116,7 +116,7 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
         names = {file.name for file in artifact(run_, "data").iterdir()}
         assert {"truth.parquet", "history.parquet", "segments.parquet"} <= names
     segments = pd.read_parquet(artifact(found["random"], "data/segments.parquet"))
-    assert list(segments.columns) == ["user", "activity", "popularity"]
+    assert list(segments.columns) == ["user", "activity", "popularity", "train_interactions"]
     group = segments.groupby("activity")["user"].apply(set)
     for label, users in group.items():
         logged = found["random"].data.metrics[f"segment/ndcg_at_10.activity_{label}"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import isnan, log
+from math import isnan, log, log2
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +226,33 @@ def test_a_profile_names_real_metrics(name: str) -> None:
     conventions = profile(name)
     for theirs in conventions.metrics:
         assert conventions.metric(theirs.format(k=10, x=0.5)).name
+
+
+# Of RecBole 1.2.1's metrics.py, for lists of five: hits by rank, and the number of relevant items of the user.
+RECBOLE_LISTS = {"a": "12345", "b": "12345", "c": "12345", "d": "12345"}
+RECBOLE_TRUTH = {"a": "136", "b": "9", "c": "1367890"}  # d has none: RecBole evaluates users with a truth
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hit@1", (1 + 0 + 1) / 3),
+        ("precision@5", (2 / 5 + 0 + 2 / 5) / 3),
+        ("recall@5", (2 / 3 + 0 + 2 / 7) / 3),
+        ("recall@1", (1 / 3 + 0 + 1 / 7) / 3),
+        ("mrr@5", (1 + 0 + 1) / 3),
+        # Divided by min(k, relevant items), not by all relevant items as elsewhere.
+        ("map@5", ((1 + 2 / 3) / 3 + 0 + (1 + 2 / 3) / 5) / 3),
+        ("map@2", (1 / 2 + 0 + 1 / 2) / 3),
+        # The ideal list has min(k, relevant items) items, each with a gain of 1.
+        (
+            "ndcg@5",
+            (1.5 / (1 + 1 / log2(3) + 1 / 2) + 0 + 1.5 / sum(1 / log2(rank + 1) for rank in range(1, 6))) / 3,
+        ),
+        ("ndcg@2", (1 / (1 + 1 / log2(3)) + 0 + 1 / (1 + 1 / log2(3))) / 3),
+    ],
+)
+def test_the_numbers_of_recbole_are_reproduced(name: str, expected: float) -> None:
+    truth = {user: dict.fromkeys(items, 2.0) for user, items in RECBOLE_TRUTH.items()}
+    top_n, data, _ = encoded(ranked(RECBOLE_LISTS), truth)
+    assert profile("recbole").score(top_n, data, [name])[name] == pytest.approx(expected, rel=1e-12)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import configparser
 import json
+import os
+import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import jsonschema
 import pytest
@@ -22,8 +27,9 @@ from samples import write_config
 from evalplugin import __version__
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
-from evalplugin.cli.schedule import UNITS
+from evalplugin.cli.schedule import REMOTE_UNITS, UNITS
 from evalplugin.config import load
+from evalplugin.config.cron import Cron
 from evalplugin.schedule import KINDS, scheduled_configs, units
 
 HERE = Path(__file__).parent
@@ -86,6 +92,14 @@ def test_a_crontab_runs_the_command_at_its_time(place: Path) -> None:
     line = shlex.split(written.replace("\\%", "%"))
     assert line[:3] == ["cd", str(place), "&&"]
     assert line[3:] == [*command(file, "--set", "models.0=a b"), ">>", "nightly.log", "2>&1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_names_the_variable_of_a_database(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite3.connect("shop.db").close()
+    monkeypatch.setenv("SHOP_DATABASE", "sqlite:///shop.db")
+    shop = {"name": "shop", "type": "sql", "url": "${SHOP_DATABASE}", "query": "SELECT 1"}
+    assert "SHOP_DATABASE" in "".join(made(kind, config(datasets=[shop])).values())
 
 
 def test_every_config_gets_a_line_in_one_crontab(tmp_path: Path) -> None:
@@ -194,6 +208,70 @@ def test_airflow_gets_a_dag_that_compiles_and_says_what_it_should(place: Path) -
     assert task["cwd"] == str(place)
 
 
+def test_dagster_gets_a_job_and_a_schedule(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = config()
+    ((name, text),) = made("dagster", file, options=("--set", "a=it's")).items()
+    dagster = MagicMock()
+    dagster.op = dagster.job = lambda function: function
+    monkeypatch.setitem(sys.modules, "dagster", dagster)
+    ran = MagicMock()
+    monkeypatch.setattr(subprocess, "run", ran)
+    names: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), names)
+    given = dagster.ScheduleDefinition.call_args.kwargs
+    assert (given["cron_schedule"], given["execution_timezone"]) == ("0 3 * * 0", "Europe/Berlin")
+    assert given["job"] is names["evalplugin_nightly"]
+    names["evalplugin_nightly"]()
+    ran.assert_called_once_with(command(file, "--set", "a=it's"), cwd=str(place), check=True)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_databricks_gets_a_job_and_its_program(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = made("databricks", config(notify={"url": "https://h/${HOOK}"}))
+    job = yaml.safe_load(texts["evalplugin_nightly_databricks.yml"])["resources"]["jobs"][
+        "evalplugin_nightly"
+    ]
+    schedule = {
+        "quartz_cron_expression": "0 0 3 ? * 1",
+        "timezone_id": "Europe/Berlin",
+        "pause_status": "UNPAUSED",
+    }
+    assert job["schedule"] == schedule
+    assert job["environments"][0]["spec"]["dependencies"] == [f"evalplugin=={__version__}"]
+    assert job["tasks"][0]["spark_python_task"]["python_file"] in texts
+    runtime, ran = MagicMock(), MagicMock(return_value=code)
+    runtime.dbutils.secrets.get = lambda scope, name: f"{scope}/{name}"
+    monkeypatch.setitem(sys.modules, "databricks.sdk.runtime", runtime)
+    monkeypatch.setattr("evalplugin.cli.main", ran)
+    monkeypatch.setattr(sys, "argv", ["evalplugin_nightly.py", "."])
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    program = compile(texts["evalplugin_nightly_databricks.py"], "evalplugin_nightly.py", "exec")
+    with nullcontext() if code == 0 else pytest.raises(RuntimeError, match="exit code 1"):
+        exec(program, {})
+    ran.assert_called_once_with(["schedule", "--once", "--if-changed", "nightly.yaml"])
+    assert (os.environ["HOOK"], os.environ["MLFLOW_TRACKING_URI"]) == ("evalplugin/HOOK", "databricks")
+
+
+@pytest.mark.parametrize(
+    ("cron", "quartz"),
+    [
+        ("0 3 * * *", "0 0 3 * * ?"),
+        ("*/15 1-3 * * MON-FRI", "0 */15 1-3 ? * 2,3,4,5,6"),
+        ("5 4 1,15 JAN-MAR *", "0 5 4 1,15 1,2,3 ?"),
+        ("0 3 1-31 * 1", "0 0 3 * * ?"),
+    ],
+)
+def test_times_as_databricks_writes_them(cron: str, quartz: str) -> None:
+    assert Cron.of(cron).quartz == quartz
+
+
+def test_days_of_two_fields_are_refused_for_databricks() -> None:
+    with pytest.raises(
+        DataError, match="Databricks takes no schedule with both a day of month and a day of week"
+    ):
+        made("databricks", config(schedule={"cron": "0 3 1 * 1"}))
+
+
 def test_configs_of_one_name_get_units_of_their_own() -> None:
     for folder in ("a", "b"):
         Path(folder).mkdir()
@@ -215,7 +293,7 @@ def test_long_names_are_cut_and_stay_different() -> None:
     assert all(name[-1] != "-" and "--" not in name for name in names)
 
 
-@pytest.mark.parametrize("kind", ["cron", "systemd", "airflow"])
+@pytest.mark.parametrize("kind", ["cron", "systemd", "airflow", "dagster"])
 def test_units_name_tracking_uri_variable(kind: Any) -> None:
     plain, hook = config(), config("hook.yaml", notify={"url": "https://h/${HOOK}"})
     note = "Without MLFLOW_TRACKING_URI, runs are logged to sqlite:///mlflow.db.\n"
@@ -352,13 +430,13 @@ def test_unit_has_data_home_as_typed(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config()
-    elsewhere = kind in ("kubernetes", "github")
+    elsewhere = kind in REMOTE_UNITS
     monkeypatch.setenv("EVALPLUGIN_DATA_HOME", "/of/this/machine")
     assert main(["schedule", "--print", kind, "nightly.yaml"]) == 0
     assert ("/of/this/machine" in capsys.readouterr().out) is not elsewhere
     assert main(["schedule", "--print", kind, "--data-home", "there", "nightly.yaml"]) == 0
     folder = "there" if elsewhere else str(Path("there").absolute())
-    words = capsys.readouterr().out.replace("- ", "").split()
+    words = re.sub(r"(^\s*- )|[',\[\]]", "", capsys.readouterr().out, flags=re.MULTILINE).split()
     assert words[words.index("--data-home") + 1] == folder
 
 

@@ -318,7 +318,10 @@ def test_invalid_attribute_frames_are_refused(frame: dict[str, Any], message: st
     ("params", "message"),
     [
         ({"column": "a", "file": "a.csv", "frame": PEOPLE}, "attribute takes a file or a frame, not both"),
-        ({"column": "a", "frame": [1]}, "frame must be a pandas DataFrame, not list"),
+        (
+            {"column": "a", "frame": [1]},
+            "frame must be a pandas DataFrame, or a table of polars or Arrow, not list",
+        ),
     ],
 )
 def test_an_attribute_takes_one_table(params: dict[str, Any], message: str) -> None:

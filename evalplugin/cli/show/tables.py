@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import print_diagnostic, show_warning
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from evalplugin.lists.output import Row
 
 
+_USERS = 20  # rows of the table of users
+
+
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
     tuned = any(planned.trials != 0 for planned in plan.jobs)
@@ -78,6 +82,36 @@ def show_plan(plan: Plan) -> None:
     for line in plan.power.sentences():
         console.print(escape(line), highlight=False)
     console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
+
+
+def show_users(users: pd.DataFrame) -> None:
+    """Print for each dataset and split how many users a model lost, and those with the largest losses."""
+    console = stdout()
+    for _, table in users.groupby(["dataset", "split"], sort=False):
+        first = table.iloc[0]
+        segments = [name for name in table.columns if name.startswith("segment_")]
+        better = parse(first["metric"]).direction or 1
+        lost, gained = (int((side * better * table["difference"] > 0).sum()) for side in (-1, 1))
+        same = int((table["difference"] == 0).sum())
+        where = DataSplit(first["dataset"], first["split"])
+        words = (
+            f"{where}: {first['metric']} of {first['model']} is worse than that of {first['against']} "
+            f"for {lost:,} users, better for {gained:,}, the same for {same:,}"
+        )
+        heads = [name.removeprefix("segment_") for name in segments]
+        shown = new_table(
+            "user", *(f">{name}" for name in (first["model"], first["against"], "difference", "history")), *heads,
+            title=escape(words),
+        )  # fmt: skip
+        for _, row in table.head(_USERS).iterrows():
+            history = UNDEFINED if pd.isna(row["history"]) else f"{row['history']:,}"
+            groups = [UNDEFINED if pd.isna(row[name]) else escape(row[name]) for name in segments]
+            scores = [number(row["score"]), number(row["score_against"]), number(row["difference"])]
+            shown.add_row(escape(str(row["user"])), *scores, history, *groups)
+        console.print(shown)
+        if len(table) > _USERS:
+            more = f"the first {_USERS} of {len(table):,} users; all of them: --out users.csv"
+            console.print(f"{more}; history: interactions in the train data", style="dim")
 
 
 def show_outcome(outcome: Outcome) -> None:

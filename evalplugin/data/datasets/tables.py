@@ -18,7 +18,7 @@ from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, is_table
 
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
 # Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
@@ -117,7 +117,7 @@ class UserTable(_SideTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ColumnOptions:
+class ColumnOptions:
     """The columns of interactions, and the policy for pairs that are repeated."""
 
     user: Annotated[str, Field(description="name of the column of user ids (integers or text)")] = "user"
@@ -163,14 +163,14 @@ class _ColumnOptions:
         ]
 
     @property
-    def _roles(self) -> dict[str, str]:
+    def roles(self) -> dict[str, str]:
         """The columns of interactions by role."""
         roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         return {role: name for role, name in roles.items() if name is not None}
 
-    def _interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
+    def interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
         """Return the interactions of a table, with the tables of items and users; ``columns`` are all of its source."""
-        data = interactions_from(table, self._roles, self.duplicates)
+        data = interactions_from(table, self.roles, self.duplicates)
         data = replace(data, unused=tuple(self._unused(columns)))
         for side in (self.items, self.users):
             if side is not None:
@@ -180,7 +180,7 @@ class _ColumnOptions:
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
         """Yield the columns that look like ratings or times, where none was named for them."""
         for name in columns:
-            if name in self._roles.values():
+            if name in self.roles.values():
                 continue
             words = [word.casefold() for word in _WORD.findall(name)]
             # The whole name, as the first word may name another time than the interaction's: release_date.
@@ -199,7 +199,7 @@ class _PathOption:
 
 
 @dataclass(frozen=True)
-class _FileDataset(_ColumnOptions, _PathOption):
+class _FileDataset(ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def check(self, context: LoadContext) -> list[Problem]:
@@ -216,7 +216,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
-        return self._interactions(tables.read(self._roles, context.report), tables.columns, context)
+        return self.interactions(tables.read(self.roles, context.report), tables.columns, context)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError
@@ -267,8 +267,8 @@ class Parquet(_FileDataset):
 
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
-class DataFrame(_ColumnOptions):
-    """Interactions from a pandas DataFrame: for Python only, as a config file cannot hold one.
+class DataFrame(ColumnOptions):
+    """Interactions from a table of pandas, polars or Arrow: for Python only, as a config file cannot hold one.
 
     ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
     """
@@ -277,10 +277,11 @@ class DataFrame(_ColumnOptions):
     frame: InitVar[Any] = None
 
     def __post_init__(self, frame: Any) -> None:
-        if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
+        if not is_table(frame):
             given = "" if frame is None else f", not {type(frame).__name__}"
             raise ValueError(
-                f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame{given}; "
+                f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame, or a table of polars, "
+                f"Arrow or another library with the Arrow or dataframe protocol{given}; "
                 f"in a config file use csv or parquet"
             )
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
@@ -288,4 +289,4 @@ class DataFrame(_ColumnOptions):
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
         table: Table = self._table  # type: ignore[attr-defined]
-        return self._interactions(table, table.columns, context)
+        return self.interactions(table, table.columns, context)

@@ -31,7 +31,8 @@ class Header:
     id: str
     asked: Mapping[str, str]  # fingerprints, by part, of everything that must not change before a resume
     started: float  # seconds since 1970
-    fresh: bool  # whether only entries that it has written itself may be used
+    # Whether only entries that it has written itself may be used; or the names of the models of which this holds.
+    fresh: bool | Sequence[str]
     folder: str  # the working directory
     command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 

@@ -52,7 +52,8 @@ class StepCache:
     """
 
     store: Store
-    fresh: bool = False  # whether only entries that this bake-off has written itself are used
+    # Whether only entries that this bake-off has written itself are used, or the models of which this holds.
+    fresh: bool | Sequence[str] = False
     journal: Journal | None = None  # of the bake-off, once it has one
     resolve: Resolve = uri_fingerprint  # returns the fingerprint of a URI
     # Fingerprints of all inputs that the steps used so far depend on.
@@ -128,14 +129,22 @@ class StepCache:
 
     def lists(self, task: Task) -> TaskLists | None:
         """Return the lists of a task; None if they are not cached, or lack predictions that a metric needs."""
-        lists = self._read(_lists_depend_on(task), read_lists, about=task.model.name, named=task.inputs)
+        lists = self._read(
+            _lists_depend_on(task),
+            read_lists,
+            about=task.model.name,
+            named=task.inputs,
+            model=task.model.name,
+        )
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
     def scored(self, task: Task, lists: TaskLists) -> TaskResult | None:
         """Return the lists of a task with their scores; None if the scores are not cached."""
         depends_on, about = _scores_depend_on(task, lists), f"the scores of {task.model.name}"
-        return self._read(depends_on, lambda folder: read_scores(folder, lists), about=about)
+        return self._read(
+            depends_on, lambda folder: read_scores(folder, lists), about=about, model=task.model.name
+        )
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write the result of a task; return it, or the result that another process has written in the meantime."""
@@ -143,11 +152,13 @@ class StepCache:
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
         depends_on = _scores_depend_on(task, result.lists)
-        new = self._write("scores", about, depends_on, scores_files(result), result.inputs)
+        model = task.model.name
+        new = self._write("scores", about, depends_on, scores_files(result), result.inputs, model=model)
         if task.lists is None:
             about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
             inputs = self._known(task.inputs, result.lists.inputs)
-            new &= self._write("lists", about, _lists_depend_on(task), lists_files(result.lists), inputs)
+            files = lists_files(result.lists)
+            new &= self._write("lists", about, _lists_depend_on(task), files, inputs, model=model)
         return result if new else self.result(task) or result
 
     def pictures(self, content: str) -> Pictures | None:
@@ -193,13 +204,14 @@ class StepCache:
         *,
         about: str = "a step",
         named: Sequence[str] = (),
+        model: str | None = None,
     ) -> T | None:
         """Return the contents of an entry as ``read`` returns them; None if it does not exist or cannot be used."""
         now = self.named(named)
         if depends_on is None:
             return None
         key = key_of(depends_on)
-        if self.fresh and (self.journal is None or key not in self.journal.written):
+        if self._is_fresh(model) and (self.journal is None or key not in self.journal.written):
             return None
         if (recorded := self.store.inputs_of(key)) is None:
             return None
@@ -218,14 +230,27 @@ class StepCache:
         self.inputs = merged([self.inputs, recorded])
         return contents
 
-    def _write(self, step: str, about: str, depends_on: Depends | None, files: Files, inputs: Inputs) -> bool:
+    def _is_fresh(self, model: str | None) -> bool:
+        """Return whether a step is computed anew; ``model`` is the name of its model, if it has one."""
+        return self.fresh if isinstance(self.fresh, bool) else model in self.fresh
+
+    def _write(
+        self,
+        step: str,
+        about: str,
+        depends_on: Depends | None,
+        files: Files,
+        inputs: Inputs,
+        *,
+        model: str | None = None,
+    ) -> bool:
         self.inputs = merged([self.inputs, inputs])
         if depends_on is None:
             return True
         entry = NewEntry(step, about, depends_on, files, inputs)
         self._uses(entry.key)
         try:
-            new = self.store.write(entry, replace=self.fresh)
+            new = self.store.write(entry, replace=self._is_fresh(model))
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")

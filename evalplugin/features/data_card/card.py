@@ -15,7 +15,9 @@ from evalplugin.data.interactions import Interactions
 _HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
 _PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 _CURVE_POINTS = 51  # one for each 2 % of the users or items
-_MOST_LEVELS = 20  # ratings that are counted one by one; of more, ranges are counted
+_MOST_LEVELS = (
+    20  # ratings that are counted one by one; of more, ranges of one width, or of counts powers of 2
+)
 _PERIODS = 40  # equally long, from the first interaction to the last
 
 
@@ -186,10 +188,26 @@ def _ratings(rating: npt.NDArray[np.float32]) -> tuple[Rating, ...] | None:
         return tuple(Rating(text, text, count) for text, count in zip(texts, counts.tolist(), strict=True))
     edges = np.linspace(float(levels[0]), float(levels[-1]), _MOST_LEVELS + 1)
     group = np.clip(np.searchsorted(edges, levels, side="right") - 1, 0, _MOST_LEVELS - 1)
+    is_skewed = 2 * counts[group == 0].sum() > counts.sum()
+    if is_skewed and levels[0] >= 0 and np.array_equal(levels, np.floor(levels)):
+        return _powers(levels, counts)
     inside = np.bincount(group, counts, minlength=_MOST_LEVELS).astype(np.int64).tolist()
     return tuple(
         Rating(float(f"{low:.6g}"), float(f"{high:.6g}"), count)
         for low, high, count in zip(edges[:-1], edges[1:], inside, strict=True)
+    )
+
+
+def _powers(levels: npt.NDArray[np.float32], counts: Ints) -> tuple[Rating, ...]:
+    """Return how many interactions have a count of 0, 1, 2 to 3, 4 to 7, 8 to 15 and so on.
+
+    Most counts are low and few are high: of ranges of one width, the first would have nearly all.
+    """
+    inside = np.bincount(np.frexp(levels)[1], counts).astype(np.int64).tolist()
+    return tuple(
+        Rating(float(2**power // 2), float(2**power - 1), count)
+        for power, count in enumerate(inside)
+        if count
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -131,10 +132,11 @@ def _distance(name: str, before: Sequence[float], now: Sequence[float]) -> Itera
 
 
 def _aligned(before: Sequence[Rating], now: Sequence[Rating]) -> tuple[list[float], list[float]] | None:
-    """Return the counts of the same ratings; None where ranges differ, or single ratings are compared with ranges."""
+    """Return the counts of the same ratings and ranges; None where some of them overlap."""
     counts = [{(r.low, r.high): float(r.interactions) for r in ratings} for ratings in (before, now)]
     every = sorted({*counts[0], *counts[1]})
-    if any(low != high for low, high in every) and counts[0].keys() != counts[1].keys():
+    overlap = any(high >= low for (_, high), (low, _) in pairwise(every))
+    if overlap and counts[0].keys() != counts[1].keys():
         return None
     return [counts[0].get(key, 0.0) for key in every], [counts[1].get(key, 0.0) for key in every]
 

@@ -29,15 +29,16 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of a comparison's tab on the page, as JSON values; models are numbered best first.
 
-    Keys: ``opening`` (the leader and its strongest rival, or None), ``models``, ``metrics`` (with means, spread,
-    quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None
-    without two models to compare).
+    Keys: ``bakeoff``, ``opening`` (the leader and its strongest rival, or None), ``models``, ``metrics`` (with means,
+    spread, quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``,
+    ``examples`` (None without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
     best = comparison.best.get(contest.primary)
     opening = [position[best.leader], position[best.rival]] if best and best.rival is not None else None
     return {
+        "bakeoff": contest.name,
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
@@ -58,6 +59,7 @@ def _models(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "name": row.model,
+            "run": row.run_id,
             "colour": f"var(--{variables[row.model]})",
             "shape": SHAPES[order.index(row.model) % len(SHAPES)],
         }

@@ -44,6 +44,7 @@ class People {
     const place = contest.find(".losers");
     contest.find(".user").replaceChildren();
     const [first, second] = [models[this.first].name, models[this.second].name];
+    contest.find(".people .whole").textContent = this.command();
     const every = held.losers[this.first][this.second].toLocaleString("en");
     contest.find(".people .count").textContent = every === "0" ? `${first} is behind ${second} for no user.`
       : losers.length ? `The ${losers.length} largest losses of the ${every} users for whom ${first} is behind ${second}.`
@@ -60,6 +61,16 @@ class People {
         fixed(a[user]), fixed(b[user]), shownAs(a[user] - b[user], signed(a[user] - b[user])),
       ] }))));
     this.show(losers[0]);
+  }
+
+  /** The command that writes the table of all users. */
+  command() {
+    const { bakeoff, models } = this.contest.data;
+    const quoted = (word) => (/^[\w.@%+=:,/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+    const runs = [this.first, this.second].map((model) => models[model].run);
+    const pair = runs.every(Boolean) ? runs : [this.first, this.second].map((model) => quoted(models[model].name));
+    const where = runs.every(Boolean) ? runs.join(" ") : `--bakeoff ${quoted(bakeoff)}`;
+    return `evalplugin compare ${where} --users ${pair.join(" ")} --out users.csv`;
   }
 
   show(user) {

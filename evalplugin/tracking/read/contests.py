@@ -12,7 +12,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
@@ -168,6 +168,7 @@ def _contest(
     first = next((run for run in runs if not run.rules.are_given), runs[0])
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")
+    has_text = any(map(_has_text_users, agreed.models))
     contest = Contest(
         name=name,
         dataset=first.tag("dataset"),
@@ -177,7 +178,8 @@ def _contest(
         baseline=None,
         seed=first.seed,
         rules=agreed.rules,
-        segments=_segments(runs, notes, text_users=any(map(_has_text_users, agreed.models))),
+        segments=_segments(runs, notes, text_users=has_text),
+        histories=_histories(runs, text_users=has_text),
         findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
@@ -240,6 +242,13 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
 
 def _has_text_users(model: ComparedModel) -> bool:
     return model.scores is not None and model.scores.users.dtype == object
+
+
+def _histories(runs: Sequence[LoggedRun], *, text_users: bool) -> HistoryLengths | None:
+    """Return the lengths of users' histories, from the latest run that has them."""
+    latest_first = sorted(runs, key=lambda run: run.started, reverse=True)
+    lengths = next((run.histories for run in latest_first if run.histories is not None), None)
+    return with_text_users(lengths, "length") if lengths is not None and text_users else lengths
 
 
 def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:

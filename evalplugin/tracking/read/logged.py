@@ -28,11 +28,18 @@ from evalplugin.execution.results import Costs, DataSplit, Finding
 from evalplugin.files.inputs import CHANGED
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
-from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
+from evalplugin.tracking.read.tables import (
+    histories_of,
+    models_of,
+    params_of,
+    raw_ids,
+    read_table,
+    segments_of,
+)
 
 _T = TypeVar("_T")
 _REPAIR = (
@@ -322,8 +329,16 @@ class LoggedRun:
     @cached_property
     def segments(self) -> tuple[Segmentation, ...]:
         """The groups of users; none where there are none."""
-        table = self.table("segments")
-        return () if table is None else segments_of(table)
+        return () if self._segments is None else segments_of(self._segments)
+
+    @cached_property
+    def histories(self) -> HistoryLengths | None:
+        """The lengths of users' histories; None where they are not there."""
+        return None if self._segments is None else histories_of(self._segments)
+
+    @cached_property
+    def _segments(self) -> pa.Table | None:
+        return self.table("segments")
 
     @property
     def recorded_inputs(self) -> dict[str, str]:

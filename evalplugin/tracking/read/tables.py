@@ -16,9 +16,9 @@ from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.config import ModelRecipe
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 
-_ByUser = TypeVar("_ByUser", PerUserScores, Segmentation)
+_ByUser = TypeVar("_ByUser", PerUserScores, Segmentation, HistoryLengths)
 
 
 class _Rules(NamedTuple):
@@ -66,6 +66,8 @@ def read_table(file: Path, name: str) -> pa.Table:
                 _check_numbers(table, column, finite=False)
     if name == "segments":
         _described(table)
+        if (lengths := json.loads(table.schema.metadata[_SEGMENTS]).get("history")) is not None:
+            _check_numbers(table, lengths, finite=True)
     return table
 
 
@@ -119,6 +121,16 @@ def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     return tuple(segments)
 
 
+def histories_of(table: pa.Table) -> HistoryLengths | None:
+    """Return the lengths of histories in a table of segments; None where an earlier version wrote it."""
+    name = json.loads(table.schema.metadata[_SEGMENTS]).get("history")
+    if name is None:
+        return None
+    users = raw_ids(table.column("user"))
+    order = np.argsort(users, kind="stable")
+    return HistoryLengths(users[order], table.column(name).to_numpy()[order])
+
+
 def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
     """Return the labels of each segmentation, in their order, and the names of those made from held-out items."""
     try:
@@ -127,7 +139,8 @@ def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
         from_truth = frozenset(map(str, described.get("from_truth", ())))  # left out by earlier versions
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("does not describe its groups of users in its metadata") from None
-    if missing := [name for name in labels if name not in table.column_names]:
+    names = [*labels, *([described["history"]] if "history" in described else [])]
+    if missing := [name for name in names if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
     return labels, from_truth
 

@@ -20,7 +20,7 @@ from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
-from evalplugin.segments import Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
@@ -55,8 +55,9 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
         if titles := background.titles:
             table = pa.table({"item": list(titles), "title": list(titles.values())})
             yield _parquet("data/titles.parquet", table)
-        if result.data.segments:
-            yield _parquet("data/segments.parquet", _segments_arrow(result.data.segments))
+        if result.data.segments or result.data.histories is not None:
+            table = _segments_arrow(result.data.segments, result.data.histories)
+            yield _parquet("data/segments.parquet", table)
     if result.top_n is not None:
         yield _parquet("data/top_n.parquet", result.top_n)
     if result.tuning is not None:
@@ -145,17 +146,24 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
     return {"columns": ["user", *scores.metrics], "data": data}
 
 
-def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
-    """Return one row a test user and one column of labels a segment; the metadata has the labels in order."""
-    columns = {"user": pa.array(segments[0].users)}
+def _segments_arrow(segments: Sequence[Segmentation], histories: HistoryLengths | None) -> pa.Table:
+    """Return one row a test user, one column of labels a segment, and one of the lengths of histories.
+
+    The metadata has the labels in order.
+    """
+    users = segments[0].users if histories is None else histories.users
+    columns = {"user": pa.array(users)}
     for segment in segments:
-        assert np.array_equal(segment.users, segments[0].users)
+        assert np.array_equal(segment.users, users)
         labels = pa.array(segment.labels, pa.string())
         columns[segment.name] = labels.take(pa.array(segment.group, mask=segment.group < 0))
     described = {
         "segments": {segment.name: list(segment.labels) for segment in segments},
         "from_truth": [segment.name for segment in segments if segment.from_truth],
     }
+    if histories is not None:
+        described["history"] = name = "train_interactions" + "_" * ("train_interactions" in columns)
+        columns[name] = pa.array(histories.length)
     return pa.table(columns).replace_schema_metadata({"evalplugin": json.dumps(described)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def test_every_registered_dataset_keeps_the_contract(name: str) -> None:
         params = {"path": "ratings.parquet", "rating": "rating"}
     elif name == "dataframe":
         params = {"frame": FRAME, "rating": "rating"}
+    elif name == "sql":
+        FRAME.to_sql("ratings", sqlite3.connect("shop.db"), index=False)
+        params = {"url": "sqlite:///shop.db", "query": "SELECT * FROM ratings", "rating": "rating"}
     elif name == "synthetic":
         params = {"n_users": 30, "n_items": 40, "n_interactions": 300}
     elif name == "movielens":

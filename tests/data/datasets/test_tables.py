@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from samples import refusal
 
-from evalplugin.base.errors import ParameterError
+from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.components.parameters import as_mapping
+from evalplugin.config import load
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable, UserTable
+from evalplugin.data.tables import Table
 
 
 @pytest.fixture
@@ -222,12 +225,57 @@ def test_a_dataframe_is_read_as_it_is() -> None:
     assert as_mapping(loader) == logged
 
 
+class ArrowStream:
+    """A table of a library that has the Arrow protocol, such as polars."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return pa.table(self.frame).__arrow_c_stream__(schema)
+
+
+class Interchange:
+    """A table of a library that has the dataframe protocol alone."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def __dataframe__(self, **options: object) -> object:
+        return pa.table(self.frame).__dataframe__(**options)
+
+
+@pytest.mark.parametrize("kind", [pa.table, ArrowStream, Interchange])
+def test_tables_of_other_libraries_are_the_same_data(kind: Any) -> None:
+    frame = pd.DataFrame({"user": [2, 1, 2], "item": ["x", "y", "z"], "rating": [0.5, 1, 2]})
+    loader, expected = (DataFrame(table, rating="rating") for table in (kind(frame), frame))
+    assert loader.load(LoadContext()).digest == expected.load(LoadContext()).digest
+    config = {
+        "experiment": "shop",
+        "datasets": [{"name": "shop", "type": "dataframe", "frame": kind(frame), "rating": "rating"}],
+        "split": {"type": "holdout", "fraction": 0.5},
+        "metrics": ["ndcg@1"],
+        "models": ["popularity"],
+        "segments": [{"name": "kind", "type": "attribute", "column": "rating", "frame": kind(frame)}],
+    }
+    (dataset,) = (each.component for each in load(config).datasets)
+    assert dataset.load(LoadContext()).digest == expected.load(LoadContext()).digest
+
+
+def test_a_table_that_is_not_computed_yet_is_refused() -> None:
+    class LazyFrame:
+        def collect(self) -> None: ...
+
+    with pytest.raises(DataError, match=r"not LazyFrame; collect\(\) makes one of it"):
+        Table(LazyFrame(), "lists")
+
+
 def test_a_dataframe_cannot_come_from_a_config() -> None:
     with pytest.raises(
-        ParameterError, match="'dataframe' is for Python only: it takes a pandas DataFrame; in a config"
+        ParameterError, match=r"'dataframe' is for Python only: it takes a pandas DataFrame, .*; in a config"
     ):
         DATASETS.create("dataframe", {"user": "who"})
-    with pytest.raises(ValueError, match="it takes a pandas DataFrame, not list"):
+    with pytest.raises(ValueError, match="with the Arrow or dataframe protocol, not list"):
         DataFrame([1, 2])
 
 

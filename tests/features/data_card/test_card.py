@@ -12,8 +12,8 @@ import pytest
 from samples import interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
-from evalplugin.features.data_card.card import DataCard, card_of, split_card
-from evalplugin.features.data_card.drift import DescribedData, Drift, drift_between, total_variation
+from evalplugin.features.data_card.card import DataCard, Rating, _ratings, card_of, split_card
+from evalplugin.features.data_card.drift import DescribedData, Drift, _aligned, drift_between, total_variation
 from evalplugin.features.data_card.report import card_facts, drift_lines, drift_sentence, split_rows
 from evalplugin.metrics import evaluate
 
@@ -79,6 +79,25 @@ def test_cold_shares_are_those_of_the_truth() -> None:
     assert len(warm) == 10
     shares = split_card("s", "own", [fold, Split(data, data, overlap_allowed=True)]).cold_shares()
     assert shares["users"] == pytest.approx(2 / (found.test_users + 12))
+
+
+def test_counts_with_a_long_tail_are_counted_in_powers_of_two() -> None:
+    counts = np.concatenate([np.repeat(np.arange(1, 9), 20), np.arange(10, 25), [700]]).astype(np.float32)
+    found = _ratings(counts)
+    assert found is not None
+    ranges = [(rating.low, rating.high, rating.interactions) for rating in found]
+    assert ranges[:4] == [(1, 1, 20), (2, 3, 40), (4, 7, 80), (8, 15, 26)]
+    assert ranges[4:] == [(16, 31, 9), (512, 1023, 1)]
+    assert sum(rating.interactions for rating in found) == len(counts)
+    shown = _ratings(np.arange(1, 101, dtype=np.float32))  # as of ratings in per cent
+    assert shown is not None
+    assert len(shown) == 20
+
+
+def test_ranges_that_do_not_overlap_are_compared() -> None:
+    before, now = [Rating(1, 1, 5), Rating(2, 3, 5)], [Rating(1, 1, 5), Rating(2, 3, 4), Rating(4, 7, 1)]
+    assert _aligned(before, now) == ([5, 5, 0], [5, 4, 1])
+    assert _aligned(before, [Rating(2.5, 6, 10)]) is None
 
 
 def test_many_ratings_are_counted_in_ranges_without_loss() -> None:

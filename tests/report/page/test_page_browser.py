@@ -437,6 +437,35 @@ def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str)
         assert box["x"] + box["width"] <= 375.5
 
 
+# Words in the heads of tables that are on two lines.
+BROKEN = """() => {
+  const found = [];
+  for (const head of document.querySelectorAll('thead th')) {
+    const texts = document.createTreeWalker(head, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    for (let node = texts.nextNode(); node; node = texts.nextNode())
+      for (const word of node.data.matchAll(/[A-Za-z]+/g)) {
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((line) => Math.round(line.top))).size > 1) found.push(word[0]);
+      }
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1600])
+@pytest.mark.parametrize("name", ["plain", "12 models"])
+def test_no_width_breaks_words_in_heads_or_scrolls_the_page(
+    visit: Callable[..., Page], name: str, width: int
+) -> None:
+    page = visit(name, width=width)
+    for details in page.locator("figure summary").all():
+        details.click()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(BROKEN) == []
+
+
 # Boxes of text in the charts that touch, those cut by the edge of their chart, and all that is wider than its place
 # or than the window without the cue that it can be scrolled.
 CROWDED = """() => {

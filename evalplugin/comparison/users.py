@@ -1,0 +1,64 @@
+"""Two models user by user: both scores, the difference, and what is known of the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import pd
+from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.metrics import parse
+
+if TYPE_CHECKING:
+    from evalplugin.comparison.comparison import Comparison
+
+
+def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
+    """Return one row for each user, those whom ``a`` serves worst against ``b`` first; see ``Comparison.users``."""
+    first, second = _scored(comparison, a), _scored(comparison, b)
+    if first is second:
+        raise DataError(f"{a!r} and {b!r} are one model: name two")
+    assert first.scores is not None
+    assert second.scores is not None
+    name = comparison.contest.primary if metric is None else parse(metric).name
+    shared = [m for m in first.scores.metrics if m in second.scores.metrics]
+    if name not in shared:
+        raise DataError(f"{name!r} has no value for each user{did_you_mean(name, shared, noun='there are')}")
+    users, values = aligned([first.scores, second.scores], name)
+    difference = values[:, 0] - values[:, 1]
+    # Undefined differences are last, equal ones in the order of users.
+    order = np.argsort(difference * (parse(name).direction or 1), kind="stable")
+    users, values, difference = users[order], values[order], difference[order]
+    contest = comparison.contest
+    lengths = np.full(len(users), np.nan) if contest.histories is None else contest.histories.of(users)
+    columns: dict[str, Any] = {
+        "user": users,
+        "metric": name,
+        "model": first.model,
+        "score": values[:, 0],
+        "against": second.model,
+        "score_against": values[:, 1],
+        "difference": difference,
+        "history": pd.Series(lengths).astype("Int64"),
+    }
+    for segment in contest.segments:
+        labels = np.array([*segment.labels, None], dtype=object)
+        columns[f"segment_{segment.name}"] = labels[segment.of(users)]
+    return pd.DataFrame(columns)
+
+
+def _scored(comparison: Comparison, name: str) -> ComparedModel:
+    """Return a model by its name, or by the id of its run.
+
+    Raises:
+        DataError: There is none, or it failed.
+    """
+    row = next((row for row in comparison.models if name in (row.model, row.run_id)), None)
+    if row is None:
+        near = did_you_mean(name, [row.model for row in comparison.scored], noun="there are")
+        raise DataError(f"no model is named {name!r} on {comparison.contest.place}{near}")
+    if row.scores is None:
+        raise DataError(f"{name!r} failed, so it has no scores: {row.error}")
+    return row
