@@ -41,7 +41,7 @@ def test_a_library_that_is_missing_is_one_error_with_the_command(monkeypatch, ca
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "lenskit" else found(name, *rest)
     )
-    assert main(["validate", str(CONFIG)]) == 2
+    assert main(["run", str(CONFIG)]) == 2
     assert re.search(
         r"libraries.yaml:\d+:\d+: models\[4\].type: lenskit.ItemKNNScorer needs the package lenskit, "
         r"which is not installed: pip install lenskit \(in a clone of evalplugin: pip install -e '\.\[lenskit\]'\)",

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from evalplugin.base.costs import give_back_memory
+from evalplugin.base.libraries import np
 from evalplugin.execution.isolation import opened_handles
 
 _HANDLES = 16  # that libraries may open at their first use
@@ -57,12 +56,12 @@ class Leftovers:
         """Restore the random states; those that nobody has set are drawn anew, as in a new process."""
         if self._random == self._undrawn:
             random.seed()
-            np.random.seed()  # noqa: NPY002 - the state that code of others draws from
+            np.random.seed()
             self._undrawn = _random_states()
         else:
             state, numpy_state = pickle.loads(self._random)
             random.setstate(state)
-            np.random.set_state(numpy_state)  # noqa: NPY002
+            np.random.set_state(numpy_state)
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_rng_state(torch.Generator().get_state() if self._torch is None else self._torch)
 
@@ -99,7 +98,7 @@ def _state(handle: int) -> Iterator[object]:
 
 
 def _random_states() -> bytes:
-    return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
+    return pickle.dumps((random.getstate(), np.random.get_state()))
 
 
 def _torch_state() -> Any:

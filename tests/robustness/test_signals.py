@@ -69,7 +69,7 @@ def write_small(folder: Path, uri: str, **changes: object) -> str:
     ("moment", "text", "arguments"),
     [
         ("import", "evalplugin.cli", ["list", "models"]),
-        ("import", "numpy", ["list", "models"]),
+        ("import", "pydantic", ["list", "models"]),
         ("import", "dataclasses", ["list", "models"]),
     ],
 )
