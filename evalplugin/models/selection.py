@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
@@ -13,8 +12,9 @@ from evalplugin.models.threads import for_ranges
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
-_STRIDE = 16  # one item in 16 is sampled to estimate the n-th best score
-_LARGE = 4  # a catalogue is large if its sample is so many times the sample's share of the best items
+_CACHED_BYTES = 2**20  # scores that are read twice
+_GROUPS_PER_PLACE = 4  # groups of items for each place in a list
+_GROUP_SIZE = 64  # at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,8 @@ def select_top_n(
     """Return the n best items of each row: score descending, then tie rank ascending; -inf is never listed.
 
     Exact for every input without NaN. The catalogue is not sorted: items above a threshold are, and items that tie
-    with it are taken in order of tie rank. In a large catalogue a sample gives a threshold that somewhat more than n
-    items reach; in a small one, and for a row where the sample misled, it is the best score that the list has no
-    space for.
+    with it are taken in order of tie rank. The catalogue is divided into groups; the threshold is the (n + 1)-th best
+    of their best scores, so that at least n items reach it, and at most those of n groups exceed it.
 
     Args:
         scores: (B, I), float32 or float64, no NaN; it is only read.
@@ -116,93 +115,59 @@ class _Ties(NamedTuple):
 
 def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats, ties: _Ties | None) -> None:
     """Write the best items of some rows into ``item`` and ``score`` (B, n), which hold NO_ITEM and NaN before."""
-    n_items, n = scores.shape[1], item.shape[1]
-    # The number of sampled items among the n best has a mean of n / _STRIDE; a margin of three standard deviations.
-    share = n / _STRIDE
-    rank = int(share + 3 * share**0.5) + 4
-    if n_items <= _LARGE * rank * _STRIDE:
-        _select_above(scores, _nth_best(scores.copy(), n + 1), item, score, ties)
-        return
-    low = _nth_best(scores[:, _sampled_items(n_items)], rank)
-    # Sorting far more items than needed would be slow for all rows.
-    failed = _select_above(scores, low, item, score, ties, most=4 * rank * _STRIDE)
-    if len(failed):
-        some = scores[failed]
-        again = np.full((len(failed), n), NO_ITEM, dtype=np.int32), np.full((len(failed), n), np.nan)
-        _select_above(some, _nth_best(some.copy(), n + 1), *again, ties)
-        item[failed], score[failed] = again
-
-
-@lru_cache(maxsize=4)
-def _sampled_items(n_items: int) -> Ints:
-    """Return one item at random of every ``_STRIDE``: a fixed one would mislead where scores repeat with its period."""
-    first = np.arange(0, n_items - _STRIDE + 1, _STRIDE)
-    return first + np.random.default_rng(0).integers(0, _STRIDE, len(first))
-
-
-def _nth_best(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.floating[Any]]:
-    """Return the n-th highest score of each row, -inf if there are fewer; the scores are sorted in place."""
-    n_rows, n_items = scores.shape
-    if n > n_items:
-        return np.full(n_rows, -np.inf, dtype=scores.dtype)
-    scores.sort(axis=1)  # a partition takes ten times as long where most scores tie
-    return scores[:, n_items - n]
-
-
-def _select_above(
-    scores: npt.NDArray[np.floating[Any]],
-    low: npt.NDArray[np.floating[Any]],
-    item: Codes,
-    score: Floats,
-    ties: _Ties | None,
-    most: int | None = None,
-) -> Ints:
-    """Write the best items that reach the thresholds ``low`` (B,); return the rows whose threshold does not fit.
-
-    Those are rows with more than ``most`` items above the threshold, and rows where fewer than n reach it, unless these
-    are all that can be listed.
-    """
     n_rows, n_items = scores.shape
     n = item.shape[1]
-    cell = np.flatnonzero(scores > low[:, None])  # several times faster than nonzero in two dimensions
-    row = cell // n_items
-    counts = np.bincount(row, minlength=n_rows)
-    failed = np.zeros(n_rows, dtype=np.bool_)
-    if most is not None and counts.max(initial=0) > most:
-        failed = counts > most
-        cell, row = cell[~failed[row]], row[~failed[row]]
-        counts[failed] = 0
+    low = np.empty(n_rows, dtype=scores.dtype)
+    cells = []
+    step = max(1, _CACHED_BYTES // max(1, n_items * scores.itemsize))
+    for start in range(0, n_rows, step):
+        block = scores[start : start + step]
+        low[start : start + step] = _threshold(block, n)
+        # Several times faster than nonzero in two dimensions.
+        above = np.flatnonzero(block > low[start : start + step, None])
+        cells.append(above + start * n_items)
+    cell = np.concatenate(cells)
+    counts = np.diff(np.searchsorted(cell, np.arange(n_rows + 1) * n_items))
+    row = np.repeat(np.arange(n_rows), counts)
     code = cell - row * n_items
-    value = scores[row, code]
-    column = position_in_row(row, n_rows)
     shape = n_rows, int(counts.max(initial=0))
-    codes, values = np.zeros(shape, dtype=np.int32), np.full(shape, -np.inf, dtype=scores.dtype)
-    codes[row, column], values[row, column] = code, value
-    order = _descending(values, n, None if ties is None else (codes, ties.rank))
-    width = order.shape[1]
-    listed = np.arange(width) < counts[:, None]
-    item[:, :width] = np.where(listed, np.take_along_axis(codes, order, axis=1), NO_ITEM)
-    score[:, :width] = np.where(listed, np.take_along_axis(values, order, axis=1), np.nan)
-    short = np.flatnonzero((counts < n) & (low > -np.inf) & ~failed)
-    failed[short[_append_ties(scores, low, item, score, short, counts, ties)]] = True
-    return np.flatnonzero(failed)
+    filled = np.arange(shape[1]) < counts[:, None]
+    codes, negated = np.full(shape, NO_ITEM, dtype=np.int32), np.full(shape, np.inf, dtype=scores.dtype)
+    codes[filled], negated[filled] = code, -scores[row, code]
+    best = _ascending(negated, n, codes if ties is None else ties.rank[codes])
+    width = best.shape[1]
+    item[:, :width] = codes.take(best)
+    score[:, :width] = np.where(item[:, :width] == NO_ITEM, np.nan, -negated.take(best))
+    short = np.flatnonzero((counts < n) & (low > -np.inf))
+    if len(short):
+        _append_ties(scores, low, item, score, short, counts, ties)
 
 
-def _descending(values: npt.NDArray[np.floating[Any]], n: int, ties: tuple[Codes, Ints] | None) -> Ints:
-    """Return the positions of the n highest values of each row; -inf in any order.
+def _threshold(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.floating[Any]]:
+    """Return a score that more than n items of each row reach, and items of at most n groups exceed, or -inf: (B,)."""
+    n_rows, n_items = scores.shape
+    # An odd number: scores that repeat with an even period would make few groups better than all others.
+    n_groups = max(_GROUPS_PER_PLACE * n, -(-n_items // _GROUP_SIZE)) | 1
+    size = n_items // n_groups
+    # The best items of disjoint groups are as many items as groups.
+    grouped = scores[:, : size * n_groups].reshape(n_rows, size, n_groups)
+    best = grouped.max(axis=1) if size > 1 else scores.copy()
+    if best.shape[1] <= n:
+        return np.full(n_rows, -np.inf, dtype=scores.dtype)
+    best.sort(axis=1)  # a partition takes ten times as long where most scores tie
+    return best[:, -n - 1]
 
-    ``ties``: the item code of each value, and the rank of each item among equal values; None: they stay in order.
-    """
+
+def _ascending(values: npt.NDArray[np.floating[Any]], n: int, place: Ints) -> Ints:
+    """Return the flat positions of the n lowest values of each row; equal ones by their place, inf in any order."""
     # Other sorts than the stable one are several times faster, and equal where no values tie.
-    order = np.argsort(-values, axis=1)[:, : n + 1]
-    ranked = np.take_along_axis(values, order, axis=1)
-    tied = np.flatnonzero(((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] > -np.inf)).any(axis=1))
-    if len(tied) and ties is not None:
-        codes, rank = ties
-        order[tied] = np.lexsort((rank[codes[tied]], -values[tied]))[:, : n + 1]
-    elif len(tied):
-        order[tied] = np.argsort(-values[tied], axis=1, kind="stable")[:, : n + 1]
-    return order[:, :n]
+    order = np.argsort(values, axis=1)[:, : n + 1]
+    first = np.arange(len(values))[:, None] * values.shape[1]
+    ranked = values.take(order + first)
+    tied = np.flatnonzero(((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] < np.inf)).any(axis=1))
+    if len(tied):
+        order[tied] = np.lexsort((place[tied], values[tied]))[:, : n + 1]
+    return order[:, :n] + first
 
 
 def _append_ties(
@@ -213,17 +178,14 @@ def _append_ties(
     rows: Ints,
     counts: Ints,
     ties: _Ties | None,
-) -> Flags:
-    """Append the first items that tie with the threshold to the lists of ``rows``; return whether a list lacks items.
+) -> None:
+    """Append the first items that tie with the threshold to the lists of ``rows``, until they are full.
 
     Ties are sought in windows of the items in their order, as there are often far more than a list has space for.
     """
     n_items, n = scores.shape[1], item.shape[1]
-    lacking = np.ones(len(rows), dtype=np.bool_)
-    start, width = 0, 4 * n
-    while start < n_items and lacking.any():
-        sought = np.flatnonzero(lacking)
-        some = rows[sought]
+    start, width, some = 0, 4 * n, rows
+    while len(some):
         size = min(width, n_items - start)
         window = slice(start, start + size)
         seen = scores[some, window] if ties is None else scores[some[:, None], ties.code[window]]
@@ -238,9 +200,7 @@ def _append_ties(
         item[some[row], column] = code
         score[some[row], column] = scores[some[row], code]  # a zero of its own sign
         counts[some] += np.bincount(row, minlength=len(some))
-        lacking[sought] = counts[some] < n
-        start, width = start + width, 4 * width
-    return lacking
+        start, width, some = start + width, 4 * width, some[counts[some] < n]
 
 
 def candidate_mask(users: Codes, candidates: Candidates, n_items: int) -> Flags:
