@@ -158,16 +158,17 @@ def _threshold(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.
     return best[:, -n - 1]
 
 
-def _ascending(values: npt.NDArray[np.floating[Any]], n: int, place: Ints) -> Ints:
+def _ascending(values: npt.NDArray[np.floating[Any]], n: int, place: Ints | Codes) -> Ints:
     """Return the flat positions of the n lowest values of each row; equal ones by their place, inf in any order."""
     # Other sorts than the stable one are several times faster, and equal where no values tie.
-    order = np.argsort(values, axis=1)[:, : n + 1]
+    order: Ints = np.argsort(values, axis=1)[:, : n + 1]
     first = np.arange(len(values))[:, None] * values.shape[1]
     ranked = values.take(order + first)
     tied = np.flatnonzero(((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] < np.inf)).any(axis=1))
     if len(tied):
         order[tied] = np.lexsort((place[tied], values[tied]))[:, : n + 1]
-    return order[:, :n] + first
+    best: Ints = order[:, :n] + first
+    return best
 
 
 def _append_ties(

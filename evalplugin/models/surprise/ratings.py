@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,13 +28,8 @@ class RatingLists:
 
     @classmethod
     def of(cls, lists: Mapping[int, list[tuple[int, float]]], n: int) -> RatingLists:
-        """Return the lists of a trainset (``ur`` or ``ir``) as arrays."""
-        rows = [lists[inner] for inner in range(n)]
-        indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        # All numbers one after another, which no loop in Python touches.
-        numbers = chain.from_iterable(chain.from_iterable(rows))
-        pairs = np.fromiter(numbers, dtype=np.float64, count=2 * int(indptr[-1])).reshape(-1, 2)
-        return cls(indptr, pairs[:, 0].astype(np.int32), pairs[:, 1].copy())
+        """Return the lists of a trainset (``ur`` or ``ir``) as arrays, which are made when they are used."""
+        return _TrainsetLists([lists[inner] for inner in range(n)])
 
     @property
     def arrays(self) -> Entries:
@@ -69,6 +65,30 @@ class RatingLists:
         for inner, (start, stop) in enumerate(pairwise(self.indptr.tolist())):
             lists[inner] = pairs[start:stop]
         return lists
+
+
+class _TrainsetLists(RatingLists):
+    """Lists of a trainset: reading a million tuples takes longer than most estimates, and few algorithms need all."""
+
+    _rows: list[list[tuple[int, float]]]
+
+    def __init__(self, rows: list[list[tuple[int, float]]]) -> None:
+        self.__dict__["_rows"] = rows  # the class is frozen
+
+    @cached_property
+    def indptr(self) -> Ints:
+        return np.concatenate([[0], np.cumsum([len(row) for row in self._rows])]).astype(np.int64)
+
+    @cached_property
+    def other(self) -> Codes:
+        return np.fromiter(self._numbers(0), dtype=np.int32, count=int(self.indptr[-1]))
+
+    @cached_property
+    def rating(self) -> Floats:
+        return np.fromiter(self._numbers(1), dtype=np.float64, count=int(self.indptr[-1]))
+
+    def _numbers(self, place: int) -> Iterator[Any]:
+        return map(itemgetter(place), chain.from_iterable(self._rows))  # no loop in Python touches them
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from evalplugin.base.arrays import Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt, pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
@@ -82,8 +82,8 @@ def surprise_top_n(
     raw_item = _raw(trainset.to_raw_iid, ratings.n_items)
     return pd.DataFrame(
         {
-            "user": pd.Series(raw_user[inner_users[row]]).infer_objects(),
-            "item": pd.Series(raw_item[items[row, column]]).infer_objects(),
+            "user": _typed(raw_user, inner_users[row]),
+            "item": _typed(raw_item, items[row, column]),
             "rank": (column + 1).astype(np.int32),
             "score": scores[row, column],
         }
@@ -153,6 +153,14 @@ def _inner(trainset: Any, users: Iterable[Any] | None) -> Ints:
 def _raw(to_raw: Callable[[int], Any], n: int) -> npt.NDArray[np.object_]:
     """Return all raw ids, in order of inner id."""
     return np.fromiter(map(to_raw, range(n)), dtype=np.object_, count=n)
+
+
+def _typed(raw: npt.NDArray[np.object_], listed: Ints | Codes) -> Any:
+    """Return the raw ids of listed inner ids, in the type that pandas infers for them: once for each id."""
+    is_listed = np.zeros(len(raw), dtype=np.bool_)
+    is_listed[listed] = True
+    ids = pd.Series(raw[is_listed]).infer_objects()
+    return ids.array.take((np.cumsum(is_listed) - 1)[listed])
 
 
 def _refuse_undefined(algorithm: Any, users: Ints, estimates: Floats) -> None:
