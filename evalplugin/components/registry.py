@@ -6,11 +6,13 @@ import ast
 import dataclasses
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -157,10 +159,10 @@ class Registry(Generic[T]):
         return build(entry.cls, params or {}, owner=name)
 
     def _entry_points(self) -> dict[str, Any]:
-        from importlib.metadata import entry_points
-
         points: dict[str, Any] = {}
-        for point in entry_points(group=self.group):
+        for point in _installed_points(tuple((folder, _changed(folder)) for folder in sys.path)).select(
+            group=self.group
+        ):
             if point.name in points and points[point.name].value != point.value:
                 raise PluginError(
                     f"two installed packages offer the {self.kind} {point.name!r}: "
@@ -184,6 +186,22 @@ class Registry(Generic[T]):
                 ) from error
             if name not in self._entries:
                 self.register(name)(cls)
+
+
+@lru_cache(maxsize=1)
+def _installed_points(path: tuple[tuple[str, int], ...]) -> Any:
+    """Return the entry points of all packages on ``sys.path``, whose folders are named with the times of changes."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+def _changed(folder: str) -> int:
+    """Return when something was added to a folder or removed, 0 if it is not there."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
