@@ -33,6 +33,7 @@ CHANGED, WRITTEN = "changed meanwhile", "written"
 # Of a folder, so much is read; of the other files, name, size and time of the last change count.
 _MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
 _MAX_PATH = 4096  # characters
+_BYTECODE = "__pycache__"
 
 Inputs = Mapping[str, str]  # name of an input -> fingerprint
 Resolve = Callable[[str], str]  # URI -> fingerprint; raises DataError where it cannot be known
@@ -116,7 +117,10 @@ def _paths_named(text: str, folders: Sequence[Path]) -> Iterator[str]:
 
 def _matching(pattern: str) -> list[str]:
     with suppress(OSError, re.error):
-        return sorted(glob.glob(pattern, recursive=True, include_hidden=True))
+        found = glob.glob(pattern, recursive=True, include_hidden=True)
+        return sorted(
+            path for path in found if _BYTECODE not in Path(path).parts
+        )  # Python writes it on import
     return []
 
 
@@ -203,7 +207,7 @@ def _files_below(folder: str) -> Iterator[str]:
     """
     seen = {os.path.realpath(folder)}  # links may lead back
     for at, folders, names in os.walk(folder, followlinks=True):
-        below = [f for f in sorted(folders) if not f.startswith(".") and f != "__pycache__"]
+        below = [f for f in sorted(folders) if not f.startswith(".") and f != _BYTECODE]
         real = {f: os.path.realpath(os.path.join(at, f)) for f in below}
         folders[:] = [f for f in below if real[f] not in seen]
         seen.update(real.values())

@@ -59,6 +59,16 @@ def test_values_name_files_folders_patterns_and_uris(tmp_path: Path) -> None:
         assert named(uri) == [uri]
 
 
+def test_bytecode_that_python_writes_changes_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "model.py").touch()
+    before = of(f"glob:{tmp_path}/*"), of(f"glob:{tmp_path}/**/*.*")
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "model.cpython-311.pyc").touch()
+    assert (of(f"glob:{tmp_path}/*"), of(f"glob:{tmp_path}/**/*.*")) == before
+    (tmp_path / "other.py").touch()
+    assert of(f"glob:{tmp_path}/*") != before[0]
+
+
 def test_files_relative_to_the_config_and_to_the_working_directory_both_count(tmp_path: Path) -> None:
     (tmp_path / "w.npy").write_bytes(b"config's")
     Path("w.npy").write_bytes(b"own")
