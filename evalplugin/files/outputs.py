@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from evalplugin.base.errors import DataError
@@ -40,6 +40,20 @@ def open_output(target: str | Path) -> Iterator[IO[bytes]]:
         file.flush()
         with store_errors(uri):
             _upload(store, file.name, store.path_of(uri))
+
+
+@contextmanager
+def open_table(target: str | Path) -> Iterator[tuple[IO[bytes], bool]]:
+    """Yield a file for a table, like ``open_output``, and whether its suffix is that of Parquet; it is CSV otherwise.
+
+    Raises:
+        DataError: It cannot be written.
+    """
+    try:
+        with open_output(target) as file:
+            yield file, PurePath(target).suffix.casefold() == ".parquet"
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager

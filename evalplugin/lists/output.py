@@ -16,7 +16,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
-from evalplugin.files.outputs import check_writable, open_output
+from evalplugin.files.outputs import check_writable, open_table
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
 
@@ -108,14 +108,11 @@ def write_per_user(scores: PerUserScores, path: str | Path) -> None:
         {"user": pa.array(users.tolist() if users.dtype == object else users)}
         | {name: pa.array(np.ascontiguousarray(scores.column(name))) for name in scores.metrics}
     )
-    try:
-        with open_output(path) as file:
-            if PurePath(path).suffix.casefold() == ".parquet":
-                pq.write_table(table, file, compression="zstd")
-                return
-            frame = table.to_pandas()
-            if users.dtype == object:
-                frame["user"] = [escape_formula(user) for user in users.tolist()]
-            frame.to_csv(file, index=False)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with open_table(path) as (file, is_parquet):
+        if is_parquet:
+            pq.write_table(table, file, compression="zstd")
+            return
+        frame = table.to_pandas()
+        if users.dtype == object:
+            frame["user"] = [escape_formula(user) for user in users.tolist()]
+        frame.to_csv(file, index=False)

@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
-from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.files.outputs import open_output
+from evalplugin.files.outputs import open_table
 from evalplugin.report.verdict import verdict_sentence
 
 # Of a pair, by column.
@@ -124,14 +123,11 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
     Raises:
         DataError: The file cannot be written.
     """
-    try:
-        with open_output(path) as file:
-            if PurePath(path).suffix.casefold() == ".parquet":
-                frame.to_parquet(file, index=False, compression="zstd")
-            else:
-                file.write(frame_csv(frame).encode(errors="surrogateescape"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with open_table(path) as (file, is_parquet):
+        if is_parquet:
+            frame.to_parquet(file, index=False, compression="zstd")
+        else:
+            file.write(frame_csv(frame).encode(errors="surrogateescape"))
 
 
 def compare_csv(
