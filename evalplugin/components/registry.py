@@ -160,9 +160,8 @@ class Registry(Generic[T]):
 
     def _entry_points(self) -> dict[str, Any]:
         points: dict[str, Any] = {}
-        for point in _installed_points(tuple((folder, _changed(folder)) for folder in sys.path)).select(
-            group=self.group
-        ):
+        path = tuple((folder, _changed(folder)) for folder in sys.path)
+        for point in _installed_points(path).select(group=self.group):
             if point.name in points and points[point.name].value != point.value:
                 raise PluginError(
                     f"two installed packages offer the {self.kind} {point.name!r}: "

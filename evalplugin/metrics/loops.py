@@ -16,9 +16,8 @@ _MOST_STAMPS = 2**28  # bytes
 _LAST_STAMP = np.uint8(255)
 _LEVELS = 64  # the most rating levels for a counting sort
 _NONE = np.empty(0, dtype=np.int64)
-_MOST_COUNTED = (
-    64  # matches of a list by score that are ranked by counting the better items; a sort is faster for more
-)
+# Matches of a list by score that are ranked by counting the better items; a sort is faster for more.
+_MOST_COUNTED = 64
 
 
 def match(

@@ -18,10 +18,10 @@ from evalplugin.models import thread_count
 
 if TYPE_CHECKING:
     from evalplugin.execution.results import DataSplit
+    from evalplugin.execution.store.contents import Pictures
 
     # By dataset, split and name of the file.
     Requests: TypeAlias = Mapping[tuple[DataSplit, str], "PictureRequest"]
-    Figures: TypeAlias = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # PNGs by model
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
@@ -46,10 +46,10 @@ class Drawing:
     requests: Requests
     # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
     processes: Sequence[subprocess.Popen[bytes]] = ()
-    drawn: Figures | None = None
+    drawn: Pictures | None = None
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> Pictures:
         """The PNGs of each request, by model, as soon as they are drawn."""
         if self.drawn is not None:
             return self.drawn

@@ -86,12 +86,11 @@ class Comparisons:
         Raises:
             DataError: There is no such model or metric, or one of the models failed.
         """
-        named = {name for c in self.comparisons for row in c.models for name in (row.model, row.run_id)}
         having = [
             c for c in self.comparisons if {a, b} <= {n for row in c.models for n in (row.model, row.run_id)}
         ]
         frames = []
-        for comparison in having if {a, b} <= named and having else self.comparisons[:1]:
+        for comparison in having or self.comparisons[:1]:  # which says what is missing
             frame = comparison.users(a, b, metric)
             for position, (name, value) in enumerate(comparison.contest.place._asdict().items()):
                 frame.insert(position, name, value)

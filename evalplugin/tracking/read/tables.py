@@ -64,10 +64,8 @@ def read_table(file: Path, name: str) -> pa.Table:
         for column in table.column_names:
             if column != "user":
                 _check_numbers(table, column, finite=False)
-    if name == "segments":
-        _described(table)
-        if (lengths := json.loads(table.schema.metadata[_SEGMENTS]).get("history")) is not None:
-            _check_numbers(table, lengths, finite=True)
+    if name == "segments" and (lengths := _described(table).history) is not None:
+        _check_numbers(table, lengths, finite=True)
     return table
 
 
@@ -112,37 +110,46 @@ def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
     users = raw_ids(table.column("user"))
     order = np.argsort(users, kind="stable")
-    every_label, from_truth = _described(table)
+    described = _described(table)
     segments = []
-    for name, labels in every_label.items():
+    for name, labels in described.labels.items():
         index = pc.index_in(table.column(name), value_set=pa.array(labels, pa.string()))
         group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
-        segments.append(Segmentation(name, tuple(labels), users[order], group[order], name in from_truth))
+        segments.append(
+            Segmentation(name, tuple(labels), users[order], group[order], name in described.from_truth)
+        )
     return tuple(segments)
 
 
 def histories_of(table: pa.Table) -> HistoryLengths | None:
     """Return the lengths of histories in a table of segments; None where an earlier version wrote it."""
-    name = json.loads(table.schema.metadata[_SEGMENTS]).get("history")
-    if name is None:
+    if (name := _described(table).history) is None:
         return None
     users = raw_ids(table.column("user"))
     order = np.argsort(users, kind="stable")
     return HistoryLengths(users[order], table.column(name).to_numpy()[order])
 
 
-def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """Return the labels of each segmentation, in their order, and the names of those made from held-out items."""
+class _Described(NamedTuple):
+    """What the metadata of a table of segments says of its columns."""
+
+    labels: dict[str, list[str]]  # of each segmentation, in their order
+    from_truth: frozenset[str]  # names of the segmentations made from held-out items
+    history: str | None  # the column of lengths of histories
+
+
+def _described(table: pa.Table) -> _Described:
     try:
         described = json.loads((table.schema.metadata or {})[_SEGMENTS])
         labels = {str(name): list(map(str, texts)) for name, texts in described["segments"].items()}
-        from_truth = frozenset(map(str, described.get("from_truth", ())))  # left out by earlier versions
+        # Earlier versions left these out.
+        from_truth, history = frozenset(map(str, described.get("from_truth", ()))), described.get("history")
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("does not describe its groups of users in its metadata") from None
-    names = [*labels, *([described["history"]] if "history" in described else [])]
+    names = [*labels, *([history] if "history" in described else [])]
     if missing := [name for name in names if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
-    return labels, from_truth
+    return _Described(labels, from_truth, history)
 
 
 def _check_ids(column: pa.ChunkedArray, name: str) -> None:

@@ -28,7 +28,7 @@ from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
 
 if TYPE_CHECKING:
-    from evalplugin.report.drawing import Figures
+    from evalplugin.execution.store.contents import Pictures
 
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
@@ -119,7 +119,7 @@ def picture_requests(
     return requests | {(data, name): request for data, name, request in further}
 
 
-def picture_artifacts(figures: Figures) -> dict[tuple[str, str, str], list[Artifact]]:
+def picture_artifacts(figures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
     They have the same names and axes in all runs: MLflow's compare page shows them side by side.
