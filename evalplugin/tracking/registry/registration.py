@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import sysconfig
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,7 +62,19 @@ class Registered:
         stores = {"MLFLOW_TRACKING_URI": self.tracking_uri, REGISTRY_VARIABLE: self.registry_uri}
         named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
-        return " ".join([*named, f"mlflow models serve -m {model} --env-manager local"])
+        return " ".join([*named, *_path_of_scripts(), f"mlflow models serve -m {model} --env-manager local"])
+
+
+def _path_of_scripts() -> list[str]:
+    """Return the assignment of PATH for a shell in which this Python's environment is not activated, else nothing.
+
+    MLflow starts ``uvicorn`` by its name, so its own absolute path would not do.
+    """
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which("mlflow")
+    if found is not None and Path(found).parent == Path(scripts):
+        return []
+    return [f'PATH={shlex.quote(scripts)}:"$PATH"']
 
 
 def register_lists(

@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -316,6 +316,17 @@ def test_a_version_holds_its_evidence(uri: str) -> None:
     assert version.description == "# PROMOTE: knn is promoted"
 
 
+def test_the_command_names_the_folder_of_an_environment_that_is_not_activated(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered = register(uri)
+    scripts = sysconfig.get_path("scripts")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert f' PATH={shlex.quote(scripts)}:"$PATH" mlflow models serve ' in registered.command
+    monkeypatch.setenv("PATH", f"{scripts}:/usr/bin")
+    assert "PATH=" not in registered.command
+
+
 def test_parameters_with_a_credential_are_not_registered(uri: str) -> None:
     with pytest.raises(TrackingError, match="knn is not registered: its parameters hold a credential"):
         register(uri, params={"api_key": "hunter2"})
@@ -408,6 +419,7 @@ def registry(uri: str, _empty_store: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_serve_command_names_a_separate_registry(
     uri: str, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"))
     registered = register(uri)
     *stores, mlflow_, models, serve = shlex.split(registered.command)[:5]
     assert stores == [f"MLFLOW_TRACKING_URI={uri}", f"MLFLOW_REGISTRY_URI={registry}"]
@@ -502,18 +514,15 @@ def test_ids_that_a_request_may_send(
 
 @pytest.fixture
 def served(uri: str, registry: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of `mlflow models serve`, as a user starts it from what is printed."""
+    """The address of `mlflow models serve`, as printed for a user whose environment is not activated."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     registered = register(uri)
     monkeypatch.delenv("MLFLOW_REGISTRY_URI")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = ["sh", "-c", f"{registered.command} --port {port}"]
-    environment = {
-        **os.environ,
-        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }
+    environment = {**os.environ, "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false"}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
