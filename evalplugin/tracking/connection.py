@@ -15,7 +15,7 @@ from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import cut
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.location import is_database, resolve_uri, sqlite_path
+from evalplugin.tracking.location import WORKSPACE_VARIABLE, is_database, resolve_uri, sqlite_path, workspace
 from evalplugin.tracking.new_store import create_store
 
 _P = ParamSpec("_P")
@@ -138,6 +138,8 @@ def _reason(error: Exception, uri: str) -> str:
     text = cut(" ".join(redact(str(error)).split()), 500)
     if isinstance(error, ImportError):
         text += "; the store needs this package here too: install it beside evalplugin"
+    if workspace(uri) is not None and "workspace" in text.lower():
+        text += f" ({WORKSPACE_VARIABLE} of the environment names it)"
     return text or type(error).__name__
 
 

@@ -7,13 +7,14 @@ import os
 import re
 import shlex
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
 from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
 DEFAULT_URI = "sqlite:///mlflow.db"
+WORKSPACE_VARIABLE = "MLFLOW_WORKSPACE"
 _UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 
 
@@ -77,6 +78,19 @@ def ui_base_url(uri: str) -> str:
     if parts.scheme == "databricks" or uri == "databricks":
         return os.environ.get("DATABRICKS_HOST", "").rstrip("/") + "/ml"
     return _UI_URL
+
+
+def workspace(uri: str) -> str | None:
+    """Return the workspace of a server that MLFLOW_WORKSPACE names; None: the default one, which links do not name."""
+    name = os.environ.get(WORKSPACE_VARIABLE, "").strip()
+    return None if is_database(uri) or name in ("", "default") else name
+
+
+def ui_query(uri: str, **parameters: str) -> str:
+    """Return the query of a link into MLflow's pages, which names the workspace if there is one."""
+    named = workspace(uri)
+    query = urlencode(parameters if named is None else {**parameters, "workspace": named}, quote_via=quote)
+    return query and f"?{query}"
 
 
 def _absolute_sqlite(uri: str) -> str:

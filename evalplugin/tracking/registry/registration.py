@@ -18,6 +18,7 @@ from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config import ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import attempt, connect, tracking_call
+from evalplugin.tracking.location import WORKSPACE_VARIABLE, workspace
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.uris import REGISTRY_VARIABLE, find_model, registry_uri, tags_of, version_with
 from evalplugin.tracking.registry.served import ServedLists, save_package
@@ -59,7 +60,11 @@ class Registered:
     @property
     def command(self) -> str:
         """The shell command that serves the champion."""
-        stores = {"MLFLOW_TRACKING_URI": self.tracking_uri, REGISTRY_VARIABLE: self.registry_uri}
+        stores = {
+            "MLFLOW_TRACKING_URI": self.tracking_uri,
+            REGISTRY_VARIABLE: self.registry_uri,
+            WORKSPACE_VARIABLE: workspace(self.registry_uri or self.tracking_uri),
+        }
         named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
         return " ".join([*named, *_path_of_scripts(), f"mlflow models serve -m {model} --env-manager local"])

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.compared import Cell
@@ -19,7 +19,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.location import ui_base_url, ui_command
+from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names
 from evalplugin.tracking.read.runs import models_filter
 
@@ -248,8 +248,8 @@ class Links:
             shown = {"searchFilter": models_filter(self.bakeoff)}
         else:
             shown = {"viewStateShareKey": self.board}
-        query = urlencode({**_WORKFLOW, "compareRunsMode": "CHART", **shown}, quote_via=quote)
-        return f"/#/experiments/{quote(self.experiment_id)}/runs?{query}"
+        query = ui_query(self.tracking_uri, **_WORKFLOW, compareRunsMode="CHART", **shown)
+        return f"/#/experiments/{quote(self.experiment_id)}/runs{query}"
 
     @property
     def compare_url_path(self) -> str | None:
@@ -257,7 +257,7 @@ class Links:
         if not self.compared:
             return None
         runs = {"runs": json.dumps(self.compared), "experiments": json.dumps([self.experiment_id])}
-        return f"/#/compare-runs?{urlencode({**runs, **_WORKFLOW}, quote_via=quote)}"
+        return f"/#/compare-runs{ui_query(self.tracking_uri, **runs, **_WORKFLOW)}"
 
     @property
     def board_url(self) -> str:
@@ -274,7 +274,7 @@ class Links:
     def page_url(self) -> str:
         """The comparison page, as MLflow shows it among the summary run's artifacts."""
         run = f"/#/experiments/{quote(self.experiment_id)}/runs/{quote(self.summary_run_id)}"
-        return f"{ui_base_url(self.tracking_uri)}{run}/artifacts/{PAGE}?{urlencode(_WORKFLOW)}"
+        return f"{ui_base_url(self.tracking_uri)}{run}/artifacts/{PAGE}{ui_query(self.tracking_uri, **_WORKFLOW)}"
 
     def _repr_html_(self) -> str:
         """Return the links for a notebook, and the command to start first."""

@@ -21,7 +21,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import draw
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
-from evalplugin.tracking.location import ui_base_url, ui_command
+from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests
 from evalplugin.tracking.write.contents import model_items
@@ -113,7 +113,7 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
         except Exception:
             tracker.fail_model(replace(result, per_user=None, top_n=None, error=traceback.format_exc()))
             raise
-    page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}"
+    page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}{ui_query(tracker.uri)}"
     command = ui_command(tracker.uri)
     return {"store": redact(tracker.uri), "run": page} | ({} if command is None else {"look": command})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -127,6 +128,17 @@ def test_links_open_the_pages_for_models_on_the_board() -> None:
     assert asked["viewStateShareKey"] == [key]
     assert "searchFilter" not in asked  # a link with a filter opens no saved view
     assert links(key).board_url_path.startswith("/#/experiments/7/runs?")
+
+
+def test_links_name_the_workspace_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "team a")
+    found = links("key")
+    for url in (found.board_url, found.compare_url, found.page_url):
+        assert url is not None
+        assert url.endswith("&workspace=team%20a")
+    assert "workspace" not in replace(found, tracking_uri="sqlite:////x/mlflow.db").page_url
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "default")
+    assert "workspace" not in found.page_url
 
 
 def test_without_a_board_the_link_has_the_filter_itself() -> None:
