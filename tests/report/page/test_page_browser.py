@@ -79,7 +79,8 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     held_out = np.arange(len(data)) % 4 == 3
     fold = Split(data.select(~held_out), data.select(held_out))
     split = split_card(odd.split, "own", [fold])
-    cards = (card_of(odd.dataset, "csv", data, [split]), card_of("another", "csv", data, [split]))
+    kind = "of a plugin whose name takes more than the width of a phone"
+    cards = (card_of(odd.dataset, kind, data, [split]), card_of("another", "csv", data, [split]))
     described = DescribedData(cards, {odd.dataset: "the bake-off <b>x</b> has no data card"})
     sections = [trend_section(lambda: past), Section(tab=partial(card_tab, described))]
     page = comparison_page([compare(odd)], sections)
@@ -420,6 +421,12 @@ COLOURS = """() => {
     select: of('select.metric', 'color'),
   };
 }"""
+
+
+def test_a_phone_wraps_the_line_of_a_data_card(visit: Callable[..., Page]) -> None:
+    page = visit("trend", width=375)
+    page.get_by_text("more than the width of a phone").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
 @pytest.mark.parametrize("name", ["plain", "odd"])
