@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,11 +23,6 @@ from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
-
-
-@pytest.fixture(autouse=True)
-def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def bake(config: dict[str, Any], **options: Any) -> tuple[Outcome, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +23,6 @@ from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
 from evalplugin.features.tuning.feature import studies_of
-
-
-@pytest.fixture(autouse=True)
-def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here loses power: syncing each file of the cache takes longer than the trials."""
-    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def ratings(seed: int = 0) -> pd.DataFrame:

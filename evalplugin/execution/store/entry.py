@@ -59,7 +59,10 @@ def key_of(depends_on: Mapping[str, Any]) -> str:
 
 
 def write_entry(folder: Path, entry: NewEntry) -> int:
-    """Write and sync an entry in a new folder; return its size in bytes without manifest and checksums."""
+    """Write an entry in a new folder; return its size in bytes without manifest and checksums.
+
+    Nothing waits for the disk: a system that fails before it has written all leaves an entry with wrong checksums.
+    """
     make_folder(folder)
     for name, write in entry.files.items():
         _write_file(folder / name, write)
@@ -76,7 +79,6 @@ def write_entry(folder: Path, entry: NewEntry) -> int:
     _write_file(folder / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))
     sums = _sums(folder)
     _write_file(folder / _SUMS, lambda f: f.write(sums.encode()))
-    sync_folder(folder)
     return size
 
 
@@ -108,19 +110,9 @@ def is_intact(folder: Path) -> bool:
     """Return whether the checksums of an entry are right."""
     # Compared as a whole: an extra or missing file is damage too, and so is a wrong byte in the checksums.
     try:
-        return (folder / _SUMS).read_bytes() == _sums(folder).encode()
+        return (folder / _SUMS).read_bytes() == _sums(folder).encode() != b""
     except OSError:
         return False
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk, where the system supports it."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _sums(folder: Path) -> str:
@@ -136,6 +128,4 @@ def _sums(folder: Path) -> str:
 def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     with path.open("xb") as file:
         write(file)
-        file.flush()
-        os.fsync(file.fileno())
     protect(path)

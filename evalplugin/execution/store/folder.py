@@ -17,7 +17,6 @@ from evalplugin.execution.store.entry import (
     NewEntry,
     is_intact,
     read_info,
-    sync_folder,
     used_now,
     write_entry,
 )
@@ -178,14 +177,14 @@ class Store(StoreView):
             with self._locked():
                 if not replace and is_intact(folder) and self.inputs_of(key) == entry.inputs:
                     return False
-                self._remove(folder)
+                if os.path.lexists(folder):
+                    self._remove(folder)
                 total = self._total
                 if total is not None:
                     total += size
                     self._write_total(total)
                 make_folder(folder.parent)
                 (scratch / key).rename(folder)
-                sync_folder(folder.parent)
         if total is None or total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
         return True

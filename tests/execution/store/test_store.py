@@ -154,6 +154,12 @@ def test_damage_of_any_byte_is_reported_and_entry_removed(tmp_path: Path) -> Non
     assert said[0] == f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
 
 
+def leave_empty_sums(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+    (folder / "SHA256SUMS").touch()
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -163,8 +169,13 @@ def test_damage_of_any_byte_is_reported_and_entry_removed(tmp_path: Path) -> Non
         lambda folder: (folder / "a.bin").write_bytes(b"some conten"),
         lambda folder: (folder / "manifest.json").write_bytes(b""),
         lambda folder: (folder / "another").write_bytes(b""),
+        lambda folder: [file.write_bytes(b"") for file in folder.iterdir()],
+        leave_empty_sums,
     ],
-    ids=["file gone", "sums gone", "sums empty", "cut off", "manifest empty", "a file too many"],
+    ids=[
+        *("file gone", "sums gone", "sums empty", "cut off", "manifest empty", "a file too many"),
+        *("only names written", "only empty sums"),
+    ],
 )
 def test_a_half_written_entry_is_removed(tmp_path: Path, harm: Callable[[Path], object]) -> None:
     store = Store(tmp_path)
