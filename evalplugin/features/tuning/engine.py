@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from evalplugin.base.costs import cheap_collections
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import values_text
@@ -40,7 +41,9 @@ def run_studies(
     if not studies:
         return list(jobs)
     progress = _Progress(studies)
-    with observer.overall(progress.label, progress.total, progress.seconds_left) as progress.advance:
+    overall = observer.overall(progress.label, progress.total, progress.seconds_left)
+    # Each generation is executed by itself, which would collect all objects of the libraries each time.
+    with cheap_collections(), overall as progress.advance:
         while asked := [(study, trials) for study in studies if (trials := study.ask())]:
             _evaluate(
                 [(study, trial) for study, trials in asked for trial in trials], execute, cache, progress
