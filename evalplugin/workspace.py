@@ -172,13 +172,14 @@ class Workspace:
 
     @contextmanager
     def open_session(
-        self, inputs: Mapping[str, str], *, workers: int | None = None, here: bool = False
+        self, inputs: Mapping[str, str], *, workers: int | None = None, calls: int = 0, here: bool = False
     ) -> Generator[Session]:
         """Yield a session of the config's engine, with a folder for its files that no other user can write to.
 
         Args:
             inputs: Files that tasks read, with fingerprints, which must be the same on every node.
             workers: Tasks at a time; None: as in the config.
+            calls: Tasks that are certain to be computed; worker processes for them start at once.
             here: Whether the session computes nothing, so that no other machine is needed.
 
         Raises:
@@ -196,6 +197,7 @@ class Workspace:
                 plugins=config.plugins,
                 limits=Limits(limits.seconds, None if limits.memory is None else bytes_of(limits.memory)),
                 workers=workers,
+                calls=calls,
                 components=components,
                 inputs=inputs,
                 base=config.folder,

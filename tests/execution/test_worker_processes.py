@@ -55,11 +55,21 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_as_many_processes_as_workers_run_all_calls(tmp_path: Path, started: list[int]) -> None:
-    with session(tmp_path, workers=2) as opened:
+    with session(tmp_path, workers=2, calls=21) as opened:
         assert len(started) == 2  # before any call, so that they import while the first one is prepared
         ran = values(opened, *[worker_calls.process] * 21)
     assert set(ran) <= set(started)
     assert len(started) == 2
+
+
+@pytest.mark.parametrize(("calls", "at_once"), [(0, 0), (1, 1)])
+def test_processes_start_for_calls_that_come_alone(
+    tmp_path: Path, started: list[int], calls: int, at_once: int
+) -> None:
+    with session(tmp_path, workers=2, calls=calls) as opened:
+        assert len(started) == at_once
+        assert values(opened, worker_calls.process) == started
+    assert len(started) == 1
 
 
 def test_what_tasks_need_is_imported_before_the_first_call(tmp_path: Path) -> None:

@@ -94,14 +94,15 @@ class InProcess(Session):
 class Processes:
     """A session with worker processes, each of which runs one call after the other.
 
-    What is put is written once, and mapped into the memory of every process that needs it. A call that ends or changes
-    its process costs it that process: the next call starts another one.
+    What is put is written once, and mapped into the memory of every process that needs it. A process starts at once for
+    each call that is certain to come, and else with the first call that finds none. A call that ends or changes its
+    process costs it that process: the next call starts another one.
     """
 
     in_process = False
 
     def __init__(self, needs: Needs) -> None:
-        """Start the processes, and divide the processors among them.
+        """Divide the processors among the processes, and start those that will be needed.
 
         Raises:
             EvalpluginError: The system cannot limit memory.
@@ -119,7 +120,9 @@ class Processes:
         self._settings = WorkerSettings(needs.folder, threads, needs.limits, plugins)
         self._workers: list[WorkerProcess] = []
         self._running: dict[int, tuple[Call, WorkerProcess]] = {}
-        for _ in range(self.slots):  # they import what they need while the first call is prepared
+        for _ in range(
+            min(self.slots, needs.calls)
+        ):  # they import what they need while the first call is prepared
             self._start()
 
     def put(self, value: Mapping[str, Any]) -> Path:
