@@ -67,7 +67,7 @@ def clusters(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def lenskit(session: nox.Session) -> None:
-    """Run the tests that need LensKit, which brings PyTorch and asks for pandas 2, in an environment of their own."""
+    """Run the tests that need LensKit, which brings PyTorch and often pandas 2, in an environment of their own."""
     # Where pip knows a build of this version without CUDA (2.13.0+cpu), it takes that one: 2 GB instead of 6.
     session.install(
         "--no-compile", "-e", ".[implicit,lenskit]", "torch==2.13.0", "hypothesis", "pytest", "pytest-xdist"

@@ -31,7 +31,9 @@ Feedback = Annotated[
     Literal["explicit", "implicit"],
     Field(description="whether ratings matter, or only the presence of interactions"),
 ]
-EmbeddingSize = Annotated[int, Field(ge=1, description="length of the factor vectors")]
+EmbeddingSize = Annotated[
+    int, Field(ge=1, description="length of the factor vectors; LensKit 2026 itself has 64 as its default")
+]
 Epochs = Annotated[int, Field(ge=1, description="passes over the data")]
 Regularization = Annotated[
     Positive | dict[Side, Positive],
@@ -49,8 +51,8 @@ class _LensKit:
     def prepare(self) -> None:
         """Import LensKit, which takes seconds, as it imports PyTorch, and make its threads."""
         import lenskit.basic
-        import lenskit.data.adapt
         import lenskit.training  # noqa: F401
+        from lenskit.data import from_interactions_df  # noqa: F401 - imported from its module at the first access
 
         self._component()
         with _threads():
@@ -178,7 +180,11 @@ class _Factorisation(FactorModel, _LensKit):
         factors, biases = component.user_embeddings.copy(), np.zeros(train.n_users)
         with one_blas_thread():
             for user in np.flatnonzero(train.rows.counts).tolist():
-                factors[user], bias = component.new_user_embedding(user, history(user).user_items)
+                query = history(user)
+                items = (
+                    query.query_items if hasattr(query, "query_items") else query.user_items
+                )  # LensKit 2025
+                factors[user], bias = component.new_user_embedding(user, items)
                 biases[user] = bias or 0.0
         return component, factors, biases
 
@@ -268,10 +274,16 @@ def _threads() -> Iterator[None]:
 @cache
 def _set_up_threads() -> None:
     """Start LensKit's threads, once in a process; PyTorch keeps its number of threads."""
+    from lenskit import parallel
+
+    if hasattr(parallel, "init_threading"):  # LensKit 2026 and later
+        from lenskit.config import ParallelSettings
+
+        parallel.init_threading(ParallelSettings(num_threads=thread_count(), num_backend_threads=-1))
+        return
     import torch
-    from lenskit.parallel import initialize
 
     with warnings.catch_warnings():
         # It cannot be changed where PyTorch has run before; these models do not need it.
         warnings.filterwarnings("ignore", "failed to set interop threads")
-        initialize(processes=1, threads=thread_count(), backend_threads=torch.get_num_threads())
+        parallel.initialize(processes=1, threads=thread_count(), backend_threads=torch.get_num_threads())
