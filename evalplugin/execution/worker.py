@@ -28,6 +28,7 @@ from evalplugin.base.units import size_text
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.isolation import TaskFailure, error_text, isolated
 from evalplugin.execution.leftovers import Leftovers
+from evalplugin.execution.shared import read_value
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.recording import carried_inputs, ignore_folder, recorded_inputs
 from evalplugin.models.threads import one_blas_thread
@@ -115,8 +116,6 @@ def work(settings: WorkerSettings, pipe: Connection, log: Path) -> None:
 
 def _import_libraries() -> None:
     """Import what all tasks need, while the parent prepares the first; some of it changes the environment."""
-    import joblib  # noqa: F401
-
     import_module("evalplugin.execution.executor")
     with one_blas_thread():
         pass
@@ -181,13 +180,11 @@ class _Worker:
 
     def _loaded(self, shared: Sequence[Path], call: Path) -> Callable[[], object]:
         """Return the function of a call with its arguments; plugins and shared arguments are loaded once."""
-        import joblib
-
         for plugin in self._settings.plugins:
             load_plugin_file(plugin.file, origin=plugin.origin)
         for file in shared:
             if file not in self._shared:
-                self._shared[file] = joblib.load(file, mmap_mode="r")
+                self._shared[file] = read_value(file)
         function, rest = pickle.loads(call.read_bytes())
         call.unlink()
         return partial(function, **dict(ChainMap(rest, *(self._shared[file] for file in shared))))

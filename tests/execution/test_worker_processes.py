@@ -75,7 +75,7 @@ def test_processes_start_for_calls_that_come_alone(
 def test_what_tasks_need_is_imported_before_the_first_call(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         (modules,) = values(opened, worker_calls.modules)
-    assert {"evalplugin.execution.executor", "scipy.linalg", "threadpoolctl", "joblib"} <= modules
+    assert {"evalplugin.execution.executor", "scipy.linalg", "threadpoolctl"} <= modules
 
 
 def test_shared_arguments_are_written_once_and_read_once_a_process(

@@ -435,7 +435,7 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("joblib.dump", full)
+    monkeypatch.setattr(workers_module, "write_value", full)
     with pytest.raises(
         StoreError, match=r"cannot write .*shared-\w+, which a worker process needs: No space left on"
     ):

@@ -91,7 +91,7 @@ def leave_processes() -> None:
 
 
 def leave_fewer_handles() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def limit_file_size() -> None:

@@ -26,6 +26,7 @@ from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
+from evalplugin.execution.shared import write_value
 from evalplugin.execution.worker import (
     NO_SPACE,
     NOT_GUARDED,
@@ -363,11 +364,9 @@ def write_shared(value: Mapping[str, Any], folder: Path) -> Path:
     Raises:
         StoreError: They cannot be written.
     """
-    import joblib
-
     file = folder / f"shared-{uuid.uuid4().hex[:12]}"
     with _writing(file):
-        joblib.dump(dict(value), file)
+        write_value(dict(value), file)
     return file
 
 
