@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_extensions"))
+from sphinx.application import Sphinx
+
+from evalplugin import __version__
+
 # Cells call `python -m evalplugin` by the interpreter that builds the pages.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
-from inventories import write_inventories  # noqa: E402 - a module of this folder
-
-from evalplugin import __version__  # noqa: E402 - after the path, as the line above
 
 project = "evalplugin"
 author = "the evalplugin developers"
 project_copyright = "the evalplugin developers"
 version = release = __version__
 
-extensions = [
-    "components",
-    "myst_nb",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "sphinx.ext.intersphinx",
-    "sphinx_click",
-    "sphinx_copybutton",
-    "sphinx_design",
-]
-exclude_patterns = ["_build", "_extensions", "jupyter_execute"]
+extensions = ["myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["_build", "jupyter_execute"]
 highlight_language = "text"
 smartquotes = False  # `--` of an option stays two hyphens
 nitpicky = True
 
-myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"  # pages with cells are run at every build: what they show is real
 nb_execution_raise_on_error = True
@@ -47,11 +36,6 @@ os.environ["COLUMNS"] = "120"  # of commands in cells, which IPython runs in a t
 # What cells write to this folder is part of the site: the comparison page of the tutorial.
 os.environ["EVALPLUGIN_DOCS_EXTRA"] = tempfile.mkdtemp(prefix="evalplugin-docs-")
 html_extra_path = [os.environ["EVALPLUGIN_DOCS_EXTRA"]]
-
-autodoc_typehints = "none"  # signatures in the code's own words; docstrings give shapes and dtypes
-autodoc_member_order = "bysource"
-# The names of other projects that the pages link to, so that a build needs no network.
-intersphinx_mapping = write_inventories(HERE / "_build" / "inventories")
 
 html_theme = "pydata_sphinx_theme"
 html_title = "evalplugin"
@@ -67,3 +51,18 @@ html_theme_options = {
 }
 html_sidebars = {page: [] for page in ("index", "tutorial", "faq", "glossary", "contributing", "changelog")}
 copybutton_prompt_text = "$ "
+
+
+def _add_toctree(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put what an index page links to into the site's navigation; in a clone, a directive of the page would show."""
+    if page.rpartition("/")[2] == "index":
+        links = re.findall(r"\[([^\]]+)\]\((\w+(?:/index)?)\.md\)", source[0])
+        texts = {name: text for text, name in reversed(links)}  # those of the first link to each
+        pages = dict.fromkeys(name for _, name in links)
+        entries = (f"{texts[name]} <{name}>" if page == "index" else name for name in pages)
+        source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(entries) + "\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what the pages need."""
+    app.connect("source-read", _add_toctree)

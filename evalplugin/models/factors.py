@@ -20,13 +20,12 @@ class FactorModel:
     """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
 
     Scores are computed in float64, one dot product at a time, so that they do not depend on the other users of a call.
-    A bias of items is a factor more: a column of ones in ``user_factors``, the biases in ``item_factors``.
+    A bias of items is a factor more: a column of ones in ``user_factors``, the biases in ``item_factors``. These are
+    floats (n_users, n_factors) and (n_items, n_factors).
     """
 
     user_factors: Factors = field(init=False, repr=False, compare=False)
-    """Floats (n_users, n_factors)."""
     item_factors: Factors = field(init=False, repr=False, compare=False)
-    """Floats (n_items, n_factors)."""
 
     def scores(self, users: Codes) -> Floats:
         """Return the dot products of the users with all items: float64 (len(users), n_items).
