@@ -30,16 +30,37 @@ ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 
 sys.path.insert(0, str(ROOT / "docs"))
+import generate  # noqa: E402
 from config_keys import ConfigKey, config_keys, top_level_keys  # noqa: E402 - of the folder above
-from generate import stale_pages  # noqa: E402
 
 CONFIG_KEYS = r"<!-- generated: config-keys (.*) -->"
 KEYS = [key for name in top_level_keys() for key in config_keys(name)]
 
 
 def test_the_generated_parts_of_pages_are_what_the_code_makes() -> None:
-    stale = [str(page.relative_to(ROOT)) for page in stale_pages()]
+    stale = [str(page.relative_to(ROOT)) for page in generate.stale_pages()]
     assert stale == [], "run: python docs/generate.py"
+
+
+def test_generate_names_and_writes_stale_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
+    page = tmp_path / "docs" / "long.md"
+    page.parent.mkdir()
+    part = "<!-- generated: config-keys seed -->\n{}<!-- end of generated -->\n"
+    page.write_text(
+        f"# Long\n\nA page.\n\n## `a`, b\n\n{part.format('old')}\n{'word ' * 1100}\n\n## C\n\n### C\n"
+    )
+    before = page.read_text()
+    assert (generate.main(["--check"]), page.read_text()) == (1, before)
+    assert generate.main([]) == 0
+    assert capsys.readouterr().out.split("\n").count("docs/long.md") == 2
+    start = "# Long\n\nA page.\n\n<!-- generated: contents -->\n\n- [`a`, b](#a-b)\n- [C](#c): [C](#c-1)\n\n<!-- end of"
+    assert page.read_text().startswith(start)
+    (key,) = config_keys("seed")
+    assert f"seed -->\n\n- `seed`: {key.description} *(integer; default `0`" in page.read_text()
+    assert generate.main(["--check"]) == 0
 
 
 def test_a_page_of_the_reference_has_no_directive_that_a_clone_would_show() -> None:
