@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,14 +93,14 @@ def test_shared_arguments_are_written_once_and_read_once_a_process(
     ("function", "said"),
     [
         (os.abort, "was ended by SIGABRT"),
-        (worker_calls.hang, "took more than 3 s"),
+        (worker_calls.hang, "took more than 1 s"),
         (dict.fromkeys, "TypeError"),
     ],
 )
 def test_call_that_fails_costs_its_process_at_most(
     tmp_path: Path, started: list[int], function: Callable[..., Any], said: str
 ) -> None:
-    with session(tmp_path, limits=Limits(seconds=3.0)) as opened:
+    with session(tmp_path, limits=Limits(seconds=1.0)) as opened:
         found = values(opened, *[worker_calls.process] * 3, function, *[worker_calls.process] * 3)
     failure = found.pop(3)
     assert isinstance(failure, TaskFailure)
@@ -110,18 +110,26 @@ def test_call_that_fails_costs_its_process_at_most(
     assert len(started) == (1 if said == "TypeError" else 2)
 
 
-@pytest.mark.parametrize("how", worker_calls.LEAVE)
-def test_what_cannot_be_undone_costs_the_process(tmp_path: Path, started: list[int], how: str) -> None:
+QUICK = ("variable", "orphan", "thread", "handler", "handles", "memory")
+
+
+@pytest.mark.parametrize(
+    "hows", [QUICK, pytest.param(sorted({*worker_calls.LEAVE} - {*QUICK}), marks=pytest.mark.slow)]
+)
+def test_what_cannot_be_undone_costs_the_process(
+    tmp_path: Path, started: list[int], hows: Sequence[str]
+) -> None:
     with session(tmp_path) as opened:
         (before,) = values(opened, worker_calls.look)
-        assert values(opened, worker_calls.leave, how=how) == [started[0]]
-        (after,) = values(opened, worker_calls.look)
-        assert after == before
-        assert len(started) == 2
-        until = time.monotonic() + 10
-        while group := processes_of(started[0]):
-            assert time.monotonic() < until, group
-            time.sleep(0.02)
+        for number, how in enumerate(hows):
+            assert values(opened, worker_calls.leave, how=how) == [started[number]], how
+            (after,) = values(opened, worker_calls.look)
+            assert after == before, how
+            assert len(started) == number + 2, how
+            until = time.monotonic() + 10
+            while group := processes_of(started[number]):
+                assert time.monotonic() < until, (how, group)
+                time.sleep(0.02)
 
 
 def processes_of(group: int) -> list[str]:
@@ -138,13 +146,13 @@ def processes_of(group: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("how", worker_calls.UNDONE)
-def test_what_can_be_undone_costs_nothing(tmp_path: Path, started: list[int], how: str) -> None:
+def test_what_can_be_undone_costs_nothing(tmp_path: Path, started: list[int]) -> None:
     with session(tmp_path) as opened:
         (before,) = values(opened, worker_calls.look)
-        assert values(opened, worker_calls.leave, how=how) == [started[0]]
-        (after,) = values(opened, worker_calls.look)
-    assert after | {"held": 0} == before
+        for how in worker_calls.UNDONE:
+            assert values(opened, worker_calls.leave, how=how) == started, how
+            (after,) = values(opened, worker_calls.look)
+            assert after | {"held": 0} == before, how
     assert len(started) == 1
 
 

@@ -348,8 +348,8 @@ def wait_for_workers(
 ) -> list[WorkerProcess]:
     """Return the processes whose call has ended: at least one, or none after ``at_most`` seconds."""
     until = time.monotonic() + at_most
-    deadline = min(worker.deadline for worker in running)
     while True:
+        deadline = min(worker.deadline for worker in running)  # later once a process has started
         left = max(0.0, deadline - time.monotonic()) + 0.01
         handles = [handle for worker in running for handle in worker.handles]
         wait(handles, timeout=min(_POLL_SECONDS, left))
