@@ -102,14 +102,14 @@ def bake(event: str | None, occurrence: int, workers: int, mode: Any) -> None:
 
 def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
     """Run each point in a folder of its own: killed, and then resumed; print the exit codes."""
+    # What is compared afterwards is which files there are, not how the pictures look.
+    FigureRequest.draw = lambda request: {curve.model: b"" for curve in request.curves}  # type: ignore[method-assign]
     template, warm = folder / "template", folder / "warm"
     shutil.copytree(template, warm)
     os.chdir(warm)
     # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.
     config = load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"])
     run_bakeoff(Workspace.open(config))
-    # What is compared afterwards is which files there are, not how the pictures look.
-    FigureRequest.draw = lambda request: {curve.model: b"" for curve in request.curves}  # type: ignore[method-assign]
     # Each fork shares its memory with this process, unless a garbage collection looks at everything in it.
     with cheap_collections():
         codes = {name: killed_and_resumed(template, folder / name, *point) for name, point in points.items()}

@@ -188,7 +188,6 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
 
 QUICK_POINTS = (
     "scores-are-there-and-lists-are-not",
-    "metrics-without-files",
     "after-a-model-that-failed",
     "comparing",
 )
