@@ -54,8 +54,9 @@ def test_a_change_touches_at_most_four_files(page: Path) -> None:
     ],
 )
 def test_a_change_applies_and_passes_its_checks(page: Path, tmp_path: Path) -> None:
-    for name in ("evalplugin", "tests"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("evalplugin", "tests", "docs"):
+        ignore = shutil.ignore_patterns("__pycache__", "_build", "pictures")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     # Outside of any repository: what git applies is relative to the folder.
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
