@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 else:  # nothing reads them at run time, and NumPy would be imported for them
     Floats = Ints = Codes = Flags = Factors = Any
 
+NO_ITEM = -1  # the code in the places of a list that has no item there
+
 
 class ReadOnlyArrays:
     """A base of frozen dataclasses whose arrays are read-only views of what was given."""

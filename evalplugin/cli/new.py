@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 
@@ -50,6 +49,8 @@ def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
     for file in written:
         if file.exists():
             raise click.BadParameter(f"{file} exists: choose another name, or another folder by --out")
+    from importlib.resources import files
+
     for file, template in written.items():
         text = (files("evalplugin.cli") / "templates" / f"{template}.txt").read_text("utf-8")
         file.write_text(Template(text).substitute(words), "utf-8")

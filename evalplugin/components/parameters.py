@@ -210,7 +210,11 @@ def _model_of(cls: Any) -> type[BaseModel]:
             default = Field(default_factory=field.default_factory)
         fields[_name(field)] = (hints[field.name], default)
     config = ConfigDict(
-        extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        defer_build=True,  # to describe parameters takes no validator
     )
     return create_model(cls.__name__, __config__=config, **fields)
 

@@ -8,7 +8,14 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, position_in_row
+from evalplugin.base.arrays import (
+    NO_ITEM,
+    Codes,
+    Flags,
+    Floats,
+    Ints,
+    position_in_row,
+)
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
@@ -19,7 +26,7 @@ from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, ref
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
-from evalplugin.models.selection import NO_ITEM, TopN, row_codes
+from evalplugin.models.selection import TopN, row_codes
 
 
 class _Entries(NamedTuple):

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.correlation import count_pairs
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_top_n
-from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.selection import TopN
 
 # A cutoff beyond every list, so that the ideal list of nDCG holds the whole relevant truth.
 _ALL = 2**31 - 1

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.blocks import Broken, BrokenRowsError, ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.matching import Matches
-from evalplugin.models.selection import NO_ITEM
 
 _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, encode
@@ -22,7 +23,7 @@ from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
-from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from evalplugin.base.libraries import imported_names
 from evalplugin.metrics import (  # noqa: F401 - registers the metrics
     average_precision,
     catalogue,
@@ -21,11 +24,13 @@ from evalplugin.metrics.base import (
     is_overall,
     metric,
 )
-from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.context import RankedItems, ScoringContext
-from evalplugin.metrics.example import evaluate
 from evalplugin.metrics.names import MetricSpec, definitions_hash, parse
 from evalplugin.metrics.train_data import TrainData
+
+if TYPE_CHECKING:
+    from evalplugin.metrics.blocks import Blocks as Blocks
+    from evalplugin.metrics.example import evaluate as evaluate
 
 __all__ = [
     "METRICS",
@@ -43,3 +48,8 @@ __all__ = [
     "metric",
     "parse",
 ]
+
+# These need models and data, which the definitions do not.
+__getattr__ = imported_names(
+    __name__, {"evalplugin.metrics.blocks": ("Blocks",), "evalplugin.metrics.example": ("evaluate",)}
+)

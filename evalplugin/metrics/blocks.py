@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
-from evalplugin.data.candidates import Candidates
-from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.matching import Matches, worth_compiling
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.train_data import TrainData
-from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.selection import TopN
+
+if TYPE_CHECKING:
+    from evalplugin.data.candidates import Candidates
+    from evalplugin.data.interactions import Interactions
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18

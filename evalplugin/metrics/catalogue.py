@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalplugin.base.arrays import Flags, Ints
+from evalplugin.base.arrays import NO_ITEM, Flags, Ints
 from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.models.selection import NO_ITEM
 
 
 @metric("coverage")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints
 from evalplugin.base.libraries import np
 from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train_data import TrainData
-from evalplugin.models.selection import NO_ITEM
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import NO_ITEM, Floats
 from evalplugin.base.libraries import np, npt
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
@@ -13,7 +13,7 @@ from evalplugin.metrics.base import UserMetric, is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.selection import TopN
 
 
 def evaluate(

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.libraries import np, npt
-from evalplugin.models.selection import NO_ITEM
 from evalplugin.models.threads import thread_count
 
 Users: TypeAlias = "slice | npt.NDArray[np.int64]"  # consecutive positions of users, or ascending ones

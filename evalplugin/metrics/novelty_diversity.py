@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.libraries import np
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.train_data import TrainData
-from evalplugin.models.selection import NO_ITEM
 
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
 _ROWS_A_PAIR = 100  # rows that are scored in the time of one pair

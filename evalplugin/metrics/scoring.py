@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
-from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, UserMetric, is_overall
 from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
@@ -18,6 +18,9 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
+
+if TYPE_CHECKING:
+    from evalplugin.data.interactions import Interactions
 
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.models.kernels import compiled as nb
-from evalplugin.models.selection import NO_ITEM
 
 _BITS = 64
 _GROUP = 32  # items of a list that are marked at once, a bit each

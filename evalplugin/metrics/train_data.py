@@ -6,15 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalplugin.base.arrays import Codes, Floats, Ints, row_entries, search
+from evalplugin.base.arrays import (
+    NO_ITEM,
+    Codes,
+    Floats,
+    Ints,
+    row_entries,
+    search,
+)
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
-from evalplugin.data.attributes import Attributes
-from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import column_problem
-from evalplugin.models.selection import NO_ITEM
+
+if TYPE_CHECKING:
+    from evalplugin.data.attributes import Attributes
+    from evalplugin.data.interactions import Interactions
 
 T = TypeVar("T")
 
@@ -34,6 +41,8 @@ def check_attribute(attribute: str, items: Mapping[str, npt.NDArray[np.generic]]
             f"needs the attribute {attribute!r} of the items, and these have no attributes: name a table of them in "
             f"the dataset, such as items: {{path: items.csv}}; MovieLens has its genres with genres: true"
         )
+    from evalplugin.data.tables import column_problem  # imports all of the data: for the message alone
+
     if problem := column_problem(attribute, list(items)):
         raise DataError(f"the items of the dataset: {problem}")
 

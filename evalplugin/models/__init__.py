@@ -1,5 +1,6 @@
 """Recommenders: protocols, built-in models, and top-N lists from them."""
 
+from evalplugin.base.arrays import NO_ITEM
 from evalplugin.models import (  # noqa: F401 - registers the models
     baselines,
     ease,
@@ -19,7 +20,7 @@ from evalplugin.models.base import (
 )
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
-from evalplugin.models.selection import NO_ITEM, TopN, select_top_n
+from evalplugin.models.selection import TopN, select_top_n
 from evalplugin.models.surprise.top_n import SlowEstimates, surprise_top_n
 from evalplugin.models.threads import limit_threads, one_blas_thread, thread_count
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
-from evalplugin.data import Candidates, Interactions
 from evalplugin.models.selection import TopN
+
+if TYPE_CHECKING:
+    from evalplugin.data import Candidates, Interactions
 
 C = TypeVar("C", bound=type)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np
-from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates
+
+if TYPE_CHECKING:
+    from evalplugin.data import Candidates, Interactions
 
 
 @model("random")

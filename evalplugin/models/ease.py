@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -11,9 +11,11 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np
-from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 
 @model("ease")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
-from evalplugin.data import Interactions
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 
 @dataclass

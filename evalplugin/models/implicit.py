@@ -5,18 +5,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, sparse
-from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
 Iterations = Annotated[int, Field(ge=1, description="passes over the data")]

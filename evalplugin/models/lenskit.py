@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt, pd
-from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.threads import one_blas_thread, thread_count
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
 from evalplugin.base.libraries import np, npt
-from evalplugin.data import Rows
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.data import Rows
 
 RandomState = Annotated[
     int | None,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from evalplugin.base.arrays import Codes, Flags, Floats, position_in_row
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator
-from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import (
     BlockOrder,
     CandidateRecommender,
@@ -24,7 +23,6 @@ from evalplugin.models.base import (
 )
 from evalplugin.models.baselines import MostPopular
 from evalplugin.models.selection import (
-    NO_ITEM,
     TopN,
     candidate_mask,
     rank_entries,
@@ -33,6 +31,9 @@ from evalplugin.models.selection import (
     selection_rows,
 )
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.data import Candidates, Interactions
 
 BLOCK_BYTES = 64 * 2**20
 

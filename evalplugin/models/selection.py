@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, ReadOnlyArrays, position_in_row, row_entries
+from evalplugin.base.arrays import (
+    NO_ITEM,
+    Codes,
+    Flags,
+    Floats,
+    Ints,
+    ReadOnlyArrays,
+    position_in_row,
+    row_entries,
+)
 from evalplugin.base.libraries import np, npt, pa
-from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.threads import for_ranges
 
-NO_ITEM = -1
+if TYPE_CHECKING:
+    from evalplugin.data import Candidates, Interactions, Rows
+
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
 _CACHED_BYTES = 2**20  # scores that are read twice
 _GROUPS_PER_PLACE = 4  # groups of items for each place in a list

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
-from evalplugin.data import Interactions
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
-from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
+from evalplugin.models.selection import select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 _SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 

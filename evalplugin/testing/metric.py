@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Floats, Ints
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import Metric, OverallMetric, is_mergeable, is_overall
@@ -15,7 +15,7 @@ from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
-from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.selection import TopN
 from evalplugin.testing.cases import N_ITEMS, N_USERS, interactions, require
 
 _N = 12

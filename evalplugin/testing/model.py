@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.arrays import Codes
+from evalplugin.base.arrays import NO_ITEM, Codes
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
@@ -24,7 +24,6 @@ from evalplugin.models import (
     recommend,
 )
 from evalplugin.models.base import ListRequest, cold_answer
-from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.cases import created, require, require_plain
 
 Make = Callable[[], Recommender]

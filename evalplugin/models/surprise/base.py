@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, surprise
-from evalplugin.data import Interactions
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 # A trainset stores each rating in two tuples, evalplugin in arrays by user and by item.
 _BYTES_A_RATING = 200

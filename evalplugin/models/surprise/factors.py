@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np, sparse
-from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState
 from evalplugin.models.surprise.base import ColdStartFromBiases, Epochs, SurpriseModel
 from evalplugin.models.surprise.ratings import Ratings
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
 Rate = Annotated[float, Field(ge=0)]

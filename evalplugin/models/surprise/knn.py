@@ -10,7 +10,6 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, surprise
-from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
 from evalplugin.models.surprise.fit import (
@@ -24,6 +23,7 @@ from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArr
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
+    from evalplugin.data import Interactions
     from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours
 
 # Bytes for each pair: the similarities, the order of item-based neighbours, and the work arrays of Surprise.

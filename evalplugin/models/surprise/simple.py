@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.libraries import np, surprise
-from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, Epochs, SurpriseModel
 from evalplugin.models.surprise.fit import baselines
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions
 
 
 @model("surprise.NormalPredictor")

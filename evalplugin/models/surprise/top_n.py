@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt, pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
-from evalplugin.models.selection import NO_ITEM, select_top_n
+from evalplugin.models.selection import select_top_n
 from evalplugin.models.surprise import factors, knn, simple
 from evalplugin.models.surprise.base import SurpriseModel
 from evalplugin.models.surprise.ratings import Ratings
