@@ -89,7 +89,7 @@ class Ids:
         if n > _SAMPLE and 10 * np.count_nonzero(self._differs(1, _SAMPLE)) > 9 * _SAMPLE:
             return np.arange(n)
         with ThreadPoolExecutor(threads) as pool:
-            run = pool.map if threads > 1 else map
+            run = pool.map if threads > 1 and n > _CHUNK else map
             rows = np.concatenate([np.zeros(min(n, 1), dtype=np.int64), *run(starts, range(1, n, _CHUNK))])
         return np.arange(n) if 10 * len(rows) > 9 * n else rows
 

@@ -26,6 +26,8 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
+_FEW = 2**19  # rows that are scored before a thread has started
+
 
 @dataclass(frozen=True, eq=False)
 class TruthRows:
@@ -94,7 +96,7 @@ class Scoring:
         threads = thread_count()
         with ThreadPoolExecutor(1) as pool:
             task = partial(_item_codes, lists.item, truth, catalogue, compiled)
-            coding = pool.submit(task).result if threads > 1 else task
+            coding = pool.submit(task).result if threads > 1 and len(lists.user) > _FEW else task
             starts = lists.user.run_starts(threads)
             runs = lists.user.take(starts), truth.user.take(truth.starts)
             users, (run_user, truth_run_user) = encode(runs)

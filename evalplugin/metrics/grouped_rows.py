@@ -72,7 +72,8 @@ def group_rows(
     start = np.cumsum(count) - count
     order = _order_by_user(user, start, compiled)
     with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
-        moved = pool.map(lambda column: column.take(order), columns.values())
+        run = pool.map if n_rows > _CHUNK else map
+        moved = run(lambda column: column.take(order), columns.values())
         return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, order)
 
 
@@ -133,7 +134,7 @@ def group_by_rank(
 
     parts = [slice(low, low + _CHUNK) for low in range(0, len(item), _CHUNK)]
     with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
-        if not all(pool.map(write, parts)):
+        if not all((pool.map if len(parts) > 1 else map)(write, parts)):
             return None
     # As many positions as rows: a repeated rank leaves another position empty.
     return None if (ordered == NO_ITEM).any() else GroupedRows(start, count, {"item": ordered}, True)
