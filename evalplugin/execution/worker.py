@@ -115,7 +115,12 @@ def work(settings: WorkerSettings, pipe: Connection, log: Path) -> None:
 
 
 def _import_libraries() -> None:
-    """Import what all tasks need, while the parent prepares the first; some of it changes the environment."""
+    """Import what all tasks need, while the parent prepares the first.
+
+    joblib sets variables when it is imported: within a task, they would cost the process.
+    """
+    import joblib  # noqa: F401
+
     import_module("evalplugin.execution.executor")
     with one_blas_thread():
         pass

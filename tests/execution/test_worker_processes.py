@@ -75,7 +75,7 @@ def test_processes_start_for_calls_that_come_alone(
 def test_what_tasks_need_is_imported_before_the_first_call(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         (modules,) = values(opened, worker_calls.modules)
-    assert {"evalplugin.execution.executor", "scipy.linalg", "threadpoolctl"} <= modules
+    assert {"evalplugin.execution.executor", "scipy.linalg", "threadpoolctl", "joblib"} <= modules
 
 
 def test_shared_arguments_are_written_once_and_read_once_a_process(
@@ -229,11 +229,15 @@ def bits(result: Any) -> object:
     return [array.tobytes() for array in arrays], repr(figures), lists.notes, result.inputs
 
 
-def test_tasks_in_one_process_in_any_order_change_no_bit(tmp_path: Path, started: list[int]) -> None:
+def test_tasks_in_one_process_in_any_order_change_no_bit(
+    tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = load(small_config(models=MODELS, metrics=["ndcg@10", "coverage@10", "rmse"], compare={}))
     jobs = jobs_of(config, prepare(config, None, Observer()))
     tasks = [(number, job.model.name, job.tasks[0]) for number, job in enumerate(jobs)]
     expected = {number: bits(result) for number, result in sequential_executor(Observer())(tasks)}
+    for name in [name for name in os.environ if name.startswith("KMP_")]:
+        monkeypatch.delenv(name)  # joblib has set it in this process, and would set it in the other one
     with session(tmp_path) as opened:
         for order in (tasks, tasks[::-1]):
             found = dict(task_executor(opened, Observer())(iter(order)))
