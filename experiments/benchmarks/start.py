@@ -1,0 +1,115 @@
+"""What commands take before and beside their work, as multiples of `python -c pass`, and in seconds beside a store.
+
+Commands that read no data are measured in CPU seconds of the process, those that read data or a tracking store in wall
+seconds, in a folder where `run configs/knn.yaml` has logged a bake-off. The first row is what click, PyYAML and pydantic
+take, which `validate` imports at least. `--against` measures another checkout too, in turn; the fastest of several runs
+counts. Writes start.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+ROOT = HERE.parents[2]
+CONFIG = ROOT / "configs" / "knn.yaml"
+PROGRAM = ("-m", "evalplugin")
+PASS = ("-c", "pass")
+ALONE = ("-c", "import click, yaml; from pydantic import BaseModel, Field, TypeAdapter")
+CPU = {  # the command, and its goal as a multiple
+    "click, PyYAML and pydantic alone": (ALONE, None),
+    "--help": ((*PROGRAM, "--help"), 8),
+    "validate": ((*PROGRAM, "validate", str(CONFIG)), 15),
+    "list models": ((*PROGRAM, "list", "models"), 15),
+    "list metrics": ((*PROGRAM, "list", "metrics"), 15),
+    "list checks": ((*PROGRAM, "list", "checks"), 15),
+    "describe model": ((*PROGRAM, "describe", "model", "surprise.SVD"), 15),
+    "schema": ((*PROGRAM, "schema"), 25),
+}
+EXPERIMENT = "knn-vs-popularity"
+STORE = ("--tracking-uri", "sqlite:///mlflow.db")
+WALL = {  # the command, and its goal in seconds
+    "import mlflow": (("-c", "import mlflow"), None),
+    "data": ((*PROGRAM, "data", str(CONFIG)), 1.5),
+    "run --dry-run": ((*PROGRAM, "run", str(CONFIG), "--dry-run"), 1.5),
+    "power": ((*PROGRAM, "power", str(CONFIG)), 1.5),
+    "compare": ((*PROGRAM, "compare", "--experiment", EXPERIMENT, *STORE), 2.5),
+    "history": ((*PROGRAM, "history", "--experiment", EXPERIMENT, *STORE), 2.5),
+}
+
+
+def measure(command: tuple[str, ...], checkout: Path, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds and the wall seconds of a process, those of its children left out."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(checkout)}
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    assert status == 0, command
+    return used.ru_utime + used.ru_stime, seconds
+
+
+def main() -> None:
+    """Measure the commands in turn and write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
+    parser.add_argument("--runs", type=int, default=9)
+    options = parser.parse_args()
+    checkouts = {"this": ROOT}
+    if options.against is not None:
+        checkouts = {"before": options.against.resolve()} | checkouts
+    best: dict[tuple[str, str], float] = {}
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as place:
+        folders = {name: Path(place, name) for name in checkouts}
+        for name, checkout in checkouts.items():
+            folders[name].mkdir()
+            measure((*PROGRAM, "run", str(CONFIG)), checkout, folders[name])
+        for _ in range(options.runs):
+            for name, checkout in checkouts.items():
+                for row, command in {"": PASS, **{row: command for row, (command, _) in CPU.items()}}.items():
+                    seconds = measure(command, checkout, folders[name])[0]
+                    best[name, row] = min(best.get((name, row), math.inf), seconds)
+                for row, (command, _) in WALL.items():
+                    seconds = measure(command, checkout, folders[name])[1]
+                    best[name, row] = min(best.get((name, row), math.inf), seconds)
+    names = list(checkouts)
+    lines = [
+        f"| CPU time, as multiples of `python -c pass` | {' | '.join(names)} | goal |",
+        "|---|" + "--:|" * (len(names) + 1),
+    ]
+    for row, (_, most) in CPU.items():
+        texts = [f"{best[name, row] / min(best[each, ''] for each in names):.1f}" for name in names]
+        lines.append(f"| {row} | {' | '.join(texts)} | {most or ''} |")
+    lines += ["", f"| seconds | {' | '.join(names)} | goal |", "|---|" + "--:|" * (len(names) + 1)]
+    for row, (_, longest) in WALL.items():
+        lines.append(
+            f"| {row} | {' | '.join(f'{best[name, row]:.2f}' for name in names)} | {longest or ''} |"
+        )
+    text = "\n".join(lines) + "\n"
+    print(text)
+    own = 1000 * min(best[name, ""] for name in names)
+    HERE.with_suffix(".md").write_text(
+        f"# What commands take\n\nThe fastest of {options.runs}; `python -c pass` takes {own:.0f} ms. "
+        f"{os.cpu_count()} processors with a load of {load:.1f} from other programs, "
+        f"Python {platform.python_version()}, {platform.system()}.\n\n{text}"
+    )
+
+
+if __name__ == "__main__":
+    main()
