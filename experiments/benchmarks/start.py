@@ -1,9 +1,9 @@
 """What commands take before and beside their work, as multiples of `python -c pass`, and in seconds beside a store.
 
-Commands that read no data are measured in CPU seconds of the process, those that read data or a tracking store in wall
-seconds, in a folder where `run configs/knn.yaml` has logged a bake-off. The first row is what click, PyYAML and pydantic
-take, which `validate` imports at least. `--against` measures another checkout too, in turn; the fastest of several runs
-counts. Writes start.md.
+Commands that read no data are measured in CPU seconds of the process, those that read data or a tracking store in
+wall seconds, in a folder where `run configs/knn.yaml` has logged a bake-off. The first row is what click, PyYAML and
+pydantic take, which `validate` imports at least. `--against` measures another checkout too, in turn; the fastest of
+several runs counts. Writes start.md.
 """
 
 from __future__ import annotations
