@@ -21,7 +21,8 @@ from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
 from evalplugin.files.inputs import Inputs
 from evalplugin.files.recording import recorded_inputs
-from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_part, with_ids
