@@ -65,7 +65,9 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
                     f"list {kind}"
                     for kind in ("models", "metrics", "datasets", "filters", "splits", "segments")
                 ),
+                "list checks",
                 "list engines",
+                "describe check EV114",
                 "describe metric ndcg",
                 "describe model surprise.KNNBasic",
                 "describe dataset csv",

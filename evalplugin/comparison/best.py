@@ -6,9 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from evalplugin.base.libraries import np, npt
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation

@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals

@@ -9,10 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, npt, pd
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import (

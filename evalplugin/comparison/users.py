@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, pd
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.metrics import parse
 

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of

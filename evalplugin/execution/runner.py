@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, pa
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset

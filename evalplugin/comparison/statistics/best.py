@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, npt, special
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.one_sided import weakest
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, npt, special
 from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
 from evalplugin.metrics.moments import Moments
 
@@ -30,7 +28,7 @@ FEW = {"bootstrap": 5, "t": 20}
 _DRAWS_AT_ONCE = 2**20
 _DRAWS_KEPT = 2**22  # a byte each
 
-Column = npt.NDArray[np.float64]  # (users,)
+Column: TypeAlias = Floats  # (users,)
 Method = Literal["auto", "bootstrap", "t"]
 Bounds = tuple[float, float]  # lowest and highest value possible
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import numpy as np
-
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, special
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, npt, special
 from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
@@ -22,7 +20,7 @@ TESTS: tuple[Test, ...] = get_args(Test)
 
 _WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs of these as well, but takes 0.2 s a column
 _PERMUTATIONS = 10_000
-LEAST_P = float(np.finfo(np.float64).tiny)  # instead of 0 where a p-value underflows
+LEAST_P = sys.float_info.min  # instead of 0 where a p-value underflows
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,6 @@ def compare_pairs(
     ]
 
 
-@np.errstate(invalid="ignore", over="ignore")  # of infinite values
 def _paired(
     pairs: PairMoments,
     interval: Interval,
@@ -122,22 +119,23 @@ def _paired(
     tests: Collection[Test],
     difference: Column,
 ) -> Paired:
-    n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
-    effect = interval.mean / sd if sd else math.nan
-    return Paired(
-        users=n,
-        mean_a=pairs.a.mean,
-        mean_b=mean_b,
-        interval=interval,
-        relative=interval.mean / mean_b if mean_b else math.nan,
-        effect=effect,
-        above=_share(pairs.above, n),
-        equal=_share(n - pairs.above - pairs.below, n),
-        below=_share(pairs.below, n),
-        p=_p_values(pairs, difference, effect, permuted, tests),
-        permutations=permuted.by,
-        detectable=detectable_gain(sd, n, level=interval.level) if sd > 0 else math.nan,
-    )
+    with np.errstate(invalid="ignore", over="ignore"):  # of infinite values
+        n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
+        effect = interval.mean / sd if sd else math.nan
+        return Paired(
+            users=n,
+            mean_a=pairs.a.mean,
+            mean_b=mean_b,
+            interval=interval,
+            relative=interval.mean / mean_b if mean_b else math.nan,
+            effect=effect,
+            above=_share(pairs.above, n),
+            equal=_share(n - pairs.above - pairs.below, n),
+            below=_share(pairs.below, n),
+            p=_p_values(pairs, difference, effect, permuted, tests),
+            permutations=permuted.by,
+            detectable=detectable_gain(sd, n, level=interval.level) if sd > 0 else math.nan,
+        )
 
 
 def _p_values(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from evalplugin.base.libraries import np
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.metrics.moments import ExactSum, Moments
 
@@ -22,18 +21,18 @@ class PairMoments:
     below: int  # users with a < b
 
     @classmethod
-    @np.errstate(over="ignore", under="ignore")
     def of(cls, a: Column, b: Column, difference: Column) -> PairMoments:
         """Return the moments of pairs (n,) without NaN and of their differences."""
-        squares = difference * difference
-        return cls(
-            ExactSum.of(a),
-            ExactSum.of(b),
-            Moments.of(difference),
-            ExactSum.of(squares * squares),
-            int(np.count_nonzero(difference > 0)),
-            int(np.count_nonzero(difference < 0)),
-        )
+        with np.errstate(over="ignore", under="ignore"):
+            squares = difference * difference
+            return cls(
+                ExactSum.of(a),
+                ExactSum.of(b),
+                Moments.of(difference),
+                ExactSum.of(squares * squares),
+                int(np.count_nonzero(difference > 0)),
+                int(np.count_nonzero(difference < 0)),
+            )
 
     @property
     def n(self) -> int:
@@ -51,12 +50,12 @@ class PairMoments:
         return _spread(self.difference)
 
 
-@np.errstate(invalid="ignore")  # of infinite values
 def paired_difference(a: Column, b: Column) -> Column:
     """Return a - b, users (U,); 0 where they differ by rounding alone."""
-    difference: Column = a - b
-    difference[(a == b) | (np.abs(difference) <= ROUNDING * np.minimum(np.abs(a), np.abs(b)))] = 0
-    return difference
+    with np.errstate(invalid="ignore"):  # of infinite values
+        difference: Column = a - b
+        difference[(a == b) | (np.abs(difference) <= ROUNDING * np.minimum(np.abs(a), np.abs(b)))] = 0
+        return difference
 
 
 def standard_deviation(values: Column) -> float:

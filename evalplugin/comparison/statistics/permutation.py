@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, special
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.metrics.moments import Moments

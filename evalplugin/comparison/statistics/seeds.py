@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import np, special
 from evalplugin.comparison.statistics.intervals import Column, Interval
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired

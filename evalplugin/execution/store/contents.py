@@ -8,9 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
+from evalplugin.base.libraries import np, npt
 from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.execution.store.entry import Files

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
+from evalplugin.base.libraries import np
 from evalplugin.base.secrets import redact
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import as_mapping

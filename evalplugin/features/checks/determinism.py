@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
+from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig

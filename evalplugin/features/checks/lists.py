@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.base.libraries import pa
+from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.numbers import number, share
 from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, NamedTuple, TypeAlias
 
 from evalplugin.base.arrays import Flags, row_entries
+from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.config import CheckedConfig
@@ -28,7 +26,7 @@ _LARGE = 100  # items of a catalogue that no person has whole
 _SPARSE = 0.1  # share of the catalogue that the median user has
 _CONSTANT = 0.05  # share of the users
 
-_Hashes = npt.NDArray[np.uint64]
+_Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 @data_check(

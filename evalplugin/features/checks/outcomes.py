@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, aligned

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
+from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.checked import CHAMPION

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import numpy as np
-
+from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
