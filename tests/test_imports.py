@@ -96,6 +96,26 @@ def test_scoring_parquet_imports_neither_pandas_nor_mlflow(tmp_path: Path, users
     assert imported_by(code) & {"pandas", "mlflow", "sklearn", "surprise", "matplotlib", *CLUSTER} == set()
 
 
+@pytest.mark.parametrize("command", ["data {}", "run {} --dry-run", "power {}"])
+def test_planning_without_a_store_imports_neither_pandas_nor_mlflow(tmp_path: Path, command: str) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text(
+        f"""\
+experiment: shop
+datasets: [{{type: synthetic, n_users: 60, n_items: 40, n_interactions: 900}}]
+split: {{type: last_n, n: 1}}
+models: [popularity, random]
+metrics: [ndcg@5]
+compare: {{baseline: popularity}}
+tracking: {{uri: "sqlite:///{tmp_path}/mlflow.db"}}
+"""
+    )
+    arguments = command.format(config).split()
+    code = f"import os; os.chdir({str(tmp_path)!r})\nfrom evalplugin.cli import main; assert main({arguments}) == 0"
+    forbidden = {"mlflow", "pandas", "pyarrow", "sklearn", "surprise", "numba", "matplotlib", *CLUSTER}
+    assert imported_by(code) & forbidden == set()
+
+
 _COMPONENTS = {"data", "metrics", "models", "segments", "config"}
 
 
