@@ -33,6 +33,8 @@ OWN_MODELS: list[tuple[str, str, dict[str, Any], int]] = [
         10,
     ),
     ("SVD", "SVD", {"random_state": 0}, 100),
+    ("NMF", "NMF", {"random_state": 0}, 100),
+    ("BaselineOnly", "BaselineOnly", {"verbose": False}, 100),
 ]
 ITEM_KNN = {"sim_options": {"name": "msd", "user_based": False}}
 
@@ -64,14 +66,16 @@ def run(job: str, *arguments: str, python: str | Path = sys.executable) -> dict[
 
 
 def selection() -> Iterator[Row]:
-    """Time the selection of 100 of 50,000 items for 1,024 users."""
-    ours = run("select_evalplugin")
+    """Time the selection of 100 items for 1,024 users."""
     problem = environments.make("torch")
     name, job = ("torch.topk", "select_torch") if problem is None else ("numpy argpartition", "select_numpy")
     python = environments.python_of("torch") if problem is None else sys.executable
     note = "" if problem is None else f"torch does not install: {problem}"
-    for case, seconds in run(job, python=python).items():
-        yield Row(case, ours[case], name, seconds, note)
+    for n_items in (50_000, 2_000):
+        for dtype in ("float32", "float64"):
+            ours = run("select_evalplugin", str(n_items), dtype)
+            for case, seconds in run(job, str(n_items), dtype, python=python).items():
+                yield Row(f"{n_items:,} items, {dtype}: {case}", ours[case], name, seconds, note)
 
 
 def own_models() -> Iterator[Row]:
@@ -90,6 +94,16 @@ def own_models() -> Iterator[Row]:
                     seconds["documented way"],
                     note,
                 )
+
+
+def fits() -> Iterator[Row]:
+    """Time the fits of models of other libraries, and of the libraries alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        for data, path, _ in topn.datasets(Path(folder)):
+            if data == "synthetic 1M":
+                for model in ("sklearn.TruncatedSVD", "implicit.BayesianPersonalizedRanking"):
+                    seconds = run("fit_alone", str(path), model)
+                    yield Row(model, seconds["evalplugin"], "the library alone", seconds["alone"])
 
 
 def ten_million() -> Iterator[Row]:
@@ -117,8 +131,9 @@ def neighbours() -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
-    "Top-100 of 1,024 x 50,000 scores (float32)": selection,
+    "Top-100 for 1,024 users": selection,
     "`surprise_top_n` on a fitted algorithm, rows in random order": own_models,
+    "Fits at a million ratings": fits,
     "10 million ratings of 70,000 users and 10,700 items: top-100 lists": ten_million,
     "The 40 nearest of 17,632 items (1,892 users, 92,834 entries)": neighbours,
 }

@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 
 N = 100
-ROWS, ITEMS = 1024, 50_000
+ROWS = 1024
 
 
-def scores() -> Iterator[tuple[str, Any]]:
-    """Yield the blocks of scores, float32 (ROWS, ITEMS), that selection is timed on."""
+def scores(n_items: int, dtype: str) -> Iterator[tuple[str, Any]]:
+    """Yield the blocks of scores (ROWS, n_items) that selection is timed on."""
+    for name, block in _blocks(n_items):
+        yield name, block.astype(dtype, copy=False)
+
+
+def _blocks(n_items: int) -> Iterator[tuple[str, Any]]:
     rng = np.random.default_rng(0)
-    shape = ROWS, ITEMS
+    shape = ROWS, n_items
     normal = rng.standard_normal(shape, dtype=np.float32)
     few = np.zeros(shape, dtype=np.float32)
-    columns = np.argsort(rng.random((ROWS, 400)), axis=1)[:, :40] * (ITEMS // 400)
+    columns = np.argsort(rng.random((ROWS, 400)), axis=1)[:, :40] * (n_items // 400)
     np.put_along_axis(few, columns, rng.random((ROWS, 40), dtype=np.float32) + 1, axis=1)
     yield "ordinary", normal
     yield "40 above zero, the rest tied", few
@@ -51,28 +56,29 @@ def best_of(work: Callable[..., object], *arguments: object, times: int = 5) -> 
     return best
 
 
-def select_evalplugin() -> dict[str, float]:
+def select_evalplugin(n_items: str, dtype: str) -> dict[str, float]:
     """Time the selection of the best items, exact in ties."""
     from evalplugin.models import select_top_n
 
-    return {name: best_of(select_top_n, block, N) for name, block in scores()}
+    return {name: best_of(select_top_n, block, N) for name, block in scores(int(n_items), dtype)}
 
 
-def select_torch() -> dict[str, float]:
+def select_torch(n_items: str, dtype: str) -> dict[str, float]:
     """Time torch.topk, whose ties are in no order."""
     import torch
 
-    return {name: best_of(torch.topk, torch.from_numpy(block), N) for name, block in scores()}
+    blocks = scores(int(n_items), dtype)
+    return {name: best_of(torch.topk, torch.from_numpy(block), N) for name, block in blocks}
 
 
-def select_numpy() -> dict[str, float]:
+def select_numpy(n_items: str, dtype: str) -> dict[str, float]:
     """Time argpartition and a sort of the best, on one core and with ties in no order."""
 
     def work(block: Any) -> None:
         best = np.argpartition(-block, N, axis=1)[:, :N]
         np.argsort(-np.take_along_axis(block, best, axis=1), axis=1)
 
-    return {name: best_of(work, block, times=2) for name, block in scores()}
+    return {name: best_of(work, block, times=2) for name, block in scores(int(n_items), dtype)}
 
 
 def own_model(path: str, name: str, params: str, users: str) -> dict[str, float]:
@@ -110,6 +116,49 @@ def _documented(algorithm: Any, n_users: int) -> float:
         pairs += len(predictions)
     seconds = time.perf_counter() - start
     return seconds * (trainset.n_users * trainset.n_items - trainset.n_ratings) / pairs
+
+
+def fit_alone(path: str, model: str) -> dict[str, float]:
+    """Time the fit of a bake-off's model and that of its library alone, in turn, on the same ratings."""
+    from evalplugin.base.seeding import generator
+    from evalplugin.data import Interactions
+    from evalplugin.models import MODELS
+    from evalplugin.models.factors import matrix_of
+
+    data = np.load(path)
+    users, user = np.unique(data["user"], return_inverse=True)
+    items, item = np.unique(data["item"], return_inverse=True)
+    train = Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=data["rating"].astype(np.float32),
+        timestamp=None,
+        users=users,
+        items=items,
+    )
+    fitted: Any = MODELS.create(model, {})
+    fitted.prepare()
+    if model == "sklearn.TruncatedSVD":
+        from sklearn.decomposition import TruncatedSVD
+
+        matrix = matrix_of(train, fitted.values)
+        library = TruncatedSVD(fitted.n_components, n_iter=fitted.n_iter, random_state=0)
+        alone = lambda: library.fit(matrix)  # noqa: E731
+    else:
+        from implicit.bpr import BayesianPersonalizedRanking
+
+        matrix = matrix_of(train, "binary").astype(np.float32)
+
+        def alone() -> Any:
+            # One thread, as here: with more, the same seed gives other factors.
+            return BayesianPersonalizedRanking(num_threads=1, random_state=0).fit(matrix, show_progress=False)
+
+    seconds = {"evalplugin": float("inf"), "alone": float("inf")}
+    for _ in range(3):
+        ours = best_of(lambda: fitted.fit(train, generator(0, "benchmark")), times=1)
+        seconds["evalplugin"] = min(seconds["evalplugin"], ours)
+        seconds["alone"] = min(seconds["alone"], best_of(alone, times=1))
+    return seconds
 
 
 def ten_million(model: str, params: str, documented_users: str, every: str) -> dict[str, float]:
@@ -218,7 +267,7 @@ def neighbours_implicit(metric: str) -> dict[str, float]:
 def main() -> None:
     """Run the job of the arguments and print its seconds."""
     jobs = (
-        *(select_evalplugin, select_torch, select_numpy, own_model, ten_million),
+        *(select_evalplugin, select_torch, select_numpy, own_model, fit_alone, ten_million),
         *(neighbours_evalplugin, neighbours_sklearn, neighbours_implicit),
     )
     job, *arguments = sys.argv[1:]
