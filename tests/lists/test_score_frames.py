@@ -92,6 +92,18 @@ def test_views_of_text_and_categories_of_views_as_polars_has_them() -> None:
     pd.testing.assert_frame_equal(coded.per_user, expected)
 
 
+def test_polars_text_categoricals_and_enums() -> None:
+    pl = pytest.importorskip("polars", reason="a table of polars needs polars")
+    expected = evalplugin.score(LISTS, TRUTH, ["ndcg@3"]).per_user
+    text = pl.DataFrame({name: LISTS[name].tolist() for name in LISTS})
+    truth = pl.DataFrame({name: TRUTH[name].tolist() for name in TRUTH})
+    is_text = {name for name, kind in text.schema.items() if kind == pl.String}
+    assert is_text
+    enums = {name: pl.Enum(sorted(set(text[name].to_list()), reverse=True)) for name in is_text}
+    for frame in (text, text.cast(dict.fromkeys(is_text, pl.Categorical)), text.cast(enums)):
+        pd.testing.assert_frame_equal(evalplugin.score(frame, truth, ["ndcg@3"]).per_user, expected)
+
+
 def test_scores_rank_descending_and_ties_by_item() -> None:
     frame = pd.DataFrame({"user": [1, 1, 1, 1], "item": [9, 30, 4, 8], "score": [0.5, 0.7, 0.5, 0.5]})
     for truth, value in ((30, 1), (4, 1 / 2), (8, 1 / 3), (9, 1 / 4)):
