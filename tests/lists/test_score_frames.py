@@ -93,7 +93,8 @@ def test_views_of_text_and_categories_of_views_as_polars_has_them() -> None:
 
 
 def test_polars_text_categoricals_and_enums() -> None:
-    pl = pytest.importorskip("polars", reason="a table of polars needs polars")
+    import polars as pl
+
     expected = evalplugin.score(LISTS, TRUTH, ["ndcg@3"]).per_user
     text = pl.DataFrame({name: LISTS[name].tolist() for name in LISTS})
     truth = pl.DataFrame({name: TRUTH[name].tolist() for name in TRUTH})

@@ -460,7 +460,7 @@ def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
             Store(tmp_path).prune(older_than=0)
         return array
 
-    monkeypatch.setattr(np, "load", load_and_prune)
+    monkeypatch.setattr("evalplugin.execution.store.contents.np.load", load_and_prune)
     assert reader._read(DEPENDS, lambda folder: read_folds(folder, data)) is None
 
 
