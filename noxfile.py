@@ -35,7 +35,7 @@ def imports(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Check what pages have from the code, and build them all; warnings are errors."""
+    """Check the generated parts of pages, and build the site; warnings are errors."""
     session.run("python", "docs/generate.py", "--check")
     session.run(
         "sphinx-build", "-E", "-W", "-n", "--keep-going", "-q", "docs", "docs/_build", *session.posargs

@@ -54,7 +54,7 @@ copybutton_prompt_text = "$ "
 
 
 def _add_toctree(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put what an index page links to into the site's navigation; in a clone, a directive of the page would show."""
+    """Add the pages that an index page links to, to the navigation; in a clone, a directive of the page would show."""
     if page.rpartition("/")[2] == "index":
         links = re.findall(r"\[([^\]]+)\]\((\w+(?:/index)?)\.md\)", source[0])
         texts = {name: text for text, name in reversed(links)}  # those of the first link to each
@@ -64,5 +64,5 @@ def _add_toctree(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Connect what the pages need."""
+    """Register the hook that adds pages to the navigation."""
     app.connect("source-read", _add_toctree)

@@ -1,8 +1,8 @@
-"""Write what pages of the documentation have from the code: `python docs/generate.py`; `--check` names stale pages.
+"""Write the generated parts of the documentation: `python docs/generate.py`; `--check` names stale pages.
 
-It stands between `<!-- generated: KIND NAMES -->` and `<!-- end of generated -->`, as plain Markdown that can be read
-on the site, in a clone and on a repository's pages. A page of more than four screens has its contents at the top,
-unless it begins with a table of all its parts.
+A part stands between `<!-- generated: KIND NAMES -->` and `<!-- end of generated -->`, as plain Markdown that can be
+read on the site, in a clone and on a repository's pages. A page of more than four screens has its contents at the
+top, unless it begins with a table of all its parts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from evalplugin.features.checks.base import of_data, of_models
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 
-__all__ = ["stale_pages"]
-
 DOCS = Path(__file__).parent
 _LONG = {"words": 1_100, "lines": 180}  # four screens
 _END = "<!-- end of generated -->"
@@ -47,6 +45,11 @@ def stale_pages() -> dict[Path, str]:
 
 
 def _updated(page: Path, text: str) -> str:
+    kinds = re.findall(r"<!-- generated: ([\w-]+)", text)
+    unknown = sorted({*kinds} - {*_KINDS})
+    if unknown or len(kinds) != text.count(_END):
+        found = f"unknown {', '.join(unknown)}" if unknown else f"not one `{_END}` for each"
+        raise ValueError(f"{page}: markers of generated parts: {found}; kinds: {', '.join(sorted(_KINDS))}")
     text = _PART.sub(lambda part: _part(part[1], _KINDS[part[2]](page, part[3])), text)
     kinds = {part[2] for part in _PART.finditer(text)}
     is_long = len(text.split()) > _LONG["words"] or text.count("\n") > _LONG["lines"]
@@ -344,6 +347,9 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the stale pages, or with ``--check`` return 1 if there are any."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python docs/generate.py [--check]")
+        return 2
     stale = stale_pages()
     for page, text in stale.items():
         print(page.relative_to(DOCS.parent))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -11,7 +10,6 @@ from typing import NoReturn
 
 from evalplugin.base.signals import ignore_signals_from_now_on, interrupt_on_signals
 
-_YOUNG_OBJECTS = 10_000  # between two collections; Python's 700 are for programs that import little
 _INTERRUPTED = 130  # the exit code, also before it can be imported
 _SECONDS_TO_EXIT = 5.0
 _SECONDS_TO_EXIT_INTERRUPTED = 1.0
@@ -19,7 +17,6 @@ _SECONDS_TO_EXIT_INTERRUPTED = 1.0
 
 def script() -> NoReturn:
     """Run a command and exit with its code, also where a signal interrupts the imports or the exit."""
-    gc.set_threshold(_YOUNG_OBJECTS)
     code = _INTERRUPTED
     try:
         interrupt_on_signals()

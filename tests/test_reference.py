@@ -37,7 +37,7 @@ CONFIG_KEYS = r"<!-- generated: config-keys (.*) -->"
 KEYS = [key for name in top_level_keys() for key in config_keys(name)]
 
 
-def test_the_generated_parts_of_pages_are_what_the_code_makes() -> None:
+def test_generated_parts_of_pages_are_up_to_date() -> None:
     stale = [str(page.relative_to(ROOT)) for page in generate.stale_pages()]
     assert stale == [], "run: python docs/generate.py"
 
@@ -63,7 +63,7 @@ def test_generate_names_and_writes_stale_pages(
     assert generate.main(["--check"]) == 0
 
 
-def test_a_page_of_the_reference_has_no_directive_that_a_clone_would_show() -> None:
+def test_reference_pages_have_no_directives_of_sphinx() -> None:
     directive = re.compile(r"^ *(?:```\{|:::|%|\(.*\)=$).*|(?<!\$)\{[\w:-]+\}`", re.MULTILINE)
     pages = [*REFERENCE.glob("*.md"), *(ROOT / "docs" / "checks").glob("*.md")]
     assert [(page.name, found) for page in pages if (found := directive.findall(page.read_text()))] == []

@@ -74,7 +74,7 @@ def give_back_memory() -> None:
 def cheap_collections() -> Iterator[None]:
     """Leave present objects out of garbage collections inside: to look at all libraries takes 0.1 s each time.
 
-    Nested in another one it also leaves out what is there by now, until the outer one ends.
+    A nested one leaves out the objects made since, too; garbage in cycles among them is freed when the outer one ends.
     """
     global _are_cheap
     gc.collect()

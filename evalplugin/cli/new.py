@@ -29,6 +29,8 @@ from evalplugin.cli.shared import echo
 @options.debug
 def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
     """Write a commented template of a model, metric, dataset or split, and a test of its contract."""
+    from importlib.resources import files
+
     if is_command and kind != "model":
         raise click.BadParameter(f"only a model can be a program, not a {kind}", param_hint="--command")
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -49,8 +51,6 @@ def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
     for file in written:
         if file.exists():
             raise click.BadParameter(f"{file} exists: choose another name, or another folder by --out")
-    from importlib.resources import files
-
     for file, template in written.items():
         text = (files("evalplugin.cli") / "templates" / f"{template}.txt").read_text("utf-8")
         file.write_text(Template(text).substitute(words), "utf-8")

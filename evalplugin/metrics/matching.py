@@ -15,8 +15,8 @@ from evalplugin.base.libraries import np, npt
 _ITEM_FACTOR = 2654435769
 _SLOTS_PER_PAIR = 16
 # Rows that a process scores without compiled loops before it loads them: by then they would have saved what loading
-# them takes. A process that scores fewer never waits for them. Another thread would not hide it: it needs the
-# interpreter's lock all the time, and two calls beside it lost twice what waiting takes.
+# them takes. A process that scores fewer never waits for them. Loading them in another thread does not help: it holds
+# the interpreter's lock, and calls beside it became slower by twice the time of loading.
 _LOADED_FROM = 2**25
 _CALLED_FROM = 2**16  # rows from which loops that are loaded are faster
 _scored = 0  # rows scored by this process so far

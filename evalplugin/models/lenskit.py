@@ -183,9 +183,8 @@ class _Factorisation(FactorModel, _LensKit):
         with one_blas_thread():
             for user in np.flatnonzero(train.rows.counts).tolist():
                 query = history(user)
-                items = (
-                    query.query_items if hasattr(query, "query_items") else query.user_items
-                )  # LensKit 2025
+                # LensKit 2025 has another name.
+                items = query.query_items if hasattr(query, "query_items") else query.user_items
                 factors[user], bias = component.new_user_embedding(user, items)
                 biases[user] = bias or 0.0
         return component, factors, biases

@@ -138,7 +138,7 @@ def _reason(error: Exception, uri: str) -> str:
     text = cut(" ".join(redact(str(error)).split()), 500)
     if isinstance(error, ImportError):
         text += "; the store needs this package here too: install it beside evalplugin"
-    if workspace(uri) is not None and "workspace" in text.lower():
+    if f"orkspace '{workspace(uri)}'" in text:
         text += f" ({WORKSPACE_VARIABLE} of the environment names it)"
     return text or type(error).__name__
 

@@ -83,7 +83,8 @@ def ui_base_url(uri: str) -> str:
 def workspace(uri: str) -> str | None:
     """Return the workspace of a server that MLFLOW_WORKSPACE names; None: the default one, which links do not name."""
     name = os.environ.get(WORKSPACE_VARIABLE, "").strip()
-    return None if is_database(uri) or name in ("", "default") else name
+    is_server = urlsplit(uri).scheme in ("http", "https")
+    return name if is_server and name not in ("", "default") else None
 
 
 def ui_query(uri: str, **parameters: str) -> str:

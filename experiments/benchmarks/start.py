@@ -47,7 +47,7 @@ WALL = {  # the command, and its goal in seconds
 
 
 def measure(command: tuple[str, ...], checkout: Path, folder: Path) -> tuple[float, float]:
-    """Return the CPU seconds and the wall seconds of a process, those of its children left out."""
+    """Return the CPU seconds of a process and of the children that it has waited for, and its wall seconds."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"PYTHONPATH": str(checkout)}
     begin = time.perf_counter()

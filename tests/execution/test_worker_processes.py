@@ -56,6 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_as_many_processes_as_workers_run_all_calls(tmp_path: Path, started: list[int]) -> None:
     with session(tmp_path, workers=2, calls=21) as opened:
+        assert opened.describe() == "in 2 processes"
         assert len(started) == 2  # before any call, so that they import while the first one is prepared
         ran = values(opened, *[worker_calls.process] * 21)
     assert set(ran) <= set(started)

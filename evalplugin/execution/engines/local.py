@@ -23,7 +23,6 @@ from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.processes import ended_by_signal, kill_group
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
-from evalplugin.base.units import count_text
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
 from evalplugin.execution.shared import write_value
@@ -121,9 +120,8 @@ class Processes:
         self._settings = WorkerSettings(needs.folder, threads, needs.limits, plugins)
         self._workers: list[WorkerProcess] = []
         self._running: dict[int, tuple[Call, WorkerProcess]] = {}
-        for _ in range(
-            min(self.slots, needs.calls)
-        ):  # they import what they need while the first call is prepared
+        # They import what they need while the first call is prepared.
+        for _ in range(min(self.slots, needs.calls)):
             self._start()
 
     def put(self, value: Mapping[str, Any]) -> Path:
@@ -164,7 +162,7 @@ class Processes:
 
     def describe(self) -> str:
         """Return the number of processes."""
-        return f"in {count_text(self.slots, 'process')}" if self.slots > 1 else ""
+        return f"in {self.slots} processes" if self.slots > 1 else ""
 
     def close(self) -> None:
         """Kill the processes; the caller removes the folder."""

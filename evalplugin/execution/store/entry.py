@@ -108,7 +108,8 @@ def read_info(folder: Path) -> EntryInfo | None:
 
 def is_intact(folder: Path) -> bool:
     """Return whether the checksums of an entry are right."""
-    # Compared as a whole: an extra or missing file is damage too, and so is a wrong byte in the checksums.
+    # Compared as a whole: an extra or missing file is damage too, and so is a wrong byte in the checksums. So are
+    # empty checksums alone, which a power failure may leave.
     try:
         return (folder / _SUMS).read_bytes() == _sums(folder).encode() != b""
     except OSError:

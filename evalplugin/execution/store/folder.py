@@ -106,7 +106,7 @@ class StoreView:
 class Store(StoreView):
     """A folder of entries that several processes share.
 
-    An entry is a folder that is written to scratch space and renamed, so that it exists whole or not at all.
+    An entry is a folder that is written to scratch space and renamed, so that no process sees half of one.
     Its file ``SHA256SUMS`` holds the checksum of every file, is verified at each reading, and is in the format of
     ``sha256sum -c``: a damaged entry is removed, to be computed anew. Beyond ``max_size`` the least recently used
     entries are removed, but none of a bake-off in progress.

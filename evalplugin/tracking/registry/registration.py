@@ -63,7 +63,7 @@ class Registered:
         stores = {
             "MLFLOW_TRACKING_URI": self.tracking_uri,
             REGISTRY_VARIABLE: self.registry_uri,
-            WORKSPACE_VARIABLE: workspace(self.registry_uri or self.tracking_uri),
+            WORKSPACE_VARIABLE: workspace(self.tracking_uri) or workspace(self.registry_uri or ""),
         }
         named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
@@ -76,10 +76,8 @@ def _path_of_scripts() -> list[str]:
     MLflow starts ``uvicorn`` by its name, so its own absolute path would not do.
     """
     scripts = sysconfig.get_path("scripts")
-    found = shutil.which("mlflow")
-    if found is not None and Path(found).parent == Path(scripts):
-        return []
-    return [f'PATH={shlex.quote(scripts)}:"$PATH"']
+    own = shutil.which("mlflow", path=scripts)
+    return [] if own in (None, shutil.which("mlflow")) else [f'PATH={shlex.quote(scripts)}:"$PATH"']
 
 
 def register_lists(
