@@ -318,6 +318,19 @@ def random_data(seed=0, n_users=30, n_items=20, low=1):
     )
 
 
+def of_pairs(pairs, n_users, n_items):
+    """Interactions of pairs of codes, all rated 1."""
+    user, item = np.array(sorted(pairs)).T
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=np.ones(len(user), dtype=np.float32),
+        timestamp=None,
+        users=np.arange(n_users),
+        items=np.arange(n_items),
+    )
+
+
 def matrix_of(data, binary=False):
     """The ratings as a dense matrix, zero where there is none."""
     matrix = np.zeros((data.n_users, data.n_items))

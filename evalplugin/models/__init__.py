@@ -6,7 +6,9 @@ from evalplugin.models import (  # noqa: F401 - registers the models
     ease,
     implicit,
     lenskit,
+    neighbours,
     sklearn,
+    slim,
     surprise,
 )
 from evalplugin.models.base import (

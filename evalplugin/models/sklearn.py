@@ -62,10 +62,13 @@ class TruncatedSVD(_Factorisation):
     score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
     vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
     algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
-    n_components is 2. The solver is 'randomized': ARPACK has state between fits, so one seed may give two results.
+    n_components is 2 and n_iter 5, which leaves the vectors short of convergence. The solver is 'randomized': ARPACK
+    has state between fits, so one seed may give two results.
     """
 
-    n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 5
+    n_iter: Annotated[
+        int, Field(ge=1, description="power iterations (scikit-learn's own default differs)")
+    ] = 20
     n_oversamples: Annotated[int, Field(ge=1, description="extra random vectors")] = 10
     random_state: RandomState = None
     values: MatrixValues = "rating"

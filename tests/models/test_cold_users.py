@@ -44,6 +44,9 @@ def test_every_model_of_evalplugin_declares_how_it_answers_users_without_history
     ("name", "params"),
     [
         ("ease", {}),
+        ("graph.p3alpha", {}),
+        ("neighbours.user", {}),
+        ("slim", {}),
         ("sklearn.NearestNeighbors", {}),
         ("sklearn.TruncatedSVD", {"n_components": 2}),
         ("surprise.KNNBasic", {}),

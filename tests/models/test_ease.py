@@ -34,6 +34,15 @@ def test_the_weights_are_those_of_the_paper(values):
     np.testing.assert_allclose(model.scores(np.arange(data.n_users)), x @ weights, atol=1e-9)
 
 
+def test_single_precision_has_the_same_weights_but_for_rounding():
+    data = random_data()
+    model, single = fit(data), fit(data, precision="float32")
+    assert single._weights.dtype == np.float32
+    users = np.arange(data.n_users)
+    assert single.scores(users).dtype == np.float32
+    np.testing.assert_allclose(single.scores(users), model.scores(users), rtol=1e-3, atol=1e-6)
+
+
 def test_no_small_change_of_a_weight_is_better():
     # What the closed form minimises, without it: ||X - X B||² + l2 ||B||² with a diagonal of zeros.
     data = random_data()
@@ -58,7 +67,10 @@ def test_a_catalogue_that_is_too_large_is_refused_with_the_bytes(monkeypatch):
 
     data = random_data()
     monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
-    with pytest.raises(ModelError, match=r"ease with 19 items needs 8,664 bytes .* there are 8,000"):
+    with pytest.raises(
+        ModelError,
+        match=r"ease with 19 items needs 8,072 bytes .* there are 8,000 .*; set precision to float32 .6,628 bytes.",
+    ):
         fit(data)
 
 
@@ -67,12 +79,12 @@ def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_p
 
     config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
     planned = plan(Workspace.open(load(config))).jobs[1]
-    assert planned.fit_mb == pytest.approx(24 * 80**2 / 2**20, rel=0.1)
+    assert planned.fit_mb == pytest.approx((8 * 80**2 + 36 * 1260) / 2**20, rel=0.1)
     monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
     result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result
     assert [model.error is None for model in result.models] == [True, False]
     assert re.search(
-        r"ModelError: ease with \d\d items needs [\d,]+ bytes .*; take item", result.failed[0].error
+        r"ModelError: ease with \d\d items needs [\d,]+ bytes .*; set precision", result.failed[0].error
     )
     assert "matrix_of" not in result.failed[0].error  # before anything is computed
 
@@ -81,4 +93,5 @@ def test_fit_bytes_counts_items_with_train_data_only():
     data = random_data()
     more = replace(data, items=np.arange(1000))
     model = MODELS.create("ease")
-    assert model.fit_bytes(data) == model.fit_bytes(more) == 24 * 19**2
+    assert model.fit_bytes(data) == model.fit_bytes(more) == 8 * 19**2 + 36 * len(data)
+    assert MODELS.create("ease", {"precision": "float32"}).fit_bytes(data) == 4 * 19**2 + 36 * len(data)

@@ -20,6 +20,13 @@ SMALL = {
     "sklearn.NearestNeighbors": [{}, {"n_neighbors": 15, "metric": "euclidean"}, {"values": "binary"}],
     "implicit.AlternatingLeastSquares": [{"factors": 2}, {"factors": 2, "use_cg": False, "values": "binary"}],
     "implicit.LogisticMatrixFactorization": [{"factors": 4}],
+    "ease": [{}, {"precision": "float32"}],
+    "neighbours.item": [
+        {},
+        {"similarity": "jaccard", "shrink": 1.0, "values": "rating"},
+        {"similarity": "asymmetric", "weighting": "tf-idf", "normalize": False},
+    ],
+    "neighbours.user": [{}, {"inverted": False, "similarity": "tversky", "weighting": "bm25"}],
     "random": [{}, {"legacy_seed": 10}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }

@@ -143,7 +143,7 @@ def test_users_and_items_without_train_data_score_zero(name):
 @pytest.mark.parametrize(
     ("name", "theirs", "own"),
     [
-        ("TruncatedSVD", decomposition.TruncatedSVD, {"n_components": 50}),
+        ("TruncatedSVD", decomposition.TruncatedSVD, {"n_components": 50, "n_iter": 20}),
         ("NMF", decomposition.NMF, {"n_components": 50}),
         ("NearestNeighbors", neighbors.NearestNeighbors, {"n_neighbors": 40, "metric": "cosine"}),
     ],

@@ -21,6 +21,7 @@ Words: TypeAlias = Annotated[npt.NDArray[np.uint64], types.Array(types.uint64, 1
 Bytes: TypeAlias = Annotated[npt.NDArray[np.uint8], types.Array(types.uint8, 1, "C", readonly=True)]
 CodeRows: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 2, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
+Matrix32: TypeAlias = Annotated[npt.NDArray[np.float32], types.Array(types.float32, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
 # Arrays that a loop writes. A matrix is of any layout: it may be a transposed view.
 FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]

@@ -1,0 +1,62 @@
+"""Elastic nets of all columns of a matrix on each other, by coordinate descent on the Gram matrix."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evalplugin.models.kernels import compiled as nb
+
+
+class Penalties(NamedTuple):
+    """Penalties, and when to stop."""
+
+    l1: float
+    l2: float
+    tolerance: float  # steps that are not taken, as a share of the largest weight
+    passes: int  # at most
+
+
+@nb.compiled
+def regress_columns(
+    start: int, stop: int, gram: nb.Matrix32, penalties: Penalties, weights: nb.MatrixOut
+) -> None:
+    """Write the weights w >= 0 of the other columns for each column j in a range, with w_j = 0.
+
+    They minimise w' G w / 2 - G_j' w + l1 sum(w) + l2 w' w / 2. All columns of the range take the same step one after
+    the other, while its row of the Gram matrix is in the processor's cache; no weight depends on the range.
+
+    Args:
+        start, stop: The range.
+        gram: G, (n, n).
+        penalties: Penalties, tolerance, and the most passes.
+        weights: (stop - start, n), the output.
+    """
+    l1, l2, tolerance, passes = penalties
+    n = len(gram)
+    size = stop - start
+    rest = gram[start:stop].copy()  # G_j - G w
+    largest = np.zeros(size)
+    going = np.ones(size, dtype=np.bool_)
+    weights[:] = 0.0
+    for _ in range(passes):
+        moved = np.zeros(size, dtype=np.bool_)
+        for i in range(n):
+            diagonal, row = np.float64(gram[i, i]), gram[i]
+            for j in range(size):
+                old = weights[j, i]
+                if not going[j] or i == start + j or (old == 0.0 and rest[j, i] <= l1):
+                    continue
+                new = max(0.0, rest[j, i] + diagonal * old - l1) / (diagonal + l2)
+                if abs(new - old) <= tolerance * largest[j]:
+                    continue
+                weights[j, i] = new
+                largest[j] = max(largest[j], new)
+                moved[j] = True
+                step, own = np.float32(new - old), rest[j]
+                for c in range(n):
+                    own[c] -= step * row[c]
+        going &= moved
+        if not going.any():
+            break

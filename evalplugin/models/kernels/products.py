@@ -1,0 +1,166 @@
+"""Products of sparse matrices: the k largest entries of each row, and dense rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from evalplugin.base.arrays import Codes, Floats
+from evalplugin.models.kernels import compiled as nb
+from evalplugin.models.threads import for_ranges
+
+_ROWS = 64  # rows at a time
+_GROUP_BITS = 6  # columns are looked through in groups of 64
+
+
+class Divisor(NamedTuple):
+    """Divisor of the product p of row r and column c: own p + row_r + column_c + row_factor_r column_factor_c."""
+
+    own: float
+    row: nb.Floats  # (n_rows,)
+    column: nb.Floats  # (n_columns,)
+    row_factor: nb.Floats  # (n_rows,)
+    column_factor: nb.Floats  # (n_columns,)
+
+    @classmethod
+    def of(
+        cls,
+        n_rows: int,
+        n_columns: int,
+        own: float = 0.0,
+        row: Floats | float = 0.0,
+        column: Floats | float = 0.0,
+        row_factor: Floats | float = 1.0,
+        column_factor: Floats | float = 1.0,
+    ) -> Divisor:
+        """Return the divisor of numbers or arrays; 1 if none is given."""
+
+        def filled(value: Floats | float, n: int) -> Floats:
+            return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=np.float64), n))
+
+        return cls(
+            float(own),
+            filled(row, n_rows),
+            filled(column, n_columns),
+            filled(row_factor, n_rows),
+            filled(column_factor, n_columns),
+        )
+
+
+def top_products(
+    left: sparse.csr_array, right: sparse.csr_array, k: int, divisor: Divisor | None = None
+) -> sparse.csr_array:
+    """Return the k largest entries of each row of the square ``left @ right``, divided; of equal ones the first.
+
+    Entries of the diagonal and zeros are left out. The whole product is never in memory. A sum runs over the columns of
+    ``left`` in their order, so that no bit depends on the number of threads.
+    """
+    n_rows, n_columns = left.shape[0], right.shape[1]
+    k = max(1, min(k, n_columns))
+    divisor = Divisor.of(n_rows, n_columns) if divisor is None else divisor
+    a, b = entries_of(left), entries_of(right)
+    parts: list[tuple[Codes, Floats]] = [(np.empty(0, dtype=np.int32), np.empty(0))] * -(-n_rows // _ROWS)
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+
+    def some(start: int, stop: int) -> None:
+        column, value = np.empty((stop - start) * k, dtype=np.int32), np.empty((stop - start) * k)
+        counts = np.zeros(stop - start, dtype=np.int64)
+        _top_rows(start, stop, a, b, k, divisor, counts, column, value)
+        indptr[start + 1 : stop + 1] = counts
+        size = counts.sum()
+        parts[start // _ROWS] = column[:size].copy(), value[:size].copy()
+
+    for_ranges(some, n_rows, _ROWS)
+    columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return sparse.csr_array((values, columns, indptr.cumsum()), shape=(n_rows, n_columns))
+
+
+def dense_product(left: sparse.csr_array, rows: Codes, right: sparse.csr_array) -> Floats:
+    """Return ``left[rows] @ right``: float64 (len(rows), n_columns); a row does not depend on the others."""
+    product = np.zeros((len(rows), right.shape[1]))
+    a, b, asked = entries_of(left), entries_of(right), rows.astype(np.int64)
+
+    def some(start: int, stop: int) -> None:
+        _add_rows(asked[start:stop], a, b, product[start:stop])
+
+    for_ranges(some, len(rows), _ROWS)
+    return product
+
+
+def entries_of(matrix: sparse.csr_array) -> nb.Entries:
+    """Return the entries of each row."""
+    return nb.Entries(
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(np.float64, copy=False),
+    )
+
+
+@nb.compiled
+def _top_rows(
+    start: int,
+    stop: int,
+    left: nb.Entries,
+    right: nb.Entries,
+    k: int,
+    divisor: Divisor,
+    counts: nb.IntsOut,
+    column: nb.CodesOut,
+    value: nb.FloatsOut,
+) -> None:
+    a_indptr, a_column, a_value = left
+    b_indptr, b_column, b_value = right
+    own, row_sum, column_sum, row_factor, column_factor = divisor
+    n = len(column_sum)
+    sums = np.zeros(n)
+    group = np.zeros((n >> _GROUP_BITS) + 1, dtype=np.uint8)  # whether a column of it may have a sum
+    found = np.empty(n, dtype=np.int32)
+    quotient = np.empty(n)
+    size = 0
+    for row in range(start, stop):
+        for entry in range(a_indptr[row], a_indptr[row + 1]):
+            factor, middle = a_value[entry], a_column[entry]
+            for other in range(b_indptr[middle], b_indptr[middle + 1]):
+                sums[b_column[other]] += factor * b_value[other]
+                group[b_column[other] >> _GROUP_BITS] = 1
+        n_found = 0
+        for g in range(len(group)):
+            if not group[g]:
+                continue
+            group[g] = 0
+            for c in range(g << _GROUP_BITS, min(n, (g + 1) << _GROUP_BITS)):
+                total = sums[c]
+                sums[c] = 0.0
+                if total != 0.0 and c != row:
+                    found[n_found] = c
+                    quotient[n_found] = total / (
+                        own * total + row_sum[row] + column_sum[c] + row_factor[row] * column_factor[c]
+                    )
+                    n_found += 1
+        low, n_ties = -np.inf, n
+        if n_found > k:
+            low = np.partition(quotient[:n_found], n_found - k)[n_found - k]
+            n_ties = k  # of the entries that equal the lowest one, as many as are not above it
+            for place in range(n_found):
+                n_ties -= quotient[place] > low
+        first = size
+        for place in range(n_found):
+            if quotient[place] > low or (quotient[place] == low and n_ties > 0):
+                n_ties -= quotient[place] == low
+                column[size] = found[place]
+                value[size] = quotient[place]
+                size += 1
+        counts[row - start] = size - first
+
+
+@nb.compiled
+def _add_rows(rows: nb.Ints, left: nb.Entries, right: nb.Entries, product: nb.MatrixOut) -> None:
+    a_indptr, a_column, a_value = left
+    b_indptr, b_column, b_value = right
+    for place in range(len(rows)):
+        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
+            factor, middle = a_value[entry], a_column[entry]
+            for other in range(b_indptr[middle], b_indptr[middle + 1]):
+                product[place, b_column[other]] += factor * b_value[other]
