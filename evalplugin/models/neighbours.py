@@ -124,10 +124,12 @@ class _Neighbours(ProductModel):
                 return Divisor.of(n, n)
             alpha = self.alpha if self.similarity == "asymmetric" else 0.5
             return Divisor.of(n, n, 0.0, self.shrink, 0.0, squares**alpha, squares ** (1 - alpha))
-        alpha, beta = {"jaccard": (1.0, 1.0), "dice": (0.5, 0.5)}.get(
-            self.similarity, (self.alpha, self.beta)
-        )
-        return Divisor.of(n, n, 1 - alpha - beta, alpha * squares + self.shrink, beta * squares, 0.0, 0.0)
+        alpha, beta, shrink = {
+            "jaccard": (1.0, 1.0, self.shrink),
+            "dice": (0.5, 0.5, self.shrink / 2),
+            "tversky": (self.alpha, self.beta, self.shrink),
+        }[self.similarity]
+        return Divisor.of(n, n, 1 - alpha - beta, alpha * squares + shrink, beta * squares, 0.0, 0.0)
 
 
 def _weighted(matrix: sparse.csr_array, weighting: str) -> Floats:
@@ -151,11 +153,11 @@ class ItemNeighbours(_Neighbours):
     score(u, i) = sum of x_uj s(i, j) over the items j of the user that are among the k items most similar to i. With
     the columns x_i and x_j of the matrix, their sizes (numbers of users) a and b, and c users of both, s(i, j) is:
 
-    cosine: x_i . x_j / (|x_i| |x_j| + shrink).
-    asymmetric: x_i . x_j / ((|x_i|²)^alpha (|x_j|²)^(1 - alpha) + shrink), Aiolli 2013.
-    jaccard: c / (a + b - c + shrink).
-    dice: c / ((a + b) / 2 + shrink).
-    tversky: c / (c + alpha (a - c) + beta (b - c) + shrink).
+    - cosine: x_i . x_j / (|x_i| |x_j| + shrink)
+    - asymmetric: x_i . x_j / ((|x_i|²)^alpha (|x_j|²)^(1 - alpha) + shrink), Aiolli 2013
+    - jaccard: c / (a + b - c + shrink)
+    - dice: 2 c / (a + b + shrink)
+    - tversky: c / (c + alpha (a - c) + beta (b - c) + shrink)
 
     tf-idf compares sqrt(x_ui) log(n_items / (1 + items of u)), bm25 the entries that Robertson and Zaragoza 2009 give
     with users as terms (K1 = 1.2, B = 0.75). Similarities, shrinkage and weights are those of Ferrari Dacrema, Boglio,
@@ -178,21 +180,18 @@ class ItemNeighbours(_Neighbours):
 class UserNeighbours(_Neighbours):
     """What similar users have: user-based neighbours (UserKNN) with a choice of similarities.
 
-    score(u, i) = sum of s(v, u) x_vi over the users v who have u among their k most similar ones, or without
-    ``inverted`` of s(u, v) x_vi over the k users v who are most similar to u. Similarities, of rows in place of
-    columns, and the weights tf-idf and bm25 are those of neighbours.item. Inverted neighbours recommend better on
-    MovieLens 1M (recall@20 0.092 against 0.082 by cosine with k = 365), as users with popular tastes are not
-    everybody's neighbours (Vargas and Castells 2014), but a user who is in nobody's list scores all items 0. Zero for
-    items without train data.
+    score(u, i) = sum of s(u, v) x_vi over the k users v who are most similar to u, or with ``inverted`` of s(v, u) x_vi
+    over the users v who have u among their k most similar ones. Similarities, of rows in place of columns, and the
+    weights tf-idf and bm25 are those of neighbours.item: tf-idf gives a user's entries one factor, which the cosine
+    without shrink cancels. Inverted neighbourhoods (Vargas and Castells 2014) are those
+    of Ferrari Dacrema et al. 2021; a user who is in nobody's list then scores all items 0. Which is better depends
+    on k. Zero for items without train data.
     """
 
     inverted: Annotated[
         bool,
-        Field(
-            description="neighbours are users who have the user among their k most similar ones, as in Ferrari "
-            "Dacrema et al. 2021; false: the k users most similar to the user"
-        ),
-    ] = True
+        Field(description="neighbours have the user among their k most similar users, not the other way"),
+    ] = False
 
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of the neighbours and of the matrices that they are made from."""
@@ -209,7 +208,7 @@ class UserNeighbours(_Neighbours):
 class _Walks(ProductModel):
     """Random walks of three steps: from the user to an item, to a user of that item, to an item of that user."""
 
-    k: Neighbours = 100
+    k: Annotated[int, Field(ge=1, description="most weights of each item")] = 100
     alpha: Annotated[float, Field(ge=0, description="exponent of the probabilities of steps")] = 1.0
     normalize: Annotated[
         bool, Field(description="whether the weights of the items that are reached from an item add up to 1")

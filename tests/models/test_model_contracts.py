@@ -26,7 +26,7 @@ SMALL = {
         {"similarity": "jaccard", "shrink": 1.0, "values": "rating"},
         {"similarity": "asymmetric", "weighting": "tf-idf", "normalize": False},
     ],
-    "neighbours.user": [{}, {"inverted": False, "similarity": "tversky", "weighting": "bm25"}],
+    "neighbours.user": [{}, {"inverted": True, "similarity": "tversky", "weighting": "bm25"}],
     "random": [{}, {"legacy_seed": 10}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }

@@ -47,7 +47,7 @@ def weights(data, **params):
         ({"normalize": False}, 2, 1),
         ({"similarity": "jaccard"}, 2 / 5, 1 / 4),
         ({"similarity": "jaccard", "shrink": 5.0}, 2 / 10, 1 / 9),
-        ({"similarity": "dice"}, 2 / 3.5, 1 / 2.5),
+        ({"similarity": "dice", "shrink": 3.0}, 4 / 10, 2 / 8),
         # Of item 1 among the neighbours of 0, and of item 2 among those of 1.
         ({"similarity": "asymmetric", "alpha": 0.25}, 2 / (3**0.25 * 4**0.75), 1 / 4**0.25),
         ({"similarity": "tversky", "alpha": 2.0, "beta": 0.5}, 2 / (2 + 2 * 1 + 0.5 * 2), 1 / (1 + 2 * 3)),
@@ -104,6 +104,7 @@ def similar(x, params):
         x = (x != 0).astype(float)
         size, products = x.sum(axis=1), x @ x.T
         alpha, beta = {"jaccard": (1, 1), "dice": (0.5, 0.5)}.get(similarity, (alpha, beta))
+        shrink /= 2 if similarity == "dice" else 1
         below = products + alpha * (size[:, None] - products) + beta * (size - products) + shrink
     values = np.divide(products, below, out=np.zeros_like(products), where=products != 0)
     np.fill_diagonal(values, 0)

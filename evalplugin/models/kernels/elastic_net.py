@@ -24,8 +24,10 @@ def regress_columns(
 ) -> None:
     """Write the weights w >= 0 of the other columns for each column j in a range, with w_j = 0.
 
-    They minimise w' G w / 2 - G_j' w + l1 sum(w) + l2 w' w / 2. All columns of the range take the same step one after
-    the other, while its row of the Gram matrix is in the processor's cache; no weight depends on the range.
+    They minimise w' G w / 2 - G_j' w + l1 sum(w) + l2 w' w / 2. A pass over all columns takes in those that reduce it;
+    then the weights above zero are fitted alone, on their part of the Gram matrix; and so on. All columns of the range
+    take the same step of a pass one after the other, while its row of the Gram matrix is in the processor's cache; no
+    weight depends on the range.
 
     Args:
         start, stop: The range.
@@ -37,6 +39,7 @@ def regress_columns(
     n = len(gram)
     size = stop - start
     rest = gram[start:stop].copy()  # G_j - G w
+    fitted = np.empty((size, n))
     largest = np.zeros(size)
     going = np.ones(size, dtype=np.bool_)
     weights[:] = 0.0
@@ -60,3 +63,36 @@ def regress_columns(
         going &= moved
         if not going.any():
             break
+        fitted[:] = weights
+        for j in range(size):
+            if not going[j]:
+                continue
+            active = np.flatnonzero(weights[j])
+            n_active = len(active)
+            part, near = np.empty((n_active, n_active), dtype=np.float32), rest[j][active]
+            for a in range(n_active):
+                for b in range(n_active):
+                    part[a, b] = gram[active[a], active[b]]
+            for _ in range(passes):
+                settled = True
+                for a in range(n_active):
+                    old, diagonal = fitted[j, active[a]], np.float64(part[a, a])
+                    new = max(0.0, near[a] + diagonal * old - l1) / (diagonal + l2)
+                    if abs(new - old) <= tolerance * largest[j]:
+                        continue
+                    fitted[j, active[a]] = new
+                    largest[j] = max(largest[j], new)
+                    settled = False
+                    step = np.float32(new - old)
+                    for b in range(n_active):
+                        near[b] -= step * part[a, b]
+                if settled:
+                    break
+        for i in range(n):
+            row = gram[i]
+            for j in range(size):
+                if fitted[j, i] != weights[j, i]:
+                    step, own = np.float32(fitted[j, i] - weights[j, i]), rest[j]
+                    weights[j, i] = fitted[j, i]
+                    for c in range(n):
+                        own[c] -= step * row[c]
