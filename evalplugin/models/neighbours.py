@@ -63,6 +63,12 @@ class ProductModel(MatrixModel):
 
         return dense_product(self._left, users, self._right)
 
+    def _keep(self, left: sparse.csr_array, right: sparse.csr_array) -> None:
+        """Keep the two matrices."""
+        from evalplugin.models.kernels.products import with_small_indices
+
+        self._left, self._right = with_small_indices(left), with_small_indices(right)
+
     def _matrix(self, train: Interactions, positive: str = "") -> sparse.csr_array:
         """Return the matrix of interactions; ``positive`` names a step that negative entries make impossible."""
         if positive and self.values == "rating" and train.rating_scale[0] < 0:
@@ -172,7 +178,7 @@ class ItemNeighbours(_Neighbours):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the items."""
         rows = self._compared(train).T.tocsr()
-        self._left, self._right = self._matrix(train), self._similar(rows).T.tocsr()
+        self._keep(self._matrix(train), self._similar(rows).T.tocsr())
 
 
 @model("neighbours.user")
@@ -200,8 +206,7 @@ class UserNeighbours(_Neighbours):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the users."""
         similar = self._similar(self._compared(train))
-        self._left = similar.T.tocsr() if self.inverted else similar
-        self._right = self._matrix(train)
+        self._keep(similar.T.tocsr() if self.inverted else similar, self._matrix(train))
 
 
 @dataclass
@@ -222,9 +227,9 @@ class _Walks(ProductModel):
     def _fit(self, train: Interactions, beta: float) -> None:
         from evalplugin.models.kernels.products import Divisor, top_products
 
-        self._left = self._matrix(train, "a random walk")
+        matrix = self._matrix(train, "a random walk")
         from_user, to_user = (
-            _steps(self._left, self.alpha),
+            _steps(matrix, self.alpha),
             _steps(matrix_of(train, "binary").T.tocsr(), self.alpha),
         )
         popularity = np.maximum(train.item_counts, 1.0) ** beta
@@ -232,7 +237,7 @@ class _Walks(ProductModel):
         reached = top_products(to_user, from_user, self.k, divisor)
         if self.normalize:
             reached = _steps(reached, 1.0)
-        self._right = keep_columns(reached, self.k)
+        self._keep(matrix, keep_columns(reached, self.k))
 
 
 def _steps(matrix: sparse.csr_array, alpha: float) -> sparse.csr_array:

@@ -59,13 +59,13 @@ class SLIM(ProductModel):
         """
         from evalplugin.models.kernels.elastic_net import Penalties, regress_columns
 
-        self._left = self._matrix(train, "slim")
+        matrix = self._matrix(train, "slim")
         present = np.flatnonzero(train.item_counts)
         n, n_users = len(present), int(np.count_nonzero(train.rows.counts))
         check_memory(
             self.fit_bytes(train), f"slim with {n:,} items", "take item neighbours, or a sample of the items"
         )
-        gram = gram_of(self._left[:, present], "float32")
+        gram = gram_of(matrix[:, present], "float32")
         l1, l2 = self.alpha * self.l1_ratio * n_users, self.alpha * (1 - self.l1_ratio) * n_users
         penalties = Penalties(l1, l2, _TOLERANCE, _PASSES)
         parts = [sparse.csr_array((0, n))] * -(-n // _ROWS)
@@ -79,4 +79,4 @@ class SLIM(ProductModel):
         fitted = sparse.vstack(parts, format="csr").T.tocoo()
         entries = present[fitted.coords[0]], present[fitted.coords[1]]
         shape = train.n_items, train.n_items
-        self._right = keep_columns(sparse.csr_array((fitted.data, entries), shape=shape), self.k)
+        self._keep(matrix, keep_columns(sparse.csr_array((fitted.data, entries), shape=shape), self.k))

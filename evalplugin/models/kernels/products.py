@@ -12,7 +12,7 @@ from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.threads import for_ranges
 
 _ROWS = 64  # rows at a time
-_GROUP_BITS = 6  # columns are looked through in groups of 64
+_PLACES = 4  # entries that are kept for each of the k until the best are selected
 
 
 class Divisor(NamedTuple):
@@ -74,7 +74,14 @@ def top_products(
 
     for_ranges(some, n_rows, _ROWS)
     columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return sparse.csr_array((values, columns, indptr.cumsum()), shape=(n_rows, n_columns))
+    return with_small_indices(sparse.csr_array((values, columns, indptr.cumsum()), shape=(n_rows, n_columns)))
+
+
+def with_small_indices(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix with indices of 32 bits, if its entries are few enough: the loops need no copy of them."""
+    if matrix.nnz < 2**31:
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return matrix
 
 
 def dense_product(left: sparse.csr_array, rows: Codes, right: sparse.csr_array) -> Floats:
@@ -115,42 +122,67 @@ def _top_rows(
     own, row_sum, column_sum, row_factor, column_factor = divisor
     n = len(column_sum)
     sums = np.zeros(n)
-    group = np.zeros((n >> _GROUP_BITS) + 1, dtype=np.uint8)  # whether a column of it may have a sum
-    found = np.empty(n, dtype=np.int32)
-    quotient = np.empty(n)
+    last = np.full(
+        n, -1, dtype=np.int64
+    )  # row that has met a column; not kept for rows that meet most of them
+    met = np.empty(n, dtype=np.int32)
+    found, quotient = np.empty(n, dtype=np.int32), np.empty(n)
     size = 0
     for row in range(start, stop):
+        n_products = 0
         for entry in range(a_indptr[row], a_indptr[row + 1]):
-            factor, middle = a_value[entry], a_column[entry]
-            for other in range(b_indptr[middle], b_indptr[middle + 1]):
-                sums[b_column[other]] += factor * b_value[other]
-                group[b_column[other] >> _GROUP_BITS] = 1
-        n_found = 0
-        for g in range(len(group)):
-            if not group[g]:
+            n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
+        all_columns, n_met = n_products > n, 0
+        for entry in range(a_indptr[row], a_indptr[row + 1]):
+            factor, first, end = a_value[entry], b_indptr[a_column[entry]], b_indptr[a_column[entry] + 1]
+            if all_columns:
+                for other in range(first, end):
+                    sums[b_column[other]] += factor * b_value[other]
                 continue
-            group[g] = 0
-            for c in range(g << _GROUP_BITS, min(n, (g + 1) << _GROUP_BITS)):
-                total = sums[c]
-                sums[c] = 0.0
-                if total != 0.0 and c != row:
-                    found[n_found] = c
-                    quotient[n_found] = total / (
-                        own * total + row_sum[row] + column_sum[c] + row_factor[row] * column_factor[c]
-                    )
-                    n_found += 1
-        low, n_ties = -np.inf, n
+            for other in range(first, end):
+                c = b_column[other]
+                sums[c] += factor * b_value[other]
+                if last[c] != row:
+                    last[c] = row
+                    met[n_met] = c
+                    n_met += 1
+        low, n_found, limit = -np.inf, 0, _PLACES * k
+        for place in range(n if all_columns else n_met):
+            c = np.int32(place) if all_columns else met[place]
+            total = sums[c]
+            sums[c] = 0.0
+            if total == 0.0 or c == row:
+                continue
+            divided = total / (
+                own * total + row_sum[row] + column_sum[c] + row_factor[row] * column_factor[c]
+            )
+            if divided < low:
+                continue
+            found[n_found] = c
+            quotient[n_found] = divided
+            n_found += 1
+            if n_found > limit:
+                low = np.partition(quotient[:n_found], n_found - k)[n_found - k]
+                kept = 0
+                for other in range(n_found):
+                    if quotient[other] >= low:
+                        found[kept] = found[other]
+                        quotient[kept] = quotient[other]
+                        kept += 1
+                n_found, limit = kept, kept + _PLACES * k
+        first = size
         if n_found > k:
             low = np.partition(quotient[:n_found], n_found - k)[n_found - k]
-            n_ties = k  # of the entries that equal the lowest one, as many as are not above it
-            for place in range(n_found):
-                n_ties -= quotient[place] > low
-        first = size
+            lowest = np.sort(found[:n_found][quotient[:n_found] == low])
         for place in range(n_found):
-            if quotient[place] > low or (quotient[place] == low and n_ties > 0):
-                n_ties -= quotient[place] == low
+            if n_found <= k or quotient[place] > low:
                 column[size] = found[place]
                 value[size] = quotient[place]
+                size += 1
+        if n_found > k:
+            for place in range(k - (size - first)):
+                column[size] = lowest[place]
+                value[size] = low
                 size += 1
         counts[row - start] = size - first
 
