@@ -48,10 +48,7 @@ Exponent = Annotated[
 
 
 class ProductModel(MatrixModel):
-    """A model whose scores are the product of two sparse matrices, which its ``fit`` sets."""
-
-    _left: sparse.csr_array  # (n_users, x)
-    _right: sparse.csr_array  # (x, n_items)
+    """A model whose scores are the product of two sparse matrices, which its ``fit`` keeps."""
 
     def prepare(self) -> None:
         """Import SciPy and the compiled loops."""
@@ -64,7 +61,7 @@ class ProductModel(MatrixModel):
         return dense_product(self._left, users, self._right)
 
     def _keep(self, left: sparse.csr_array, right: sparse.csr_array) -> None:
-        """Keep the two matrices."""
+        """Keep matrices of the shapes (n_users, x) and (x, n_items)."""
         from evalplugin.models.kernels.products import with_small_indices
 
         self._left, self._right = with_small_indices(left), with_small_indices(right)
