@@ -171,7 +171,7 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
     return scores.to_frame().assign(**scores.overall)
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(
     tables=inputs(),
     seed=st.integers(0, 99),
