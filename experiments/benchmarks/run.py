@@ -15,7 +15,6 @@ import importlib
 import json
 import math
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -26,8 +25,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from checkouts import ROOT, add_against, checkouts_of, environment, machine
+
 HERE = Path(__file__).resolve()
-ROOT = HERE.parents[2]
 USEFUL = ("data", "split", "fit", "recommend", "score", "compare")
 STAGES = ("imports", *USEFUL, "logging", "pictures", "page", "other")
 SECONDS, SHARE = 8, 0.6  # the goal: all, and the useful part of it
@@ -127,8 +127,6 @@ def measure(checkout: Path, config: Path, *, cached: bool = False) -> tuple[dict
 
     ``cached``: of a second bake-off in that folder.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(checkout)}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "stages.json")
         for options in ((), ()) if cached else (("--fresh",),):
@@ -136,7 +134,7 @@ def measure(checkout: Path, config: Path, *, cached: bool = False) -> tuple[dict
             subprocess.run(
                 [sys.executable, str(HERE), "--record", str(out), str(begin), str(config), *options],
                 cwd=folder,
-                env=environment,
+                env=environment(checkout),
                 check=True,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -171,7 +169,7 @@ def main() -> None:
     """Measure the checkouts in turn and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "knn.yaml")
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
+    add_against(parser)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cached", action="store_true", help="with everything cached")
     parser.add_argument("--record", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -180,9 +178,7 @@ def main() -> None:
         out, started, *command = options.record
         Path(out).write_text(json.dumps(record(float(started), *command)))
         return
-    checkouts = {"this": ROOT}
-    if options.against is not None:
-        checkouts = {"before": options.against.resolve()} | checkouts
+    checkouts = checkouts_of(options)
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
     cpu = dict.fromkeys(checkouts, math.inf)
     load = os.getloadavg()[0]
@@ -200,8 +196,7 @@ def main() -> None:
     text = (
         f"# A first bake-off, stage by stage\n\nWall seconds of `run {options.config.name} --fresh` in an empty "
         f"folder, the fastest of {options.runs}; caches of the user and of Python are filled. "
-        f"{os.cpu_count()} processors with a load of {load:.1f} from other programs, "
-        f"Python {platform.python_version()}, {platform.system()}.\n\n{table(best, cpu)}\n"
+        f"{machine(load)}\n\n{table(best, cpu)}\n"
     )
     seconds = best["this"]
     total, useful = sum(seconds.values()), sum(seconds[stage] for stage in USEFUL)

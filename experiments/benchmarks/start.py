@@ -11,15 +11,15 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from checkouts import ROOT, add_against, checkouts_of, environment, machine
+
 HERE = Path(__file__).resolve()
-ROOT = HERE.parents[2]
 CONFIG = ROOT / "configs" / "knn.yaml"
 PROGRAM = ("-m", "evalplugin")
 PASS = ("-c", "pass")
@@ -48,13 +48,11 @@ WALL = {  # the command, and its goal in seconds
 
 def measure(command: tuple[str, ...], checkout: Path, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of a process and of the children that it has waited for, and its wall seconds."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(checkout)}
     begin = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *command],
         cwd=folder,
-        env=environment,
+        env=environment(checkout),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -67,12 +65,10 @@ def measure(command: tuple[str, ...], checkout: Path, folder: Path) -> tuple[flo
 def main() -> None:
     """Measure the commands in turn and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
+    add_against(parser)
     parser.add_argument("--runs", type=int, default=9)
     options = parser.parse_args()
-    checkouts = {"this": ROOT}
-    if options.against is not None:
-        checkouts = {"before": options.against.resolve()} | checkouts
+    checkouts = checkouts_of(options)
     best: dict[tuple[str, str], float] = {}
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as place:
@@ -106,8 +102,7 @@ def main() -> None:
     own = 1000 * min(best[name, ""] for name in names)
     HERE.with_suffix(".md").write_text(
         f"# What commands take\n\nThe fastest of {options.runs}; `python -c pass` takes {own:.0f} ms. "
-        f"{os.cpu_count()} processors with a load of {load:.1f} from other programs, "
-        f"Python {platform.python_version()}, {platform.system()}.\n\n{text}"
+        f"{machine(load)}\n\n{text}"
     )
 
 

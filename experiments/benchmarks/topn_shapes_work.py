@@ -118,24 +118,29 @@ def _documented(algorithm: Any, n_users: int) -> float:
     return seconds * (trainset.n_users * trainset.n_items - trainset.n_ratings) / pairs
 
 
+def _train(user: Any, item: Any, rating: Any, shape: tuple[int, int]) -> Any:
+    """Return interactions of codes of users and items, in the order of users."""
+    from evalplugin.data import Interactions
+
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rating.astype(np.float32),
+        timestamp=None,
+        users=np.arange(shape[0]),
+        items=np.arange(shape[1]),
+    )
+
+
 def fit_alone(path: str, model: str) -> dict[str, float]:
     """Time the fit of a bake-off's model and that of its library alone, in turn, on the same ratings."""
     from evalplugin.base.seeding import generator
-    from evalplugin.data import Interactions
     from evalplugin.models import MODELS
     from evalplugin.models.factors import matrix_of
 
     data = np.load(path)
-    users, user = np.unique(data["user"], return_inverse=True)
-    items, item = np.unique(data["item"], return_inverse=True)
-    train = Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=data["rating"].astype(np.float32),
-        timestamp=None,
-        users=users,
-        items=items,
-    )
+    shape = int(data["n_users"]), int(data["n_items"])
+    train = _train(data["user"], data["item"], data["rating"], shape)
     fitted: Any = MODELS.create(model, {})
     fitted.prepare()
     if model == "sklearn.TruncatedSVD":
@@ -230,18 +235,10 @@ def _listening() -> Any:
 def neighbours_evalplugin(metric: str) -> dict[str, float]:
     """Time the fit of sklearn.NearestNeighbors as a bake-off's model."""
     from evalplugin.base.seeding import generator
-    from evalplugin.data import Interactions
     from evalplugin.models import MODELS
 
     matrix = _listening().tocoo()
-    train = Interactions(
-        user=matrix.row.astype(np.int32),
-        item=matrix.col.astype(np.int32),
-        rating=matrix.data.astype(np.float32),
-        timestamp=None,
-        users=np.arange(matrix.shape[0]),
-        items=np.arange(matrix.shape[1]),
-    )
+    train = _train(matrix.row, matrix.col, matrix.data, matrix.shape)
     model: Any = MODELS.create("sklearn.NearestNeighbors", {"metric": metric})
     model.prepare()
     return {"fit": best_of(lambda: model.fit(train, generator(0, "benchmark")), times=3)}

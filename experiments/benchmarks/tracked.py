@@ -18,8 +18,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from checkouts import ROOT, add_against, checkouts_of, environment
+
 HERE = Path(__file__).resolve()
-ROOT = HERE.parents[2]
 USERS = (1_000, 100_000, 1_000_000)
 MODELS = 200
 LISTED = 10  # items a user
@@ -112,10 +113,10 @@ def log_run(users: int) -> float:
 
 def call(checkout: Path, folder: str, *command: str) -> str:
     """Return the output of a Python command that uses a checkout."""
-    environment = os.environ | {"PYTHONPATH": str(checkout), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    variables = environment(checkout) | {"MLFLOW_DISABLE_TELEMETRY": "true"}
     arguments = [sys.executable, *command]
     return subprocess.run(
-        arguments, cwd=folder, env=environment, check=True, text=True, capture_output=True
+        arguments, cwd=folder, env=variables, check=True, text=True, capture_output=True
     ).stdout
 
 
@@ -134,7 +135,7 @@ def bakeoffs(checkout: Path, models: int) -> dict[str, float]:
 def main() -> None:
     """Measure the checkouts in turn and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
+    add_against(parser)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--models", type=int, default=MODELS)
     parser.add_argument("--users", type=int, nargs="*", default=USERS)
@@ -143,9 +144,7 @@ def main() -> None:
     if options.log is not None:
         print(log_run(options.log))
         return
-    checkouts = {"this": ROOT}
-    if options.against is not None:
-        checkouts = {"before": options.against.resolve()} | checkouts
+    checkouts = checkouts_of(options)
     best: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(checkouts, math.inf))
 
     def note(what: str, name: str, seconds: float) -> None:

@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from checkouts import add_against, checkouts_of, environment, machine
+
 HERE = Path(__file__).resolve()
-ROOT = HERE.parents[2]
 CONFIG = """
 experiment: workers
 seed: 10
@@ -102,9 +102,8 @@ def record(out: str, *command: str) -> None:
 def measure(checkout: Path, case: str, workers: int) -> tuple[float, float]:
     """Return the seconds of the tasks, and of the whole command, by a checkout."""
     command, models, cached = CASES[case]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(checkout), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    variables = environment(checkout) | {"MLFLOW_DISABLE_TELEMETRY": "true"}
+    variables |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "workers.yaml").write_text(CONFIG + models)
         for _ in range(2 if cached else 1):
@@ -121,7 +120,7 @@ def measure(checkout: Path, case: str, workers: int) -> tuple[float, float]:
                     str(workers),
                 ],
                 cwd=folder,
-                env=environment,
+                env=variables,
                 check=True,
                 stdout=subprocess.DEVNULL,
             )
@@ -132,7 +131,7 @@ def measure(checkout: Path, case: str, workers: int) -> tuple[float, float]:
 def main() -> None:
     """Measure the cases in turn and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn")
+    add_against(parser)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(
         "--cases", nargs="*", type=int, default=range(1, len(CASES) + 1), help="by number, from 1"
@@ -142,9 +141,7 @@ def main() -> None:
     if options.record:
         record(*options.record)
         return
-    checkouts = {"this": ROOT}
-    if options.against is not None:
-        checkouts = {"before": options.against.resolve()} | checkouts
+    checkouts = checkouts_of(options)
     cases = [list(CASES)[number - 1] for number in options.cases]
     best: dict[tuple[str, str, int], tuple[float, float]] = defaultdict(lambda: (math.inf, math.inf))
     load = os.getloadavg()[0]
@@ -170,8 +167,7 @@ def main() -> None:
     if len(cases) == len(CASES):
         HERE.with_suffix(".md").write_text(
             f"# One worker and two\n\nWall seconds, the fastest of {options.runs}; one thread a process. "
-            f"{os.cpu_count()} processors with a load of {load:.1f} from other programs, "
-            f"Python {platform.python_version()}, {platform.system()}.\n\n{text}"
+            f"{machine(load)}\n\n{text}"
         )
 
 
