@@ -308,23 +308,21 @@ def random_data(seed=0, n_users=30, n_items=20, low=1):
     """Random ratings; the last user and the last item have none."""
     rng = np.random.default_rng(seed)
     user, item = np.nonzero(rng.random((n_users - 1, n_items - 1)) < 0.3)
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rng.integers(low, 6, len(user)).astype(np.float32),
-        timestamp=None,
-        users=np.arange(n_users),
-        items=np.arange(n_items),
-    )
+    return of_codes(user, item, rng.integers(low, 6, len(user)), n_users, n_items)
 
 
 def of_pairs(pairs, n_users, n_items):
     """Interactions of pairs of codes, all rated 1."""
     user, item = np.array(sorted(pairs)).T
+    return of_codes(user, item, np.ones(len(user)), n_users, n_items)
+
+
+def of_codes(user, item, rating, n_users, n_items):
+    """Interactions of codes, whose ids are the codes, without times."""
     return Interactions(
         user=user.astype(np.int32),
         item=item.astype(np.int32),
-        rating=np.ones(len(user), dtype=np.float32),
+        rating=rating.astype(np.float32),
         timestamp=None,
         users=np.arange(n_users),
         items=np.arange(n_items),

@@ -15,7 +15,7 @@ import worker_calls
 from samples import small_config
 
 from evalplugin.config import load
-from evalplugin.execution.engines import Call, Needs, local, run_calls
+from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.isolation import TaskFailure
@@ -37,21 +37,6 @@ def values(opened: Processes, *functions: Callable[..., Any], **rest: Any) -> li
     """Return the values of calls, one after the other or as many at a time as there are workers."""
     calls = [Call(number, function, rest=rest) for number, function in enumerate(functions)]
     return [value for _, value in sorted(run_calls(opened, calls))]
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The ids of the processes that were started."""
-    pids: list[int] = []
-
-    class Counted(local.WorkerProcess):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            assert self.process.pid is not None
-            pids.append(self.process.pid)
-
-    monkeypatch.setattr(local, "WorkerProcess", Counted)
-    return pids
 
 
 def test_as_many_processes_as_workers_run_all_calls(tmp_path: Path, started: list[int]) -> None:
