@@ -45,13 +45,13 @@ def stale_pages() -> dict[Path, str]:
 
 
 def _updated(page: Path, text: str) -> str:
-    kinds = re.findall(r"<!-- generated: ([\w-]+)", text)
-    unknown = sorted({*kinds} - {*_KINDS})
-    if unknown or len(kinds) != text.count(_END):
+    markers = re.findall(r"<!-- generated: ([\w-]+)", text)
+    kinds = {*markers}
+    unknown = sorted(kinds - {*_KINDS})
+    if unknown or len(markers) != text.count(_END):
         found = f"unknown {', '.join(unknown)}" if unknown else f"not one `{_END}` for each"
         raise ValueError(f"{page}: markers of generated parts: {found}; kinds: {', '.join(sorted(_KINDS))}")
     text = _PART.sub(lambda part: _part(part[1], _KINDS[part[2]](page, part[3])), text)
-    kinds = {part[2] for part in _PART.finditer(text)}
     is_long = len(text.split()) > _LONG["words"] or text.count("\n") > _LONG["lines"]
     if is_long and not kinds & {"commands", "components", "contents"}:
         # After the title and the paragraph below it, unless that leads to what follows.
