@@ -8,14 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import (
-    NO_ITEM,
-    Codes,
-    Flags,
-    Floats,
-    Ints,
-    position_in_row,
-)
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, position_in_row
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles

@@ -26,7 +26,7 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-_FEW = 2**19  # rows that are scored before a thread has started
+_FEW = 2**19  # rows up to which starting a thread takes a notable part of a call
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalplugin.base.arrays import (
-    NO_ITEM,
-    Codes,
-    Floats,
-    Ints,
-    row_entries,
-    search,
-)
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 

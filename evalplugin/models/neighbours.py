@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
@@ -48,11 +48,21 @@ Exponent = Annotated[
 
 
 class ProductModel(MatrixModel):
-    """A model whose scores are the product of two sparse matrices, which its ``fit`` keeps."""
+    """A model of k weights of each item, whose scores are the product of two sparse matrices that its ``fit`` keeps."""
+
+    k: int
 
     def prepare(self) -> None:
         """Import SciPy and the compiled loops."""
         import_module("evalplugin.models.kernels.products")
+
+    def fit_bytes(self, train: Interactions) -> int:
+        """Return the bytes of the k weights of each item and of the matrices that they are made from."""
+        return self._bytes_of(train.item_counts, train)
+
+    def _bytes_of(self, counts: Ints, train: Interactions) -> int:
+        n = int(np.count_nonzero(counts))
+        return 44 * n * min(n, self.k) + 64 * len(train)
 
     def scores(self, users: Codes) -> Floats:
         """Return the rows of the product: float64 (len(users), n_items)."""
@@ -74,11 +84,6 @@ class ProductModel(MatrixModel):
                 f"set values to 'binary', or take another model"
             )
         return matrix_of(train, self.values)
-
-
-def neighbour_bytes(n: int, k: int, n_interactions: int) -> int:
-    """Return the bytes of the k neighbours of n users or items and of the matrices that they are made from."""
-    return 44 * n * min(n, k) + 64 * n_interactions
 
 
 @dataclass
@@ -168,10 +173,6 @@ class ItemNeighbours(_Neighbours):
     research". Equally similar items are neighbours in the order of the catalogue. Zero for items without train data.
     """
 
-    def fit_bytes(self, train: Interactions) -> int:
-        """Return the bytes of the neighbours and of the matrices that they are made from."""
-        return neighbour_bytes(int(np.count_nonzero(train.item_counts)), self.k, len(train))
-
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the items."""
         rows = self._compared(train).T.tocsr()
@@ -197,8 +198,8 @@ class UserNeighbours(_Neighbours):
     ] = False
 
     def fit_bytes(self, train: Interactions) -> int:
-        """Return the bytes of the neighbours and of the matrices that they are made from."""
-        return neighbour_bytes(int(np.count_nonzero(train.rows.counts)), self.k, len(train))
+        """Return the bytes of the neighbours of each user and of the matrices that they are made from."""
+        return self._bytes_of(train.rows.counts, train)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the users."""
@@ -216,10 +217,6 @@ class _Walks(ProductModel):
         bool, Field(description="whether the weights of the items that are reached from an item add up to 1")
     ] = True
     values: MatrixValues = "binary"
-
-    def fit_bytes(self, train: Interactions) -> int:
-        """Return the bytes of the weights and of the matrices that they are made from."""
-        return neighbour_bytes(int(np.count_nonzero(train.item_counts)), self.k, len(train))
 
     def _fit(self, train: Interactions, beta: float) -> None:
         from evalplugin.models.kernels.products import Divisor, top_products
