@@ -16,10 +16,12 @@ from evalplugin.data.base import (
 )
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.datasets.movielens import MovieLens
+from evalplugin.data.datasets.pairs import Pairs
 from evalplugin.data.datasets.sql import Sql
 from evalplugin.data.datasets.synthetic import Blobs, Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
+from evalplugin.data.given import GivenSplit, in_one_piece
 from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
@@ -34,6 +36,7 @@ __all__ = [
     "DataFrame",
     "DatasetLoader",
     "Filter",
+    "GivenSplit",
     "Holdout",
     "Interactions",
     "KCore",
@@ -44,6 +47,7 @@ __all__ = [
     "MinCount",
     "MovieLens",
     "NoSplit",
+    "Pairs",
     "Parquet",
     "Period",
     "RatingRange",
@@ -57,5 +61,6 @@ __all__ = [
     "data_filter",
     "dataset",
     "filtered",
+    "in_one_piece",
     "split",
 ]

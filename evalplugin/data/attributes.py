@@ -124,14 +124,14 @@ class EntityTable:
             raise DataError(f"{table.name}: there are no rows")
         self._is_csv = isinstance(source, TableFiles) and not source.is_parquet
         self._table, self._kind = table, kind
-        self._vocabulary, self._ids = vocabulary, self._checked_ids(ids, vocabulary)
-        code = pd.Index(vocabulary).get_indexer(pd.Index(self._ids))
+        self._vocabulary, self.ids = vocabulary, self._checked_ids(ids, vocabulary)
+        code = pd.Index(vocabulary).get_indexer(pd.Index(self.ids))
         self._rows = np.flatnonzero(code >= 0)
         self._code = code[self._rows]
         if not len(self._rows):
             raise DataError(
                 f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
-                f"{_examples(self._ids)}, the data such as {_examples(vocabulary)}"
+                f"{_examples(self.ids)}, the data such as {_examples(vocabulary)}"
             )
 
     def column(self, name: str, *, numbers: bool = True) -> Values:
@@ -151,7 +151,7 @@ class EntityTable:
         if not is_text:
             same |= np.isnan(values) & np.isnan(last)
         if not same.all():
-            ids, row = self._ids[self._rows], int(np.argmin(same))
+            ids, row = self.ids[self._rows], int(np.argmin(same))
             entity, value, other = (array[[row]].tolist()[0] for array in (ids, values, last))
             raise DataError(
                 f"{self._table.name}: the rows of {self._kind} {entity!r} contradict each other: {name!r} is "

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-from evalplugin.base.arrays import Flags, search
+from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np
 from evalplugin.components.registry import Registry
-from evalplugin.data.interactions import Interactions
+from evalplugin.data.interactions import Interactions, joined
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class DatasetLoader(Protocol):
 class Split:
     """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
 
+    Events of the same pair become one: its rating is the sum of theirs.
+
     Raises:
         DataError: One of them is empty, the vocabularies differ, or a pair is in both.
     """
@@ -52,26 +54,47 @@ class Split:
     fold: int = 0
     overlap_allowed: bool = False  # only where train and test are the same on purpose
     notes: tuple[str, ...] = ()  # decisions taken while splitting, for people; they are logged
+    repeats: bool = False  # whether test pairs may be in the train data too, as in a log of events
+    # What models are told of test users who are not in the train data, when they make lists for them.
+    history: Interactions | None = None
+    validation: Split | None = None  # for tuning, where the data comes with validation data
 
     def __post_init__(self) -> None:
-        for name, data in (("train", self.train), ("test", self.test)):
+        if self.train.events or self.test.events:
+            object.__setattr__(self, "repeats", True)
+        for name, data in self._parts.items():
+            object.__setattr__(self, name, data.merged())
             if not len(data):
                 raise DataError(f"fold {self.fold + 1} of the split has no {name} interactions")
-        for name in ("users", "items"):
-            ours, theirs = getattr(self.train, name), getattr(self.test, name)
-            # Splits share the arrays themselves: views of one array need no comparison.
-            same = ours.__array_interface__ == theirs.__array_interface__ or np.array_equal(ours, theirs)
-            if not same:
-                raise DataError(
-                    f"fold {self.fold + 1} of the split: train and test data differ in their {name}"
-                )
-        if not self.overlap_allowed:
-            self._check_overlap()
+            for ids in ("users", "items"):
+                ours, theirs = getattr(self.train, ids), getattr(data, ids)
+                # Splits share the arrays themselves: views of one array need no comparison.
+                same = ours.__array_interface__ == theirs.__array_interface__ or np.array_equal(ours, theirs)
+                if not same:
+                    raise DataError(
+                        f"fold {self.fold + 1} of the split: train and {name} data differ in their {ids}"
+                    )
+        if self.history is not None:
+            self._check_history()
+        if not (self.overlap_allowed or self.repeats):
+            self._refuse_overlap(self.train, "train")
+
+    @property
+    def _parts(self) -> dict[str, Interactions]:
+        parts = {"train": self.train, "test": self.test, "history": self.history}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @cached_property
+    def known(self) -> Interactions:
+        """What is known of the users when lists are made for them: the train data and the history."""
+        if self.history is None:
+            return self.train
+        return joined(self.train, self.history)
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Sizes of both parts, and how much of the test data is cold: users or items without train data."""
-        train_users = np.bincount(self.train.user, minlength=self.train.n_users) > 0
+        """Sizes of both parts, and how much of the test data is cold: users or items of whom nothing is known."""
+        train_users = self.known.rows.counts > 0
         test_users = np.bincount(self.test.user, minlength=self.test.n_users) > 0
         cold_item = self.train.item_counts == 0
         return {
@@ -99,19 +122,39 @@ class Split:
             raise DataError(
                 f"fold {self.fold + 1}: {left_out}, and nobody is left to test; choose model or popularity"
             )
-        test = self.test.select(self.train.rows.counts[self.test.user] > 0)
+        test = self.test.select(self.known.rows.counts[self.test.user] > 0)
         return replace(self, test=test, notes=(*self.notes, left_out))
 
-    def _check_overlap(self) -> None:
-        train, test = self.train.pairs(), self.test.pairs()
-        both = test[search(train, test)[1]]
+    def shared_pairs(self, part: Interactions) -> Ints:
+        """Return the pairs of the test data that a part has too, as numbers: see ``Interactions.pairs``."""
+        known, test = part.pairs(), self.test.pairs()
+        return test[search(known, test)[1]]
+
+    def _refuse_overlap(self, part: Interactions, name: str) -> None:
+        both = self.shared_pairs(part)
         if len(both):
-            user, item = divmod(int(both[0]), self.train.n_items)
             raise DataError(
-                f"fold {self.fold + 1} of the split: {len(both)} pairs are in both train and test data, "
-                f"the first is user {self.train.users[user : user + 1].tolist()[0]!r} "
-                f"with item {self.train.items[item : item + 1].tolist()[0]!r}"
+                f"fold {self.fold + 1} of the split: {len(both)} pairs are in both {name} and test data, "
+                f"the first is {pair_text(part, both[0])}"
             )
+
+    def _check_history(self) -> None:
+        """Refuse a history of users with train data, or one that tells the truth."""
+        assert self.history is not None
+        in_both = np.flatnonzero((self.train.rows.counts > 0) & (self.history.rows.counts > 0))
+        if len(in_both):
+            raise DataError(
+                f"fold {self.fold + 1} of the split: {len(in_both)} users have both train data and a history, the "
+                f"first is {self.train.users[in_both[:1]].tolist()[0]!r}: a history is of users who are new"
+            )
+        if not self.repeats:
+            self._refuse_overlap(self.history, "history")
+
+
+def pair_text(data: Interactions, pair: np.integer[Any]) -> str:
+    """Return a pair, which is a number as in ``Interactions.pairs``, as messages show it."""
+    user, item = divmod(int(pair), data.n_items)
+    return f"user {data.users[[user]].tolist()[0]!r} with item {data.items[[item]].tolist()[0]!r}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +184,8 @@ class Splitter(Protocol):
 
     More methods are optional. ``of_train_data() -> Splitter`` returns the split of a fold's train data for tuning where
     ``tune.split`` is left out; without it, that is the split itself. ``newest(data) -> Interactions`` returns what a
-    model that is registered learns from; without it, that is all data.
+    model that is registered learns from; without it, that is all data. ``uses_parts: bool = True``, a class variable,
+    says that the parts that data comes in are looked at; else they are joined before.
 
     The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
     """

@@ -19,7 +19,7 @@ _BLOCK_CELLS = 4_000_000  # negatives drawn at a time: 32 MB of numbers
 class Candidates:
     """The items that may be listed: the whole catalogue less ``excluded``, or ``included`` alone.
 
-    - ``unseen``: the items that are not in the user's train data (those are ``excluded``);
+    - ``unseen``: the items that are not known of the user, by train data or history (those are ``excluded``);
     - ``all``: the whole catalogue (both are None);
     - ``judged``: the items of the user's truth (``included``);
     - ``sampled``: the user's truth and some items from neither train nor truth (``included``).
@@ -47,7 +47,7 @@ class Candidates:
         """
         match kind:
             case "unseen":
-                return cls(kind, excluded=split.train.rows)
+                return cls(kind, excluded=split.known.rows)
             case "all":
                 return cls(kind)
             case "judged":
@@ -61,7 +61,7 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     users = np.flatnonzero(truth.counts)
     true = split.test.pairs()
     # All pairs of train and truth, each once, as sorted numbers.
-    known = np.sort(np.concatenate([split.train.pairs(), true]))
+    known = np.sort(np.concatenate([split.known.pairs(), true]))
     known = known[np.r_[True, known[1:] != known[:-1]]]
     start = np.searchsorted(known, np.arange(n_users + 1, dtype=np.int64) * n_items)
     free = n_items - np.diff(start)[users]

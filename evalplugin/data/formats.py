@@ -17,7 +17,7 @@ from evalplugin.files.remote import File
 
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]  # auto: by the names of the files
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
-_ID_ROLES = ("user", "item")
+_ID_ROLES = ("user", "item", "part")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _QRELS = ("user", "iteration", "item", "rating")
 
@@ -106,7 +106,7 @@ class CsvFormat:
                 )
         for name in ids:
             position = table.column_names.index(name)
-            table = table.set_column(position, name, _integers_or_text(table.column(position)))
+            table = table.set_column(position, name, integers_or_text(table.column(position)))
         return table
 
     def _count_rows(self, file: File) -> int:
@@ -128,7 +128,7 @@ def _lines(file: File) -> TextIOWrapper:
     return TextIOWrapper(open_text(file), encoding="utf-8-sig", newline="")
 
 
-def _integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return ids as int64 if they are integers apart from spaces around, as float64 if fractions, else as text."""
     for trim in (lambda text: text, pc.utf8_trim_whitespace):
         text = trim(column)

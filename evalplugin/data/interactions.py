@@ -16,14 +16,18 @@ from evalplugin.data.attributes import Attributes
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
 
-DuplicatePolicy = Literal["error", "last", "mean", "max"]
-_POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max")
+DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
+_POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
+_MOST_PARTS = 100
+_ROW_FIELDS = ("user", "item", "rating", "timestamp", "part")
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
 @dataclass(frozen=True, eq=False)
 class Rows(ReadOnlyArrays):
     """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
+
+    An item stands twice in a row of data that repeats.
 
     ``indptr`` int64 (n_users + 1,); ``item`` int32 (m,); ``rating`` float32 (m,).
     """
@@ -46,8 +50,8 @@ class Rows(ReadOnlyArrays):
 class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
-    A pair occurs at most once. Codes follow the sorted raw ids, so "lowest code first" means the same everywhere.
-    Train and test data of a split share both vocabularies.
+    A pair occurs at most once, unless the data ``repeats``. Codes follow the sorted raw ids, so "lowest code first"
+    means the same everywhere. Train and test data of a split share both vocabularies, and no pair is repeated in them.
     """
 
     user: npt.NDArray[np.int32]  # (m,) codes into users
@@ -62,6 +66,9 @@ class Interactions(ReadOnlyArrays):
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
     # Columns of its table that look like ratings or times, where none was named for them: (rating, stars).
     unused: tuple[tuple[Literal["rating", "timestamp"], str], ...] = ()
+    part: npt.NDArray[np.int8] | None = None  # (m,) positions in ``parts``; None: the data is in one piece
+    parts: tuple[str, ...] = ()  # names of the parts that the data comes in, such as train and test
+    events: bool = False  # whether it is a log of events: each counts, and a pair may occur again and again
 
     def __len__(self) -> int:
         return len(self.user)
@@ -76,6 +83,11 @@ class Interactions(ReadOnlyArrays):
         """Number of items in the catalogue (some may have no interaction here)."""
         return len(self.items)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a pair may occur more than once: in several events, or in several parts."""
+        return self.events or self.part is not None
+
     @cached_property
     def rating_scale(self) -> tuple[float, float]:
         """The lowest and the highest rating."""
@@ -84,6 +96,10 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def rows(self) -> Rows:
         """The interactions by user, each user's items in ascending order of code."""
+        if self.repeats:
+            order = np.lexsort((self.item, self.user))
+            ends = np.cumsum(np.bincount(self.user, minlength=self.n_users), dtype=np.int64)
+            return Rows(np.r_[0, ends], self.item[order], self.rating[order])
         # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
         pairs = (self.user, self.item)
         matrix = sparse.coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
@@ -98,7 +114,7 @@ class Interactions(ReadOnlyArrays):
 
     @cached_property
     def item_counts(self) -> Ints:
-        """Number of users of each item, its popularity: int64 (n_items,)."""
+        """Number of interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
     @cached_property
@@ -118,14 +134,19 @@ class Interactions(ReadOnlyArrays):
         for name, attributes in (("items", self.item_attributes), ("users", self.user_attributes)):
             if attributes:
                 content.update(f"{name} {attributes.digest}".encode())
+        if self.part is not None:
+            content.update(f"parts {json.dumps(self.parts)}".encode())
+            content.update(np.ascontiguousarray(self.part).data)
+        if self.events:
+            content.update(b"events")
         return content.hexdigest()[:32]
 
     def select(self, mask: npt.NDArray[np.bool_ | np.integer[Any]]) -> Interactions:
         """Return the interactions where ``mask`` (m,) is true, or those at row numbers, on the same vocabularies."""
-        timestamp = None if self.timestamp is None else self.timestamp[mask]
-        return replace(
-            self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp
-        )
+        rows: dict[str, Any] = {
+            name: None if (array := getattr(self, name)) is None else array[mask] for name in _ROW_FIELDS
+        }
+        return replace(self, **rows)
 
     def restrict(self, mask: Flags) -> Interactions:
         """Return the interactions where ``mask`` (m,) is true, on vocabularies of their users and items alone."""
@@ -141,6 +162,30 @@ class Interactions(ReadOnlyArrays):
             item_attributes=self.item_attributes.select(items),
             user_attributes=self.user_attributes.select(users),
         )
+
+    def merged(self) -> Interactions:
+        """Return each pair once, in one piece.
+
+        The ratings of a pair's events are added up; without ratings, that is their number. Of a pair in several parts,
+        the last row stays.
+        """
+        if not self.repeats:
+            return self
+        whole = replace(self, part=None, parts=(), events=False)
+        groups = _Groups.of(whole)
+        return whole if groups is None else groups.merged(whole, "sum" if self.events else "last")
+
+    def on_catalogue(self, ids: npt.NDArray[np.generic]) -> Interactions:
+        """Return the interactions on a catalogue of their items and more, with a note on those without interactions.
+
+        ``ids``: of the same type as those of the items.
+        """
+        items = np.union1d(self.items, ids)
+        if len(items) == self.n_items:
+            return self
+        code = np.searchsorted(items, self.items).astype(np.int32)
+        note = f"{len(items) - self.n_items:,} of {len(items):,} items of the catalogue have no interactions"
+        return replace(self, item=code[self.item], items=items).noting(note)
 
     def noting(self, *notes: str) -> Interactions:
         """Return the same interactions with more notes."""
@@ -174,8 +219,8 @@ class Interactions(ReadOnlyArrays):
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
                 if they have no time zone); fractions are rounded down, which a note counts; None: no time.
-            duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or
-                the ``mean`` or ``max`` rating (at the position and time of the last row).
+            duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating
+                (at the position and time of the last row), or ``keep`` all: the data is a log of events.
             source: Name of the data in messages.
 
         Raises:
@@ -203,6 +248,7 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
     seconds, rounded = (None, 0) if timestamp is None else table.seconds(timestamp)
     note = f"rounded {rounded} timestamps down to whole seconds (column {timestamp!r})"
+    part, parts = (None, ()) if "part" not in columns else _parts(table, columns["part"])
     data = Interactions(
         user=user_code.astype(np.int32, copy=False),
         item=item_code.astype(np.int32, copy=False),
@@ -211,39 +257,97 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         users=users,
         items=items,
         notes=(note,) if rounded else (),
+        part=part,
+        parts=parts,
+        events=duplicates == "keep",
     )
-    return _without_duplicates(data, duplicates, table)
+    return data if duplicates == "keep" else _without_duplicates(data, duplicates, table)
 
 
-def _without_duplicates(data: Interactions, policy: DuplicatePolicy, table: Table) -> Interactions:
-    pair = data.user.astype(np.int64) * len(data.items) + data.item
-    ordered = np.sort(pair)
-    if not (ordered[1:] == ordered[:-1]).any():
+def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
+    """Return the part of each row, and the names of the parts."""
+    names, (code,) = encode([table.ids(column, "part")])
+    if len(names) > _MOST_PARTS:
+        raise DataError(
+            f"{table.name}: column {column!r} has {len(names):,} different values, such as {names[0]!r}, and names no "
+            f"parts or folds: these are at most {_MOST_PARTS}"
+        )
+    return code.astype(np.int8), tuple(map(str, names.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The rows of the same pair (in the same part), where there are any such rows."""
+
+    order: Ints  # (m,) row numbers, those of a pair together, in their order
+    start: Ints  # (groups,) where each pair starts
+
+    @classmethod
+    def of(cls, data: Interactions) -> _Groups | None:
+        """Return the groups of the rows; None if each is a pair of its own."""
+        pair = data.user.astype(np.int64) * len(data.items) + data.item
+        if data.part is not None:
+            pair = pair * len(data.parts) + data.part
+        ordered = np.sort(pair)
+        if not (ordered[1:] == ordered[:-1]).any():
+            return None
+        # The cheap check found duplicates; from here on the order of the rows matters too.
+        order = np.argsort(pair, kind="stable")
+        ordered = pair[order]
+        return cls(order, np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]))
+
+    @property
+    def surplus(self) -> int:
+        """The number of rows beyond the first of each pair."""
+        return len(self.order) - len(self.start)
+
+    def first_repetition(self) -> tuple[int, int]:
+        """Return the rows of the repetition that comes first."""
+        again = np.ones(len(self.order), dtype=np.bool_)
+        again[self.start] = False
+        place = np.flatnonzero(again)
+        place = place[np.argmin(self.order[place])]
+        return int(self.order[place - 1]), int(self.order[place])
+
+    def merged(self, data: Interactions, policy: Literal["last", "mean", "max", "sum"]) -> Interactions:
+        """Return one row a pair: the last, with the rating that the policy makes of all."""
+        end = np.r_[self.start[1:], len(self.order)]
+        last, rating = self.order[end - 1], data.rating.copy()
+        if policy == "max":
+            rating[last] = np.maximum.reduceat(data.rating[self.order], self.start)
+        elif policy != "last":
+            sums = np.add.reduceat(data.rating[self.order].astype(np.float64), self.start)
+            rating[last] = sums / (end - self.start) if policy == "mean" else sums
+        return replace(data, rating=rating).select(np.sort(last))
+
+
+def _without_duplicates(
+    data: Interactions, policy: Literal["error", "last", "mean", "max"], table: Table
+) -> Interactions:
+    groups = _Groups.of(data)
+    if groups is None:
         return data
-    # The cheap check found duplicates; from here on the order of the rows matters too.
-    order = np.argsort(pair, kind="stable")
-    ordered = pair[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    last = order[np.r_[starts[1:], len(order)] - 1]
-    surplus = len(order) - len(starts)
     if policy == "error":
-        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
-        second = repeated[np.argmin(order[repeated + 1])]
-        before, after = int(order[second]), int(order[second + 1])
+        before, after = groups.first_repetition()
         user, item = data.users[data.user[[after]]], data.items[data.item[[after]]]
         raise DataError(
             f"{table.name}: user {user.tolist()[0]!r} meets item {item.tolist()[0]!r} more than once: "
             f"{table.row_name(before)} and {table.row_name(after)} "
-            f"({surplus} surplus rows in all); set duplicates to last, mean or max to merge such rows"
+            f"({groups.surplus} surplus rows in all); set duplicates to last, mean or max to merge such rows, or to "
+            f"keep if each is an event of its own"
         )
-    rating = data.rating.copy()
-    if policy == "max":
-        rating[last] = np.maximum.reduceat(data.rating[order], starts)
-    elif policy == "mean":
-        sums = np.add.reduceat(data.rating[order].astype(np.float64), starts)
-        rating[last] = sums / np.diff(np.r_[starts, len(order)])
-    merged = replace(data, rating=rating).select(np.sort(last))
-    return merged.noting(f"merged {surplus} duplicate user-item pairs (policy {policy})")
+    merged = groups.merged(data, policy)
+    return merged.noting(f"merged {groups.surplus} duplicate user-item pairs (policy {policy})")
+
+
+def joined(first: Interactions, second: Interactions) -> Interactions:
+    """Return the interactions of both, which are on the same vocabularies and share no pair."""
+    pairs = {name: (getattr(first, name), getattr(second, name)) for name in _ROW_FIELDS}
+    rows: dict[str, Any] = {
+        name: None if any(array is None for array in both) else np.concatenate(both)
+        for name, both in pairs.items()
+    }
+    return replace(first, **rows)
 
 
 def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:

@@ -15,7 +15,7 @@ from evalplugin.base.libraries import np, pa
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
-from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter
+from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter, in_one_piece
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
@@ -186,6 +186,8 @@ def _split(
     rng: np.random.Generator,
 ) -> list[Split]:
     """Return the folds; an error names the location in the config, and the dataset where there are several."""
+    if not getattr(split.component, "uses_parts", False):
+        data = in_one_piece(data)
     try:
         return split.component.split(data, rng)
     except DataError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,15 +11,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import np, npt
+from evalplugin.base.libraries import np, npt, pa
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.files import TableFiles, find_files
+from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.given import ROLES, folds_of, part_name
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.tables import Table, is_table
+from evalplugin.files.remote import File
 
+PART = "(part)"  # a column that the paths of parts name
+FOLD = "{fold}"  # in paths
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
 # Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
 # plays, of KuaiRec's videos and the like.
@@ -87,9 +91,19 @@ class ItemTable(_SideTable):
         str | None,
         Field(min_length=1, description="name of the column of titles, to be shown; null: ids are shown"),
     ] = None
+    catalogue: Annotated[
+        bool,
+        Field(
+            description="whether the table is the catalogue: its items without interactions may be listed and count in "
+            "metrics of coverage"
+        ),
+    ] = field(default=False, metadata=OMITTED_IF_DEFAULT)
 
     def add_to(self, data: Interactions, base: Path) -> Interactions:
         """Return the data with attributes and titles of its items; an id stands for a missing title, with a note."""
+        if self.catalogue:
+            source = open_attributes(base, self.path, self.separator)
+            data = data.on_catalogue(EntityTable(source, "item", self.item, [self.item], data.items).ids)
         table, attributes = self._read(data.items, base)
         data = replace(data, item_attributes=attributes)
         if self.title is None:
@@ -134,10 +148,17 @@ class ColumnOptions:
     duplicates: Annotated[
         DuplicatePolicy,
         Field(
-            description="a user-item pair that stands twice: refuse it, take its last row, "
-            "or the mean or max rating"
+            description="a user-item pair that stands twice: refuse it, take its last row, or the mean or max rating, "
+            "or keep all, as each is an event"
         ),
     ] = "error"
+    part: Annotated[
+        str | None,
+        Field(
+            description="name of the column of the part (train, validation, test) or the fold of each row, for "
+            "`split: given`; null: the data comes in one piece"
+        ),
+    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
     items: Annotated[
         ItemTable | None,
         Field(
@@ -165,7 +186,8 @@ class ColumnOptions:
     @property
     def roles(self) -> dict[str, str]:
         """The columns of interactions by role."""
-        roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
+        names = ("user", "item", "rating", "timestamp", "part")
+        roles = {name: getattr(self, name) for name in names}
         return {role: name for role, name in roles.items() if name is not None}
 
     def interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
@@ -194,29 +216,98 @@ class ColumnOptions:
 
 
 @dataclass(frozen=True)
-class _PathOption:
-    path: str  # in a separate base, as the fields of the last base come first
+class PartPaths:
+    """Files of the parts of data; ``{fold}`` in a path stands for the number or the name of a fold."""
+
+    train: Annotated[str, Field(min_length=1, description="train data")]
+    test: Annotated[str, Field(min_length=1, description="the truth")]
+    validation: Annotated[
+        str | None, Field(min_length=1, description="the truth while parameters are tuned")
+    ] = None
+
+    def find(self, base: Path, inside: str | None) -> FoundFiles:
+        """Return the files of all parts; a column ``PART`` names the part of each.
+
+        Raises:
+            DataError: No file matches, or a fold lacks a part.
+        """
+        files: list[File] = []
+        partitions: list[Mapping[str, pa.Scalar]] = []
+        for role in ROLES:
+            if (path := getattr(self, role)) is None:
+                continue
+            try:
+                found = find_files(base, path.replace(FOLD, "*"), inside)
+            except DataError as error:
+                raise DataError(f"{role}: {error}") from None
+            for number, file in enumerate(found.files):
+                if file in files:
+                    raise DataError(f"{role}: {file} is the file of another part too")
+                named = found.partitions[number] if found.partitions else {}
+                files.append(file)
+                partitions.append({**named, PART: pa.scalar(part_name(role, _fold_in(path, file)))})
+        folds_of(list(dict.fromkeys(named[PART].as_py() for named in partitions)))
+        return FoundFiles(tuple(files), tuple(partitions))
+
+
+def _fold_in(path: str, file: File) -> str:
+    """Return what stands for ``{fold}`` in the path of a file; empty where there is none."""
+    name = path.rpartition("/")[2]
+    if FOLD not in name:
+        if FOLD in path:
+            raise DataError(f"{path}: {FOLD} must be in the name of the file, not of a folder")
+        return ""
+    pattern = re.escape(name).replace(re.escape(FOLD), "(.+)").replace(r"\*", ".*").replace(r"\?", ".")
+    match = re.fullmatch(pattern, file.name)
+    return match[1] if match else file.name
 
 
 @dataclass(frozen=True)
-class _FileDataset(ColumnOptions, _PathOption):
+class _PathOption:
+    path: str | PartPaths | None  # in a separate base, as the fields of the last base come first
+
+
+@dataclass(frozen=True)
+class FileDataset(ColumnOptions, _PathOption):
+    """Interactions from one or several files."""
+
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
+
+    def __post_init__(self) -> None:
+        if self.part is not None and isinstance(self.paths, PartPaths):
+            raise ValueError("part names a column of one table: it does not go with a path for each part")
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return the problems of the path and of the tables of items and users."""
         try:
-            find_files(context.base, self.path, self._inside)
+            self._find(context)
         except DataError as error:
             return [Problem(("path",), str(error)), *super().check(context)]
         return super().check(context)
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
-        files, partitions = find_files(context.base, self.path, self._inside)
+        files, partitions = self._find(context)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
         return self.interactions(tables.read(self.roles, context.report), tables.columns, context)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns of interactions by role."""
+        return {**super().roles, "part": PART} if isinstance(self.paths, PartPaths) else super().roles
+
+    @property
+    def paths(self) -> str | PartPaths:
+        """The path, or the paths of the parts."""
+        assert self.path is not None
+        return self.path
+
+    def _find(self, context: LoadContext) -> FoundFiles:
+        if isinstance(self.paths, PartPaths):
+            return self.paths.find(context.base, self._inside)
+        return find_files(context.base, self.paths, self._inside)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError
@@ -224,7 +315,7 @@ class _FileDataset(ColumnOptions, _PathOption):
 
 @dataset("csv")
 @dataclass(frozen=True)
-class Csv(_FileDataset):
+class Csv(FileDataset):
     """Interactions from one or several CSV files with a header line; compressed files (.gz, .bz2) too.
 
     Files are UTF-8, and a value may stand in double quotes. Ids are integers if reading them as integers changes
@@ -233,7 +324,11 @@ class Csv(_FileDataset):
     """
 
     path: Annotated[
-        str, Field(min_length=1, description="a file, a pattern of several such as logs/*.csv, or a URI")
+        str | PartPaths,
+        Field(
+            description="a file, a pattern of several such as logs/*.csv, or a URI; or for `split: given` one for each "
+            "part: {train, test, validation}"
+        ),
     ]
     separator: Annotated[str, Field(min_length=1, max_length=1, description="what stands between values")] = (
         ","
@@ -250,7 +345,7 @@ class Csv(_FileDataset):
 
 @dataset("parquet")
 @dataclass(frozen=True)
-class Parquet(_FileDataset):
+class Parquet(FileDataset):
     """Interactions from one or several Parquet files, or from a folder of them (its sub-folders included).
 
     Folders such as day=2026-01-31 name columns. A folder that is a Delta table is read as its current version.
@@ -258,7 +353,11 @@ class Parquet(_FileDataset):
 
     _inside: ClassVar[str | None] = "*.parquet"
     path: Annotated[
-        str, Field(min_length=1, description="a file, a folder, a pattern such as logs/*.parquet, or a URI")
+        str | PartPaths,
+        Field(
+            description="a file, a folder, a pattern such as logs/*.parquet, or a URI; or for `split: given` one for "
+            "each part: {train, test, validation}"
+        ),
     ]
 
     def _format(self) -> ParquetFormat:

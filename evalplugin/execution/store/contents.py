@@ -19,32 +19,48 @@ from evalplugin.models import TopN
 Pictures = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # by place and file; PNGs by model
 
 _COLUMNS = ("user", "item", "rating", "timestamp")
+_FOLD_PARTS = ("train", "test", "history")
+_FOLD_FACTS = ("fold", "overlap_allowed", "repeats", "notes")
 
 
 def folds_files(folds: Sequence[Split]) -> Files:
     """Return writers of the files of folds."""
     files: dict[str, Callable[[BinaryIO], object]] = {}
-    facts = []
-    for number, fold in enumerate(folds):
-        parts = {"train": fold.train, "test": fold.test}
-        for name, part in parts.items():
-            for column in _COLUMNS:
-                if (array := getattr(part, column)) is not None:
-                    files[f"{number}-{name}-{column}.npy"] = _array(array)
-        own = {name: getattr(fold, name) for name in ("fold", "overlap_allowed", "notes")}
-        facts.append(own | {name: part.notes for name, part in parts.items()})
+    facts = [_fold_facts(files, str(number), fold) for number, fold in enumerate(folds)]
     return {**files, "facts.json": _json(facts)}
+
+
+def _fold_facts(files: dict[str, Callable[[BinaryIO], object]], name: str, fold: Split) -> dict[str, Any]:
+    """Add writers of the arrays of a fold, in files whose names begin with ``name``; return the rest of it."""
+    facts: dict[str, Any] = {own: getattr(fold, own) for own in _FOLD_FACTS}
+    for part in _FOLD_PARTS:
+        data = getattr(fold, part)
+        facts[part] = None if data is None else data.notes
+        for column in _COLUMNS:
+            if (array := getattr(data, column, None)) is not None:
+                files[f"{name}-{part}-{column}.npy"] = _array(array)
+    inner = fold.validation
+    return facts | {"validation": None if inner is None else _fold_facts(files, f"{name}-validation", inner)}
 
 
 def read_folds(folder: Path, data: Interactions) -> list[Split]:
     """Return the folds of a dataset from their files."""
-    folds, files = [], _read_files(folder)
-    for number, facts in enumerate(files["facts.json"]):
-        for name in ("train", "test"):
-            columns: dict[str, Any] = {c: files.get(f"{number}-{name}-{c}.npy") for c in _COLUMNS}
-            facts[name] = replace(data, **columns, notes=tuple(facts[name]))
-        folds.append(Split(**{**facts, "notes": tuple(facts["notes"])}))
-    return folds
+    files = _read_files(folder)
+    whole = replace(data, part=None, parts=(), events=False)
+    return [_fold(files, str(number), facts, whole) for number, facts in enumerate(files["facts.json"])]
+
+
+def _fold(files: Mapping[str, Any], name: str, facts: Mapping[str, Any], data: Interactions) -> Split:
+    """Return a fold from the content of its files."""
+    parts: dict[str, Interactions | None] = {}
+    for part in _FOLD_PARTS:
+        columns: dict[str, Any] = {c: files.get(f"{name}-{part}-{c}.npy") for c in _COLUMNS}
+        notes = facts[part]
+        parts[part] = None if notes is None else replace(data, **columns, notes=tuple(notes))
+    inner = facts["validation"]
+    validation = None if inner is None else _fold(files, f"{name}-validation", inner, data)
+    own = {name: facts[name] for name in _FOLD_FACTS} | {"notes": tuple(facts["notes"])}
+    return Split(**parts, **own, validation=validation)  # type: ignore[arg-type]
 
 
 def lists_files(lists: TaskLists) -> Files:

@@ -298,6 +298,8 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "cold_users": task.cold_users,
         "code": _codes(code),
     }
+    if task.split.history is not None:
+        depends_on["history"] = task.split.history.digest
     if task.model.inputs:
         depends_on["inputs"] = list(task.model.inputs)
     if task.race is not None:
@@ -332,7 +334,7 @@ def _codes(*codes: str | None) -> list[str]:
 
 
 def _candidates_text(candidates: Candidates) -> str:
-    if candidates.kind != "sampled":
+    if candidates.kind not in ("sampled", "given"):
         return candidates.kind  # determined by train and test data
     assert candidates.included is not None
     drawn = hashlib.sha256()

@@ -12,7 +12,7 @@ from evalplugin.base.errors import EngineError, ModelError, StoreError, Tracking
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION_ALIAS
-from evalplugin.data import Interactions
+from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.engines import Call, run_calls
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.results import DataSplit
@@ -193,7 +193,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
-    data = newest(won.data.full)
+    data = in_one_piece(newest(won.data.full)).merged()
     lists = _lists(running, recipe, data, register.n)
     evidence = Evidence(
         bakeoff=result.bakeoff.id,

@@ -106,15 +106,18 @@ def _validation(
 
     Nothing depends on the test data, not even the streams.
     """
-    split = plan.split or _split_of(config, prepared)
     seed, recommend = config.spec.seed, config.spec.recommend
+    split = plan.split or _split_of(config, prepared)
+    given = fold.validation if plan.split is None else None
     params = json.dumps(as_mapping(split.component), sort_keys=True)
     stream = (fold.train.digest, split.type, params, str(fold.fold), "tune")
     place = f"{prepared.info.dataset}, {prepared.info.split}, fold {fold.fold + 1}"
     try:
         if fold.overlap_allowed:
             raise DataError("the test data is part of the train data, so that tuning would see the test")
-        validation = split.component.split(fold.train, generator(seed, *stream, "split"))[0]
+        if given is None and plan.split is None and split.type == "given":
+            raise DataError("the data has no validation part; name one, or set tune.split, such as holdout")
+        validation = given or split.component.split(fold.train, generator(seed, *stream, "split"))[0]
         if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
         if recommend.cold_users == "skip":

@@ -1,0 +1,90 @@
+"""The dataset ``pairs``: interactions in the files of other libraries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.datasets.tables import FileDataset, PartPaths
+from evalplugin.data.formats import FileFormat
+from evalplugin.data.interactions import Interactions
+from evalplugin.data.pair_formats import FORMATS
+
+
+@dataset("pairs")
+@dataclass(frozen=True, kw_only=True)
+class Pairs(FileDataset):
+    """Interactions in files of other libraries: adjacency lines, RecBole's, triples without a header, sparse matrices.
+
+    - ``adjacency``: a line is a user and all items of that user, separated by spaces (LightGCN and many papers);
+    - ``recbole``: a table separated by tabs, whose header has types, as in ``user_id:token`` (.inter);
+    - ``triples``: user, item, rating and time separated by tabs, without a header (Elliot; two columns are enough);
+    - ``npz``: a matrix as ``scipy.sparse.save_npz`` writes it; users and items are its rows and columns.
+
+    The columns are called user, item, rating and timestamp; those of RecBole as in its header, by default user_id and
+    item_id. As with other datasets, ratings and times are read if their columns are named.
+    """
+
+    format: Annotated[
+        Literal["adjacency", "recbole", "triples", "npz"], Field(description="format of the files")
+    ]
+    path: Annotated[
+        str | PartPaths | None, Field(description="the file, where the data comes in one piece")
+    ] = None
+    train: Annotated[str | None, Field(min_length=1, description="train data, for `split: given`")] = None
+    test: Annotated[str | None, Field(min_length=1, description="the truth, for `split: given`")] = None
+    validation: Annotated[
+        str | None, Field(min_length=1, description="the truth while parameters are tuned")
+    ] = None
+    n_items: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="size of the catalogue, whose ids are the numbers from 0: items without interactions count "
+            "too; null: the items of the data",
+        ),
+    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parts = [name for name in ("train", "test") if getattr(self, name) is not None]
+        if self.path is None and len(parts) < 2:
+            raise ValueError("pairs takes train and test, or path for data that comes in one piece")
+        if self.path is not None and (parts or self.validation is not None):
+            raise ValueError("pairs takes either path, or train and test (and validation)")
+
+    @property
+    def paths(self) -> str | PartPaths:
+        """The path, or the paths of the parts."""
+        if self.path is not None:
+            return self.path
+        assert self.train is not None
+        assert self.test is not None
+        return PartPaths(self.train, self.test, self.validation)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns of interactions by role."""
+        usual = {"user": "user_id", "item": "item_id"} if self.format == "recbole" else {}
+        return {role: usual.get(name, name) if name == role else name for role, name in super().roles.items()}
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the interactions of all files, on the whole catalogue."""
+        data = super().load(context)
+        if self.n_items is None:
+            return data
+        if data.items.dtype == object or data.items[0] < 0 or data.items[-1] >= self.n_items:
+            odd = data.items[[0 if data.items.dtype == object or data.items[0] < 0 else -1]].tolist()[0]
+            raise DataError(
+                f"n_items is {self.n_items}, so that items are the numbers below it, but one is {odd!r}"
+            )
+        return data.on_catalogue(np.arange(self.n_items))
+
+    def _format(self) -> FileFormat:
+        return FORMATS[self.format]

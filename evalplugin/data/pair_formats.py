@@ -1,0 +1,123 @@
+"""File formats of other libraries' interactions: adjacency lines, RecBole's atomic files, triples, sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np, pa
+from evalplugin.base.text import shorten
+from evalplugin.data.formats import CsvFormat, FileFormat, integers_or_text
+from evalplugin.data.reading import open_text, path_text
+from evalplugin.files.remote import File, RemoteFile
+
+_TRIPLE = ("user", "item", "rating", "timestamp")
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Lines of a user and the items of that user, separated by spaces; a line of a user alone has no interaction."""
+
+    def names(self, file: File) -> list[str]:
+        """Return the two columns."""
+        return ["user", "item"]
+
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
+        """Return one row an item."""
+        users: list[bytes] = []
+        counts: list[int] = []
+        items: list[bytes] = []
+        with open_text(file) as stream:
+            lines = stream.read().splitlines()
+        for number, line in enumerate(lines, start=1):
+            ids = line.split()
+            if len(ids) == 1 and any(mark in line for mark in b",;:|"):
+                raise DataError(
+                    f"{path_text(file)}: line {number} is {shorten(line.decode('utf-8', 'replace'), 60)!r}, without a "
+                    f"space: a line is a user and the items of that user, separated by spaces; read tables with a "
+                    f"separator as type: csv"
+                )
+            if ids:
+                users.append(ids[0])
+                counts.append(len(ids) - 1)
+                items += ids[1:]
+        columns = [_ids(users).take(pa.array(np.repeat(np.arange(len(users)), counts))), _ids(items)]
+        return pa.table(columns, names=self.names(file)).select(list(dict.fromkeys(roles.values())))
+
+
+@dataclass(frozen=True)
+class RecBole:
+    """RecBole's atomic files: separated by tabs, with a header whose names have types, as in ``user_id:token``."""
+
+    def names(self, file: File) -> list[str]:
+        """Return the names without their types."""
+        typed = CsvFormat("\t").names(file)
+        for name in typed:
+            if ":" not in name:
+                raise DataError(
+                    f"{path_text(file)}: line 1: {name!r} has no type: a header of RecBole looks like user_id:token, "
+                    f"item_id:token, rating:float, separated by tabs"
+                )
+        return [name.partition(":")[0] for name in typed]
+
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
+        """Return the requested columns."""
+        typed = dict(zip(self.names(file), CsvFormat("\t").names(file), strict=True))
+        table = CsvFormat("\t").read(file, {role: typed[name] for role, name in roles.items()})
+        return table.rename_columns([name.partition(":")[0] for name in table.column_names])
+
+
+@dataclass(frozen=True)
+class Triples:
+    """User, item and, if there are more columns, rating and time, separated by tabs, without a header."""
+
+    def names(self, file: File) -> list[str]:
+        """Return as many of the four names as there are columns."""
+        count = len(CsvFormat("\t").names(file))
+        if not 2 <= count <= len(_TRIPLE):
+            raise DataError(
+                f"{path_text(file)}: line 1 has {count} columns separated by tabs, but triples have 2 to 4 (user, "
+                f"item, rating, time); read other tables as type: csv"
+            )
+        return list(_TRIPLE[:count])
+
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
+        """Return the requested columns."""
+        return CsvFormat("\t", self.names(file)).read(file, roles)
+
+
+@dataclass(frozen=True)
+class SparseMatrix:
+    """A matrix of users by items, as ``scipy.sparse.save_npz`` writes it: rows, columns and what is stored."""
+
+    def names(self, file: File) -> list[str]:
+        """Return the names of row, column and value."""
+        return list(_TRIPLE[:3])
+
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
+        """Return one row a stored value."""
+        from scipy.sparse import coo_array, load_npz
+
+        if isinstance(file, RemoteFile):
+            raise DataError(f"{file}: matrices are read from this machine only; copy the file")
+        try:
+            matrix = coo_array(load_npz(file))
+        except KeyError:
+            raise DataError(
+                f"{path_text(file)}: is not a sparse matrix as scipy.sparse.save_npz writes it"
+            ) from None
+        columns = [matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data.astype(np.float64)]
+        return pa.table(columns, names=self.names(file)).select(list(dict.fromkeys(roles.values())))
+
+
+def _ids(texts: Sequence[bytes]) -> pa.ChunkedArray:
+    return integers_or_text(pa.chunked_array([pa.array(texts, pa.binary()).cast(pa.string())]))
+
+
+FORMATS: Mapping[str, FileFormat] = {
+    "adjacency": Adjacency(),
+    "recbole": RecBole(),
+    "triples": Triples(),
+    "npz": SparseMatrix(),
+}
