@@ -22,6 +22,8 @@ from evalplugin.data import (
 )
 from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require
 
+PARTS = ("train", "validation", "test")
+
 R = TypeVar("R")
 
 
@@ -31,7 +33,7 @@ def check_dataset(
     """Check the contract of a dataset; its files must be there.
 
     ``check`` finds no problem; ``load`` returns interactions: codes within sorted vocabularies without doubles, finite
-    ratings, no pair of user and item twice; loading twice gives the same content.
+    ratings, no pair of user and item twice (in the same part); loading twice gives the same content.
 
     Args:
         dataset: A registered name, a class, or any callable that returns a new dataset.
@@ -53,8 +55,13 @@ def check_dataset(
         require(bool(np.all((codes >= 0) & (codes < len(ids)))), f"codes of {name}s must be within {name}s")
         require(ids.tolist() == sorted(set(ids.tolist())), f"{name}s must be sorted and unique")
     require(bool(np.isfinite(data.rating).all()), "ratings must be finite")
-    pairs = data.user.astype(np.int64) * data.n_items + data.item
-    require(len(np.unique(pairs)) == len(data), "no pair of user and item may occur twice")
+    part = np.zeros(len(data), np.int8) if data.part is None else data.part
+    require(
+        bool(np.all((part >= 0) & (part < max(1, len(data.parts))))), "codes of parts must be within parts"
+    )
+    rows = np.stack([data.user, data.item, part])
+    unique = data.events or np.unique(rows, axis=1).shape[1] == len(data)
+    require(unique, "no pair of user and item may occur twice (in the same part)")
     require(data.digest == again.digest, "loading twice must give the same content")
 
 
@@ -100,7 +107,8 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
 
     Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds are
     numbered from 0; what is in neither part is noted; the same generator gives the same folds, whatever
-    numpy's global state; the data is not modified.
+    numpy's global state; the data is not modified. A split that ``uses_parts`` is given data in the parts train,
+    validation and test.
 
     Args:
         split: A registered name, a class, or any callable that returns a new split.
@@ -113,6 +121,8 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     splitter = created(SPLITS, split, params)
     for seed in range(2):
         data = _data_to_split(np.random.default_rng(seed))
+        if getattr(splitter, "uses_parts", False):
+            data = replace(data, part=(np.arange(len(data)) % 3).astype(np.int8), parts=PARTS)
         before = data.digest
         folds, again = _twice(
             lambda data=data, seed=seed: splitter.split(data, np.random.default_rng(seed))  # type: ignore[misc]

@@ -298,7 +298,8 @@ def repeated() -> pd.DataFrame:
 def test_duplicates_are_refused_with_the_first_pair_and_its_rows(repeated: pd.DataFrame) -> None:
     assert refusal(Interactions.from_frame, repeated) == (
         "data: user 'u' meets item 'a' more than once: row 1 (counted from 1) and row 3 (counted from 1) "
-        "(2 surplus rows in all); set duplicates to last, mean or max to merge such rows"
+        "(2 surplus rows in all); set duplicates to last, mean or max to merge such rows, or to keep if each "
+        "is an event of its own"
     )
 
 
@@ -314,7 +315,7 @@ def test_duplicates_are_merged_at_the_last_row_and_counted(
 
 
 def test_an_unknown_duplicates_policy_is_refused(repeated: pd.DataFrame) -> None:
-    expected = "data: duplicates must be one of error, last, mean, max, not 'first'"
+    expected = "data: duplicates must be one of error, last, mean, max, keep, not 'first'"
     assert refusal(Interactions.from_frame, repeated, duplicates="first") == expected
 
 
