@@ -24,6 +24,15 @@ class LoadContext:
     # Receives a text, and the share done, if known.
     report: Callable[[str, float | None], None] = lambda text, fraction: None
 
+    @property
+    def home(self) -> Path:
+        """The folder of downloaded datasets."""
+        if self.data_home is not None:
+            return self.data_home
+        from platformdirs import user_cache_path
+
+        return user_cache_path("evalplugin", appauthor=False)
+
 
 class DatasetLoader(Protocol):
     """Loader of interactions: a dataclass whose fields are its parameters."""

@@ -171,12 +171,34 @@ class ItemNeighbours(_Neighbours):
     with users as terms (K1 = 1.2, B = 0.75). Similarities, shrinkage and weights are those of Ferrari Dacrema, Boglio,
     Cremonesi and Jannach 2021, "A troubling analysis of reproducibility and progress in recommender systems
     research". Equally similar items are neighbours in the order of the catalogue. Zero for items without train data.
+
+    ``average`` predicts what the user deviates from the items' means, as Sarwar, Karypis, Konstan and Riedl 2001: score
+    (u, i) = m_i + sum of s(i, j) (x_uj - m_j) over the k neighbours j of i, divided by the sum of their s(i, j), where
+    m_j is the mean of column j over all users.
     """
+
+    average: Annotated[
+        bool,
+        Field(description="the weighted average of deviations from the items' means, not the weighted sum"),
+    ] = False
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the items."""
-        rows = self._compared(train).T.tocsr()
-        self._keep(self._matrix(train), self._similar(rows).T.tocsr())
+        matrix = self._matrix(train)
+        similar = self._similar(self._compared(train).T.tocsr())
+        self._offset = np.zeros(train.n_items)
+        if self.average:
+            means = np.asarray(matrix.sum(axis=0)).ravel() / train.n_users
+            row = np.repeat(np.arange(train.n_items), np.diff(similar.indptr))
+            total = np.bincount(row, similar.data, train.n_items)
+            similar.data /= np.where(total > 0, total, 1.0)[row]
+            self._offset = means - similar @ means
+        self._keep(matrix, similar.T.tocsr())
+
+    def scores(self, users: Codes) -> Floats:
+        """Return the sums or averages: float64 (len(users), n_items)."""
+        scores = super().scores(users)
+        return scores + self._offset if self.average else scores
 
 
 @model("neighbours.user")

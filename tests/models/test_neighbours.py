@@ -61,6 +61,20 @@ def test_similarities_by_hand(params, of_0_and_1, of_1_and_2):
     assert (np.diag(found) == 0).all()
 
 
+def test_weighted_averages_by_hand():
+    scores = all_scores(fit("neighbours.item", TINY, average=True), TINY)
+    # Three, four, one and none of five users have the items. The only neighbour of items 0 and 2 is item 1.
+    means = (3 / 5, 4 / 5, 1 / 5, 0)
+    has_1 = np.array([0, 1, 1, 1, 1])
+    assert scores[:, 0] == pytest.approx(means[0] + has_1 - means[1], rel=1e-12)
+    assert scores[:, 2] == pytest.approx(means[2] + has_1 - means[1], rel=1e-12)
+    of_0, of_2 = 2 / np.sqrt(3 * 4), 1 / np.sqrt(4 * 1)
+    has_0, has_2 = np.array([1, 1, 1, 0, 0]), np.array([0, 0, 0, 0, 1])
+    average = (of_0 * (has_0 - means[0]) + of_2 * (has_2 - means[2])) / (of_0 + of_2)
+    assert scores[:, 1] == pytest.approx(means[1] + average, rel=1e-12)
+    assert (scores[:, 3] == 0).all()
+
+
 def test_weighting_by_hand():
     # Users 1, 2 and 4 have two items of four, users 0 and 3 one.
     often, rare = np.log(4 / 3), np.log(4 / 2)

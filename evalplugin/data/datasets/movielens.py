@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import re
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import Annotated, Literal, TextIO
 
 from pydantic import Field
 
@@ -22,17 +20,12 @@ from evalplugin.base.libraries import np, pa
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.files import Report
+from evalplugin.data.download import download, open_url
 from evalplugin.data.interactions import Interactions, interactions_from
 from evalplugin.data.reading import DAMAGE, readable
 from evalplugin.data.tables import Table
 
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
 _SERVER = "https://files.grouplens.org/datasets/movielens"
-_TIMEOUT_SECONDS = 30
-_CHUNK = 1 << 18  # bytes of a download at a time
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ class MovieLens:
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem for each required file that is missing from an existing folder."""
-        edition, home = _EDITIONS[self.version], _home(context)
+        edition, home = _EDITIONS[self.version], context.home
         folder = home / edition.folder
         try:
             with readable(folder):
@@ -105,7 +98,7 @@ class MovieLens:
     def load(self, context: LoadContext) -> Interactions:
         """Return the ratings in the order of the file, titles included."""
         edition = _EDITIONS[self.version]
-        with readable(_home(context)):
+        with readable(context.home):
             folder = self._folder(edition, context)
         if problems := self.check(context):
             raise DataError("; ".join(problem.message for problem in problems))
@@ -128,7 +121,7 @@ class MovieLens:
         return replace(data, titles=np.array([title for title, _ in listed], dtype=object))
 
     def _folder(self, edition: _Edition, context: LoadContext) -> Path:
-        home = _home(context)
+        home = context.home
         folder, archive = home / edition.folder, home / f"ml-{self.version}.zip"
         if folder.is_dir():
             return folder
@@ -142,7 +135,7 @@ class MovieLens:
             with tempfile.TemporaryDirectory(dir=home, prefix=f".{archive.name}-") as scratch:
                 md5 = edition.md5 or _fetch_md5(f"{url}.md5")
                 fetched = Path(scratch, archive.name)
-                _fetch(url, fetched, md5=md5, report=context.report)
+                download(url, fetched, md5=md5, report=context.report)
                 _unpack(fetched, edition.folder, home)
         except OSError as error:
             raise DataError(f"cannot write to the data home {home}: {error}") from None
@@ -153,14 +146,6 @@ class MovieLens:
                 f"{archive} there (from {url}), or name another folder by --data-home or EVALPLUGIN_DATA_HOME"
             ) from None
         return folder
-
-
-def _home(context: LoadContext) -> Path:
-    if context.data_home is not None:
-        return context.data_home
-    from platformdirs import user_cache_path
-
-    return user_cache_path("evalplugin", appauthor=False)
 
 
 def _ratings(path: Path) -> pa.Table:
@@ -210,46 +195,14 @@ def _genres(fields: list[str]) -> str | None:
     return None if genres in _NO_GENRES else genres
 
 
-def _fetch(url: str, target: Path, *, md5: str, report: Report) -> None:
-    """Download ``url`` to ``target``, which must not be read before this returns."""
-    done, digest = 0, hashlib.md5(usedforsecurity=False)
-    with _opened(url) as response, target.open("wb") as file:
-        size = int(response.headers.get("Content-Length") or 0)
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            digest.update(chunk)
-            done += len(chunk)
-            report(f"downloading {target.name}: {done / 2**20:,.1f} MiB", done / size if size else None)
-    if size and done != size:
-        raise DataError(f"cannot download {url}: the transfer ended after {done} of {size} bytes")
-    if digest.hexdigest() != md5:
-        raise DataError(f"{url}: the MD5 checksum of what came is {digest.hexdigest()}, but should be {md5}")
-
-
 def _fetch_md5(url: str) -> str:
     """Return the checksum in a small file such as ``ml-latest.zip.md5``."""
-    with _opened(url) as response:
+    with open_url(url) as response:
         text = response.read(4096).decode("ascii", errors="replace")
     checksum = re.search(r"\b[0-9a-fA-F]{32}\b", text)
     if checksum is None:
         raise DataError(f"{url} holds no MD5 checksum, but {text[:80]!r}")
     return checksum[0].lower()
-
-
-@contextmanager
-def _opened(url: str) -> Iterator[HTTPResponse]:
-    # Not at the top, as modules for the web are slow to import.
-    from http.client import HTTPException
-    from urllib.error import HTTPError
-    from urllib.request import urlopen
-
-    try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            yield response
-    except (OSError, HTTPException) as error:
-        if isinstance(error, HTTPError):
-            error.close()  # it holds the connection
-        raise DataError(f"cannot download {url}: {error}") from None
 
 
 def _unpack(archive: Path, folder: str, home: Path) -> None:

@@ -202,7 +202,7 @@ def test_data_home_defaults_to_the_user_cache(
     assert (tmp_path / "evalplugin" / "ml-1m" / "ratings.dat").is_file()
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert module._home(LoadContext()) == tmp_path / "home" / ".cache" / "evalplugin"
+    assert LoadContext().home == tmp_path / "home" / ".cache" / "evalplugin"
 
 
 def test_published_checksums_are_required(tmp_path: Path, server: Server) -> None:

@@ -1,0 +1,1 @@
+"""Published tables: their configs and values, and what was measured beside them."""

@@ -1,0 +1,166 @@
+"""Published tables: YAML files with the origin of the data, a config, and the values that a paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from evalplugin.base.errors import DataError, Problem, did_you_mean
+from evalplugin.components.parameters import problems_of
+from evalplugin.config.document import Document, read_document
+from evalplugin.config.sections import Closed
+
+SHIPPED = Path(__file__).resolve().parents[2] / "published"
+DATA = "{data}"  # in a config: the folder with the files of published tables
+NO_VALUE = "-"
+
+
+class Source(Closed):
+    """Where values were published."""
+
+    title: str = Field(min_length=1, description="The publication, as one cites it.")
+    url: str = Field(pattern="^https?://", description="Its address.")
+    place: str = Field(min_length=1, description="Table, page or file in it.")
+
+
+class DataFile(Closed):
+    """A file of the data."""
+
+    file: str = Field(min_length=1, description="Its path below the folder `published` of the data home.")
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description="Checksum of its content.")
+    url: str | None = Field(default=None, pattern="^https://", description="Where it is fetched from.")
+    origin: str | None = Field(default=None, min_length=1, description="Where to get it, if it has no URL.")
+
+    @model_validator(mode="after")
+    def _has_origin(self) -> DataFile:
+        if self.url is None and self.origin is None:
+            raise ValueError("a file needs a url to be fetched from, or an origin in words")
+        return self
+
+
+class Difference(Closed):
+    """Why the values of a model need not come out to the printed digit."""
+
+    reason: str = Field(min_length=1, description="The reason, with what was measured.")
+    within: float = Field(gt=0, description="The largest absolute difference that it explains.")
+
+
+class PublishedTable(Closed):
+    """A published table."""
+
+    title: str = Field(min_length=1, description="What is shown of it in lists.")
+    source: Source = Field(description="Where the values were published.")
+    data: list[DataFile] = Field(min_length=1, description="The files of the data.")
+    metrics: list[str] = Field(min_length=1, description="The metrics of the values, in their order.")
+    values: dict[str, str] = Field(
+        min_length=1,
+        description="The values of each model of the config as they are printed, separated by spaces; - for none.",
+    )
+    differences: dict[str, Difference] = Field(
+        default={}, description="Models whose values depend on something that the publication leaves open."
+    )
+    config: dict[str, Any] = Field(description="The bake-off; `{data}` is the folder of the files.")
+
+    @field_validator("values")
+    @classmethod
+    def _are_numbers(cls, values: dict[str, str]) -> dict[str, str]:
+        for model, row in values.items():
+            for text in row.split():
+                if text != NO_VALUE and not text.replace(".", "", 1).isdecimal():
+                    raise ValueError(f"{model}: {text!r} is no printed value, such as 0.0382, nor {NO_VALUE}")
+        return values
+
+    @model_validator(mode="after")
+    def _has_a_value_for_each_metric(self) -> PublishedTable:
+        for model, row in self.values.items():
+            if (given := len(row.split())) != len(self.metrics):
+                raise ValueError(
+                    f"values: {model} has {given} values, but there are {len(self.metrics)} metrics"
+                )
+        for model in self.differences:
+            if model not in self.values:
+                raise ValueError(f"differences: no values of {model}{did_you_mean(model, list(self.values))}")
+        return self
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A published table, and the file that it is read from."""
+
+    name: str
+    file: Path
+    document: Document
+    table: PublishedTable
+
+    @classmethod
+    def read(cls, file: Path) -> NamedTable:
+        """Return the table of a file.
+
+        Raises:
+            ConfigError: Everything that is wrong with it, with its place.
+        """
+        document = read_document(file)
+        try:
+            table = PublishedTable.model_validate(document.data)
+        except ValidationError as error:
+            problems = problems_of(
+                error, PublishedTable, document.data, noun="key", owner="a published table"
+            )
+            raise document.error(problems) from None
+        return cls(file.stem, file, document, table)
+
+    def config_with(self, folder: Path) -> dict[str, Any]:
+        """Return the config with the folder of the data in its paths, and an experiment of the table's name."""
+        return {"experiment": f"published {self.name}", **_filled(self.table.config, str(folder))}
+
+    def check_models(self, models: Sequence[str]) -> None:
+        """Refuse values of models that the config does not have.
+
+        Raises:
+            ConfigError: There are some; with their places.
+        """
+        problems = [
+            Problem(
+                ("values", model),
+                f"no model {model!r} in the config{did_you_mean(model, models)}",
+                at_key=True,
+            )
+            for model in self.table.values
+            if model not in models
+        ]
+        if problems:
+            raise self.document.error(problems)
+
+
+def find_tables(names: tuple[str, ...], folders: tuple[Path, ...] = ()) -> list[NamedTable]:
+    """Return tables by name, of those that evalplugin has and those in folders, or by path; without names all.
+
+    Raises:
+        ConfigError: A file that is no published table.
+        DataError: No table has the name.
+    """
+    known = {file.stem: file for folder in (SHIPPED, *folders) for file in sorted(folder.glob("*.yaml"))}
+    files = []
+    for name in names:
+        path = Path(name)
+        if path.suffix in (".yaml", ".yml"):
+            files.append(path)
+        elif name in known:
+            files.append(known[name])
+        else:
+            raise DataError(
+                f"no published table {name!r}{did_you_mean(name, list(known))}; a file is named by its path"
+            )
+    return [NamedTable.read(file) for file in (files if names else known.values())]
+
+
+def _filled(value: Any, folder: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(DATA, folder)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, folder) for key, item in value.items()}
+    return [_filled(item, folder) for item in value] if isinstance(value, list) else value
