@@ -259,10 +259,17 @@ def _list_rows(
     met = np.empty(n_columns, dtype=np.int32)
     found, total = np.empty(n_columns, dtype=np.int32), np.empty(n_columns)
     for place in range(len(rows)):
-        n_met = 0
+        n_products = 0
         for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
-            factor, middle = a_value[entry], a_column[entry]
-            for other in range(b_indptr[middle], b_indptr[middle + 1]):
+            n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
+        all_columns, n_met = n_products > n_columns, 0
+        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
+            factor, first, end = a_value[entry], b_indptr[a_column[entry]], b_indptr[a_column[entry] + 1]
+            if all_columns:
+                for other in range(first, end):
+                    sums[b_column[other]] += factor * b_value[other]
+                continue
+            for other in range(first, end):
                 c = b_column[other]
                 sums[c] += factor * b_value[other]
                 if last[c] != place:
@@ -272,8 +279,8 @@ def _list_rows(
         for entry in range(skipped_start[rows[place]], skipped_start[rows[place] + 1]):
             done[skipped[entry]] = place
         low, n_found, limit = 0.0, 0, _PLACES * n
-        for entry in range(n_met):
-            c = met[entry]
+        for entry in range(n_columns if all_columns else n_met):
+            c = np.int32(entry) if all_columns else met[entry]
             product = sums[c]
             sums[c] = 0.0
             if product == 0.0 or done[c] == place:
