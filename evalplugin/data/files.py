@@ -19,6 +19,7 @@ from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
 from evalplugin.base.libraries import np, pa
 from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.parts import PART
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
@@ -281,6 +282,12 @@ class TableFiles:
                 names = self.format.names(file)
             if not names:
                 raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
+            mark = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+            if mark and isinstance(self.format, CsvFormat):
+                raise DataError(
+                    f"{path_text(file)}: its header is one column, {shorten(names[0], 60)!r}: is "
+                    f"{mark!r} the separator?"
+                )
             self._known[file] = names
         return self._known[file]
 
@@ -315,7 +322,8 @@ class TableFiles:
                 raise DataError(
                     f"{path_text(file)}: no column {name!r}, and no folder {name}=... as of other files: all need it"
                 )
-            if problem := column_problem(name, self._with_folders(names), role):
+            shown = [column for column in self._with_folders(names) if column != PART]
+            if name != PART and (problem := column_problem(name, shown, role)):
                 raise DataError(f"{path_text(file)}: {problem}")
         return {role: name for role, name in roles.items() if name in names}
 
@@ -336,10 +344,14 @@ class TableFiles:
         for table, file in others:
             for field, expected in zip(table.schema, first.schema, strict=True):
                 if is_number_type(field.type) != is_number_type(expected.type) and field.type != pa.null():
-                    hint = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
+                    text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
+                    hint = (
+                        text
+                        if isinstance(self.format, CsvFormat)
+                        else "; all files need the same kind of ids"
+                    )
                     raise DataError(
-                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}"
-                        f"{hint if isinstance(self.format, CsvFormat) else ''}"
+                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}{hint}"
                     )
         try:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Ints, row_entries
+from evalplugin.base.arrays import Codes, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.components.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
+from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.times import is_date, time_text, timestamp_of
 
@@ -159,7 +160,7 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
     for type, step in filters:
         name = filter_text(type, step)
         try:
-            kept = step.keep(data)
+            kept = _kept(step, data)
         except DataError as error:
             raise DataError(f"filter {name}: {error}") from None
         if not kept.mask.any():
@@ -172,6 +173,16 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
         )
         data = data.noting(f"filter {name}: {left_out}" + (f"; {kept.detail}" if kept.detail else ""))
     return data
+
+
+def _kept(step: Filter, data: Interactions) -> Kept:
+    """Return what a filter keeps; a pair in several parts counts once."""
+    if data.part is None or not getattr(step, "depends_on_others", False):
+        return step.keep(data)
+    whole = in_one_piece(data) if data.events else data.merged()
+    kept = step.keep(whole)
+    pair = data.user.astype(np.int64) * data.n_items + data.item
+    return replace(kept, mask=search(whole.select(kept.mask).pairs(), pair)[1])
 
 
 def filter_text(type: str, step: Filter) -> str:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
-from evalplugin.base.units import count_text
 from evalplugin.data.base import Split, pair_text, split
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.parts import FoldParts, folds_of
 from evalplugin.data.splits import ColdRule, held_out
-
-ROLES = ("train", "validation", "test")
-_ROLE_OF = {**{role: role for role in ROLES}, "valid": "validation", "val": "validation", "dev": "validation"}
-
-
-class _Fold(NamedTuple):
-    """Names of the parts of a fold."""
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
 
 
 @split("given")
@@ -59,32 +47,46 @@ class GivenSplit:
         """Return one fold for each that the data comes with."""
         if not data.parts:
             raise DataError(
-                "split given needs data that comes in parts, and this comes in one piece: give path as {train: FILE, "
-                "test: FILE}, or name the column of the part or the fold by part"
+                "split given needs data that comes in parts, and this comes in one piece: name the files by path: "
+                "{train: FILE, test: FILE} (pairs: by train and test), or the column of the part or the fold by part"
             )
         folds = folds_of(data.parts)
-        return [self._split(data, fold, number) for number, fold in enumerate(folds)]
+        made = [self._split(data, fold, number) for number, fold in enumerate(folds)]
+        if len(folds) > 1:
+            made = [
+                replace(split, notes=(f"the test part is {', '.join(fold.test)}", *split.notes))
+                for split, fold in zip(made, folds, strict=True)
+            ]
+        return made
 
     def newest(self, data: Interactions) -> Interactions:
         """Return what a model learns from that is fitted to be used from now on: all parts."""
         return in_one_piece(data)
 
-    def _split(self, data: Interactions, fold: _Fold, number: int) -> Split:
+    def _split(self, data: Interactions, fold: FoldParts, number: int) -> Split:
         train, validation, test = (_rows_of(data, names) for names in fold)
         inner = self._fold(data, train, validation, number, "validation") if fold.validation else None
         fitted = train | validation if self.fit_on_validation else train
-        return replace(self._fold(data, fitted, test, number, "test"), validation=inner)
+        outer = self._fold(data, fitted, test, number, "test")
+        if inner is None:
+            return outer
+        notes = [*inner.notes, *outer.notes]
+        if not self.fit_on_validation:
+            notes.append(
+                f"fit_on_validation is false: {inner.counts['test_interactions']:,} validation interactions are for "
+                f"tuning alone"
+            )
+        return replace(outer, validation=inner, notes=tuple(notes))
 
     def _fold(self, data: Interactions, train: Flags, test: Flags, number: int, name: str) -> Split:
         """Return the fold of two groups of rows; ``name`` is of the second one."""
-        place = f"fold {number + 1}: " if number else ""
+        place = f"split given, fold {number + 1}"
         for rows, part in ((train, "train"), (test, name)):
             if not rows.any():
-                raise DataError(f"split given: {place}the {part} part has no rows")
+                raise DataError(f"{place}: the {part} part has no rows; does a filter leave all of them out?")
         fold = held_out(data, test, self.cold, train=train, fold=number, repeats=True)
-        notes = list(fold.notes)
-        shared = fold.shared_pairs(fold.train)
-        if len(shared) and not data.events:
+        notes = [note.replace("test interactions", f"{name} interactions") for note in fold.notes]
+        if len(shared := fold.shared_pairs(fold.train)):
             overlap = (
                 f"{len(shared):,} of {len(fold.test):,} {name} pairs are in the train data too, the first is "
                 f"{pair_text(data, shared[0])}"
@@ -92,7 +94,7 @@ class GivenSplit:
             if self.overlap == "drop":
                 kept = ~search(shared, fold.test.user.astype(np.int64) * data.n_items + fold.test.item)[1]
                 if not kept.any():
-                    raise DataError(f"split given: {place}{overlap}: nothing is left to test")
+                    raise DataError(f"{place}: {overlap}: nothing is left to test", parameter="overlap")
                 fold = replace(fold, test=fold.test.select(kept))
                 overlap += "; they are left out of the truth"
             notes.append(overlap)
@@ -109,65 +111,21 @@ class GivenSplit:
         return replace(fold, notes=tuple(notes))
 
 
-def folds_of(parts: Sequence[str]) -> list[_Fold]:
-    """Return the folds that names of parts stand for.
-
-    Raises:
-        DataError: They stand for none.
-    """
-    found = {name: _role_and_fold(name) for name in parts}
-    named = [name for name, role in found.items() if role is not None]
-    shown = ", ".join(parts[:10]) + ", ..." * (len(parts) > 10)
-    if not named:
-        if len(parts) < 2:
-            raise DataError(
-                f"split given: all rows are in one part or fold ({shown}); at least two are needed"
-            )
-        return [_Fold(tuple(p for p in parts if p != test), (), (test,)) for test in parts]
-    if odd := [name for name in parts if name not in named]:
-        raise DataError(
-            f"split given: the parts are {shown}; {odd[0]!r} is none of train, validation and test: rename it, or "
-            f"leave its rows out by a filter"
-        )
-    folds = []
-    for number in sorted({fold for _, fold in filter(None, found.values())}, key=_natural):
-        names = {role: tuple(n for n in parts if found[n] == (role, number)) for role in ROLES}
-        for role in ("train", "test"):
-            if not names[role]:
-                of = f" of fold {number}" if number else ""
-                raise DataError(
-                    f"split given: there is no {role} part{of}, or it has no rows; the parts are {shown}"
-                )
-        folds.append(_Fold(**names))
-    return folds
-
-
-def part_name(role: str, fold: str = "") -> str:
-    """Return the name of a part, of a fold if there are several."""
-    return f"{role} {fold}" if fold else role
-
-
 def in_one_piece(data: Interactions) -> Interactions:
-    """Return data that comes in parts as one table: the last row of a pair in several parts, but all events."""
+    """Return data that comes in parts as one table: the last row of a pair in several parts, but all events.
+
+    Of folds that have train and test parts of their own, each is the whole data: those of the first one are joined.
+    """
     if data.part is None:
         return data
-    folds = folds_of(data.parts)
-    rows = _rows_of(data, [name for part in folds[0] for name in part])
-    whole = data.select(rows)
-    note = f"the {count_text(len(data.parts), 'part')} of the data are joined: {', '.join(data.parts[:10])}"
-    return (replace(whole, part=None, parts=()) if data.events else whole.merged()).noting(note)
-
-
-def _role_and_fold(name: str) -> tuple[str, str] | None:
-    """Return the role of a part and the name of its fold (empty without one); None: it is no role."""
-    word, _, fold = name.partition(" ")
-    role = _ROLE_OF.get(word.casefold())
-    return None if role is None else (role, fold)
-
-
-def _natural(text: str) -> list[Any]:
-    """Return a sort key by which 10 comes behind 9."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text) if part]
+    names = folds_of(data.parts)[0].all
+    rows = data.select(_rows_of(data, names))
+    whole = replace(rows, part=None, parts=()) if data.events else rows.merged()
+    several = len(rows) - len(whole)
+    return whole.noting(
+        f"the parts {', '.join(names[:10])}{', ...' * (len(names) > 10)} of the data are joined"
+        + f"; {several:,} pairs of later parts take the place of earlier ones" * bool(several)
+    )
 
 
 def _rows_of(data: Interactions, names: Sequence[str]) -> Flags:

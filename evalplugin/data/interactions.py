@@ -13,6 +13,7 @@ from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
+from evalplugin.data.parts import PART, folds_of
 from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
 
@@ -269,10 +270,16 @@ def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, 
     names, (code,) = encode([table.ids(column, "part")])
     if len(names) > _MOST_PARTS:
         raise DataError(
-            f"{table.name}: column {column!r} has {len(names):,} different values, such as {names[0]!r}, and names no "
-            f"parts or folds: these are at most {_MOST_PARTS}"
+            f"{table.name}: {len(names):,} parts, such as {names[0]!r}, in column {column!r}: parts and folds are at "
+            f"most {_MOST_PARTS}"
         )
-    return code.astype(np.int8), tuple(map(str, names.tolist()))
+    parts = tuple(map(str, names.tolist()))
+    try:
+        folds_of(parts)
+    except DataError as error:
+        place = "" if column == PART else f"column {column!r}: "
+        raise DataError(f"{table.name}: {place}{error}") from None
+    return code.astype(np.int8), parts
 
 
 @dataclass(frozen=True, eq=False)

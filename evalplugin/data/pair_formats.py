@@ -103,7 +103,7 @@ class SparseMatrix:
             raise DataError(f"{file}: matrices are read from this machine only; copy the file")
         try:
             matrix = coo_array(load_npz(file))
-        except KeyError:
+        except (KeyError, ValueError):
             raise DataError(
                 f"{path_text(file)}: is not a sparse matrix as scipy.sparse.save_npz writes it"
             ) from None

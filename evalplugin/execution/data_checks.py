@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
+from evalplugin.data.base import pair_text
 from evalplugin.metrics import MetricSpec
 
 
@@ -14,8 +15,12 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
     """Check that scores can be computed on folds of ``data``; ``evalplugin.features.checks`` finds likely mistakes.
 
     Raises:
-        DataError: A relevance threshold that no rating reaches, or ratings or attributes that a metric does not allow.
+        DataError: A truth that lists can never have, a relevance threshold that no rating reaches, or ratings or
+            attributes that a metric does not allow.
     """
+    if config.spec.recommend.candidates == "unseen" and not data.events:
+        for fold in folds:
+            _refuse_seen_truth(fold)
     for metric in config.metrics:
         try:
             metric.metric.check_attributes(data.item_attributes)
@@ -42,6 +47,20 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
         raise DataError(
             f"relevance.threshold: no rating {place} reaches {threshold:g}, the highest is {highest:g}; lower it to "
             f"the lowest rating that is relevant: {consequence}"
+        )
+
+
+def _refuse_seen_truth(fold: Split) -> None:
+    """Refuse test pairs that are in the train data, as ``candidates: unseen`` leaves them out of every list."""
+    if fold.overlap_allowed or not fold.repeats:
+        return
+    if len(shared := fold.shared_pairs(fold.known)):
+        raise DataError(
+            f"recommend.candidates: unseen leaves the items of the train data out of lists, and {len(shared):,} of "
+            f"{len(fold.test):,} test pairs (fold {fold.fold + 1}) are in the train data too, the first is "
+            f"{pair_text(fold.test, shared[0])}: no list can have them. Set split: {{type: given, overlap: drop}} to "
+            f"leave them out of the truth, or recommend: {{candidates: all}} to list items of the train data too; "
+            f"where rows are events, duplicates: keep"
         )
 
 

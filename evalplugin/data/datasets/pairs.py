@@ -82,7 +82,7 @@ class Pairs(FileDataset):
         if data.items.dtype == object or data.items[0] < 0 or data.items[-1] >= self.n_items:
             odd = data.items[[0 if data.items.dtype == object or data.items[0] < 0 else -1]].tolist()[0]
             raise DataError(
-                f"n_items is {self.n_items}, so that items are the numbers below it, but one is {odd!r}"
+                f"pairs: n_items is {self.n_items}, so that items are the numbers below it, but one is {odd!r}"
             )
         return data.on_catalogue(np.arange(self.n_items))
 

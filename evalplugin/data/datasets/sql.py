@@ -94,7 +94,7 @@ class Sql(ColumnOptions, _Source):
             table, columns = self._read(connection, name, context)
         table = _with_times(table, self.timestamp)
         order = dict.fromkeys(
-            self.roles[role] for role in ("timestamp", "user", "item", "rating") if role in self.roles
+            self.roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in self.roles
         )
         with suppress(pa.ArrowNotImplementedError):  # types without an order, which are refused below
             table = table.sort_by([(column, "ascending") for column in order])

@@ -17,12 +17,12 @@ from evalplugin.data.attributes import Attributes, EntityTable, Separator, colum
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
-from evalplugin.data.given import ROLES, folds_of, part_name
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
+from evalplugin.data.parts import PART, ROLES, folds_of, part_name
 from evalplugin.data.tables import Table, is_table
+from evalplugin.data.vocabulary import encode
 from evalplugin.files.remote import File
 
-PART = "(part)"  # a column that the paths of parts name
 FOLD = "{fold}"  # in paths
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
 # Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
@@ -291,7 +291,14 @@ class FileDataset(ColumnOptions, _PathOption):
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
-        return self.interactions(tables.read(self.roles, context.report), tables.columns, context)
+        table = tables.read(self.roles, context.report)
+        if isinstance(self.paths, PartPaths) and len(table):
+            filled = set(encode([table.ids(PART, "part")])[0].tolist())
+            for file, named in zip(files, partitions, strict=True):
+                if (part := named[PART].as_py()) not in filled:
+                    raise DataError(f"{file}: has no rows, and is the {part} part of the data")
+        columns = [name for name in tables.columns if name != PART]
+        return self.interactions(table, columns, context)
 
     @property
     def roles(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.config import CheckedConfig
-from evalplugin.data import Interactions
+from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.features.checks.settings import kind_of_values
@@ -52,7 +52,7 @@ _Hashes: TypeAlias = "npt.NDArray[np.uint64]"
     "they are.",
 )
 def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    full = data.info.full
+    full = in_one_piece(data.info.full)
     counts = full.rows.counts
     users = int(np.count_nonzero(counts))
     yield from map(Found, _copies(full, users))

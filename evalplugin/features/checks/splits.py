@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
-from evalplugin.data import Interactions, Split
+from evalplugin.data import Interactions, Split, in_one_piece
 from evalplugin.data.filters import filter_text
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
@@ -52,7 +52,7 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         users = f", and {share(own)} of the test users have some of their own" if own > _OWN_FUTURE else ""
         yield Found(
             f"split {data.info.split}: on average {share(later)} of the train data are later than a test "
-            f"interaction{users}: models learn from the future; {_left_by_time(data.info.full)}"
+            f"interaction{users}: models learn from the future; {_left_by_time(in_one_piece(data.info.full))}"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.data import in_one_piece
 from evalplugin.data.times import is_date
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
@@ -74,7 +75,7 @@ def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
     for name, group in groupby(prepared, key=lambda data: data.info.dataset):
         parts = list(group)
         splits = [split_card(data.info.split, data.info.split_type, data.folds) for data in parts]
-        cards.append(card_of(name, parts[0].info.type, parts[0].info.full, splits))
+        cards.append(card_of(name, parts[0].info.type, in_one_piece(parts[0].info.full), splits))
     return tuple(cards)
 
 
