@@ -52,7 +52,7 @@ class DatasetLoader(Protocol):
 class Split:
     """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
 
-    Events of the same pair become one: its rating is the sum of theirs.
+    Events of the same pair become one, whose rating is the sum of theirs: a test pair may be in the train data then.
 
     Raises:
         DataError: One of them is empty, the vocabularies differ, or a pair is in both.
@@ -67,12 +67,18 @@ class Split:
     # What models are told of test users who are not in the train data, when they make lists for them.
     history: Interactions | None = None
     validation: Split | None = None  # for tuning, where the data comes with validation data
+    log: Interactions | None = (
+        None  # the events of the train data, where it is a log of them, to be split again
+    )
 
     def __post_init__(self) -> None:
         if self.train.events or self.test.events:
             object.__setattr__(self, "repeats", True)
-        for name, data in self._parts.items():
-            object.__setattr__(self, name, data.merged())
+        if self.train.events:
+            object.__setattr__(self, "log", replace(self.train, part=None, parts=()))
+        for name, given in self._parts.items():
+            data = given.merged(first=name == "test")
+            object.__setattr__(self, name, data)
             if not len(data):
                 raise DataError(f"fold {self.fold + 1} of the split has no {name} interactions")
             for ids in ("users", "items"):
@@ -100,6 +106,11 @@ class Split:
             return self.train
         return joined(self.train, self.history)
 
+    @property
+    def train_events(self) -> Interactions:
+        """The train data as it was before events of the same pair were merged."""
+        return self.train if self.log is None else self.log
+
     @cached_property
     def counts(self) -> dict[str, int]:
         """Sizes of both parts, and how much of the test data is cold: users or items of whom nothing is known."""
@@ -107,12 +118,12 @@ class Split:
         test_users = np.bincount(self.test.user, minlength=self.test.n_users) > 0
         cold_item = self.train.item_counts == 0
         return {
-            "train_interactions": len(self.train),
-            "test_interactions": len(self.test),
+            "train_interactions": self.train.n_events,
+            "test_interactions": self.test.n_events,
             "test_users": int(test_users.sum()),
             "cold_users": int((test_users & ~train_users).sum()),
             "cold_items": int((cold_item & (self.test.item_counts > 0)).sum()),
-            "test_interactions_on_cold_items": int(cold_item[self.test.item].sum()),
+            "test_interactions_on_cold_items": int(self.test.item_events[cold_item].sum()),
         }
 
     def without_cold_users(self) -> Split:

@@ -20,7 +20,7 @@ from evalplugin.data.vocabulary import encode
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
 _MOST_PARTS = 100
-_ROW_FIELDS = ("user", "item", "rating", "timestamp", "part")
+_ROW_FIELDS = ("user", "item", "rating", "timestamp", "part", "count")
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
@@ -70,6 +70,8 @@ class Interactions(ReadOnlyArrays):
     part: npt.NDArray[np.int8] | None = None  # (m,) positions in ``parts``; None: the data is in one piece
     parts: tuple[str, ...] = ()  # names of the parts that the data comes in, such as train and test
     events: bool = False  # whether it is a log of events: each counts, and a pair may occur again and again
+    # (m,) number of events of each pair, where a log of events was merged; None: the data was no log, or still is one.
+    count: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.user)
@@ -118,6 +120,29 @@ class Interactions(ReadOnlyArrays):
         """Number of interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
+    @property
+    def from_events(self) -> bool:
+        """Whether it is a log of events, or pairs that were made of one."""
+        return self.events or self.count is not None
+
+    @property
+    def n_events(self) -> int:
+        """Number of events: of interactions, unless a log of events was merged."""
+        return len(self) if self.count is None else int(self.count.sum())
+
+    @cached_property
+    def item_events(self) -> Ints:
+        """Number of events of each item: int64 (n_items,)."""
+        return self._events_of(self.item, self.n_items)
+
+    @cached_property
+    def user_events(self) -> Ints:
+        """Number of events of each user: int64 (n_users,)."""
+        return self._events_of(self.user, self.n_users)
+
+    def _events_of(self, codes: Codes, n: int) -> Ints:
+        return np.bincount(codes, weights=self.count, minlength=n).astype(np.int64, copy=False)
+
     @cached_property
     def digest(self) -> str:
         """A hash of the whole content, 32 hexadecimal digits; row order counts, as it can break ties."""
@@ -140,6 +165,8 @@ class Interactions(ReadOnlyArrays):
             content.update(np.ascontiguousarray(self.part).data)
         if self.events:
             content.update(b"events")
+        if self.count is not None:
+            content.update(b"count" + np.ascontiguousarray(self.count).data)
         return content.hexdigest()[:32]
 
     def select(self, mask: npt.NDArray[np.bool_ | np.integer[Any]]) -> Interactions:
@@ -164,17 +191,24 @@ class Interactions(ReadOnlyArrays):
             user_attributes=self.user_attributes.select(users),
         )
 
-    def merged(self) -> Interactions:
+    def merged(self, *, first: bool = False) -> Interactions:
         """Return each pair once, in one piece.
 
-        The ratings of a pair's events are added up; without ratings, that is their number. Of a pair in several parts,
-        the last row stays.
+        The ratings of a pair's events are added up; without ratings, that is their number. Its time is that of the
+        latest event, or of the ``first``. Of a pair in several parts, the last row stays.
         """
         if not self.repeats:
             return self
         whole = replace(self, part=None, parts=(), events=False)
+        if not self.events:
+            groups = _Groups.of(whole)
+            return whole if groups is None else groups.merged(whole, "last")
+        if self.timestamp is not None:
+            order = np.argsort(-self.timestamp if first else self.timestamp, kind="stable")
+            whole = whole.select(order)
+        whole = replace(whole, count=np.ones(len(self), dtype=np.int32))
         groups = _Groups.of(whole)
-        return whole if groups is None else groups.merged(whole, "sum" if self.events else "last")
+        return whole if groups is None else groups.merged(whole, "sum")
 
     def on_catalogue(self, ids: npt.NDArray[np.generic]) -> Interactions:
         """Return the interactions on a catalogue of their items and more, with a note on those without interactions.
@@ -325,7 +359,12 @@ class _Groups:
         elif policy != "last":
             sums = np.add.reduceat(data.rating[self.order].astype(np.float64), self.start)
             rating[last] = sums / (end - self.start) if policy == "mean" else sums
-        return replace(data, rating=rating).select(np.sort(last))
+        counted = data
+        if data.count is not None:
+            count = data.count.copy()
+            count[last] = np.add.reduceat(data.count[self.order], self.start)
+            counted = replace(data, count=count)
+        return replace(counted, rating=rating).select(np.sort(last))
 
 
 def _without_duplicates(

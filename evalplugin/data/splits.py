@@ -218,7 +218,9 @@ def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
     user = hashed_ids(data.users, seed, "times", "user")
     item = hashed_ids(data.items, seed, "times", "item")
-    return np.lexsort((mixed(user[data.user] ^ item[data.item]), time))
+    place = mixed(user[data.user] ^ item[data.item])
+    # Events of one pair at one time differ by their ratings alone.
+    return np.lexsort((data.rating, place, time) if data.events else (place, time))
 
 
 def _tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list[str]:

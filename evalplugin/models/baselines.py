@@ -83,7 +83,8 @@ class Random:
 class MostPopular:
     """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i. Ties are ordered by `recommend.ties`.
+    score(u, i) = number of train interactions with item i; in a log of events (`duplicates: keep`) each event counts.
+    Ties are ordered by `recommend.ties`.
     """
 
     personalised: ClassVar[bool] = False
@@ -92,7 +93,7 @@ class MostPopular:
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Count the interactions with each item."""
-        self._counts = train.item_counts.astype(np.float64)
+        self._counts = train.item_events.astype(np.float64)
 
     def scores(self, users: Codes) -> Floats:
         """Return the counts for each user: float64 (len(users), n_items), read-only."""

@@ -25,7 +25,7 @@ class _ByHistory:
 
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> Ints:
         """Return the number of train interactions."""
-        return np.bincount(fold.train.user, minlength=fold.train.n_users)[users]
+        return fold.train.user_events[users]
 
 
 @segment("activity")

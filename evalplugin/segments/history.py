@@ -32,6 +32,6 @@ def history_lengths(folds: Sequence[Split]) -> HistoryLengths:
     length = np.full(len(vocabulary), -1, dtype=np.int64)
     for fold in reversed(folds):
         tested = np.bincount(fold.test.user, minlength=len(vocabulary)) > 0
-        length[tested] = np.bincount(fold.train.user, minlength=len(vocabulary))[tested]
+        length[tested] = fold.train.user_events[tested]
     known = length >= 0
     return HistoryLengths(vocabulary[known], length[known])

@@ -18,8 +18,8 @@ from evalplugin.models import TopN
 
 Pictures = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # by place and file; PNGs by model
 
-_COLUMNS = ("user", "item", "rating", "timestamp")
-_FOLD_PARTS = ("train", "test", "history")
+_COLUMNS = ("user", "item", "rating", "timestamp", "count")
+_FOLD_PARTS = ("train", "test", "history", "log")
 _FOLD_FACTS = ("fold", "overlap_allowed", "repeats", "notes")
 
 
@@ -56,7 +56,8 @@ def _fold(files: Mapping[str, Any], name: str, facts: Mapping[str, Any], data: I
     for part in _FOLD_PARTS:
         columns: dict[str, Any] = {c: files.get(f"{name}-{part}-{c}.npy") for c in _COLUMNS}
         notes = facts[part]
-        parts[part] = None if notes is None else replace(data, **columns, notes=tuple(notes))
+        events = part == "log"
+        parts[part] = None if notes is None else replace(data, **columns, notes=tuple(notes), events=events)
     inner = facts["validation"]
     validation = None if inner is None else _fold(files, f"{name}-validation", inner, data)
     own = {name: facts[name] for name in _FOLD_FACTS} | {"notes": tuple(facts["notes"])}

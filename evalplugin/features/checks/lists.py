@@ -56,7 +56,7 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
             continue
         name, rank = model.model, np.asarray(model.top_n["rank"])
         lists = sum(len(np.unique(fold.test.user)) for fold in results.data.folds)
-        if kind == "all" and not results.data.folds[0].overlap_allowed:
+        if kind == "all" and not (results.data.folds[0].overlap_allowed or results.data.folds[0].repeats):
             seen = _seen(model.top_n, rank <= k, results.data.folds)
             if seen > _SEEN:
                 yield Found(

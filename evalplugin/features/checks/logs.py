@@ -55,7 +55,8 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     full = in_one_piece(data.info.full)
     counts = full.rows.counts
     users = int(np.count_nonzero(counts))
-    yield from map(Found, _copies(full, users))
+    pairs = full.merged()  # a log of events has an item of a user again and again
+    yield from map(Found, _copies(pairs, users))
     median = float(np.median(counts[counts > 0]))
     heavy = counts > _HEAVY * median
     if (taken := int(counts[heavy].sum())) > _HEAVY_SHARE * len(full):
@@ -66,7 +67,7 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
             f"{first}: look whether they are people"
         )
     least = math.ceil(_WHOLE * full.n_items)
-    whole = (counts >= least) & ~heavy
+    whole = (pairs.rows.counts >= least) & ~heavy
     is_sparse = full.n_items >= _LARGE and median <= _SPARSE * full.n_items
     if is_sparse and (taken := int(counts[whole].sum())) > _WHOLE_SHARE * len(full):
         yield Found(

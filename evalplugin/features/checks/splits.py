@@ -73,7 +73,7 @@ def _left_by_time(full: Interactions) -> str:
 
 def _future_shares(fold: Split) -> tuple[float, float] | None:
     """Return the shares of test users with a later train interaction and of later train data; None without times."""
-    train, test = fold.train, fold.test
+    train, test = fold.train_events, fold.test
     if train.timestamp is None or test.timestamp is None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)
@@ -220,7 +220,7 @@ def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
 )
 def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)
-    train = data.folds[0].train
+    train = data.folds[0].train_events
     for type, filter in dataset.filters:
         if not getattr(filter, "depends_on_others", False):
             continue

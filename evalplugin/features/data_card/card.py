@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Ints
+from evalplugin.base.numbers import share
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
 
@@ -96,8 +97,8 @@ class DataCard:
     digest: str
     users: int
     items: int
-    interactions: int
-    density: float  # interactions / (users x items)
+    interactions: int  # of a log of events: the events
+    density: float  # pairs of user and item with an interaction / (users x items)
     # Share of the interactions with items other than the most popular 20 %.
     long_tail: float
     by_user: Inequality
@@ -110,7 +111,7 @@ class DataCard:
 
 def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard] = ()) -> DataCard:
     """Return the card of a dataset, under its name and type in the config."""
-    by_item = data.item_counts
+    by_item, pairs = data.item_counts, data.merged() if data.events else data
     popular = np.sort(by_item)[::-1]
     head = int(np.ceil(_HEAD * len(popular)))
     return DataCard(
@@ -120,15 +121,25 @@ def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard
         users=data.n_users,
         items=data.n_items,
         interactions=len(data),
-        density=len(data) / (data.n_users * data.n_items),
+        density=len(pairs) / (data.n_users * data.n_items),
         long_tail=float(popular[head:].sum() / len(data)),
         by_user=_inequality(np.bincount(data.user, minlength=data.n_users)),
         by_item=_inequality(by_item),
         ratings=_ratings(data.rating),
         times=None if data.timestamp is None else _times(data.timestamp),
-        notes=data.notes,
+        notes=(*data.notes, *_repeats(data, len(pairs))),
         splits=tuple(splits),
     )
+
+
+def _repeats(data: Interactions, pairs: int) -> Iterator[str]:
+    """Yield a sentence on a log of events."""
+    if data.events:
+        repeated = len(data) - pairs
+        yield (
+            f"a log of events: {len(data):,} events of {pairs:,} pairs of user and item; {repeated:,} "
+            f"({share(repeated / len(data))}) repeat another one"
+        )
 
 
 def split_card(name: str, type: str, folds: Sequence[Split]) -> SplitCard:
@@ -148,13 +159,13 @@ def _fold(fold: Split) -> FoldCard:
             "test_last": int(test.timestamp.max()),
         }
     return FoldCard(
-        train_interactions=len(train),
-        test_interactions=len(test),
+        train_interactions=train.n_events,
+        test_interactions=test.n_events,
         test_users=counts["test_users"],
         test_items=int((test.item_counts > 0).sum()),
         cold_users=counts["cold_users"],
         cold_items=counts["cold_items"],
-        cold_interactions=int((~is_known).sum()),
+        cold_interactions=test.select(~is_known).n_events,
         **times,
     )
 

@@ -70,7 +70,7 @@ def make_lists(
         model: Its type and parameters.
         data: All interactions.
         recommend: Length of the lists (no more than there are items), candidates, and order of equal scores. Users
-            meet ``all`` items, or else those that they have not met in ``data``.
+            meet ``all`` items, as in a log of events, or else those that they have not met in ``data``.
         seed: The seed of the bake-off; the random stream is named by ``data``.
         folder: Base of relative paths, for a model that runs a program.
         progress: Called after each block of users with their number.
@@ -81,7 +81,7 @@ def make_lists(
     n = min(recommend.n, data.n_items)
     users = np.unique(data.user)
     tie_rank = hashed_ranks(data.items, seed, "ties") if recommend.ties == "hashed" else None
-    unseen = recommend.candidates != "all"
+    unseen = recommend.candidates != "all" and not data.from_events
     allowed = Candidates("unseen" if unseen else "all", data.rows if unseen else None, tie_rank=tie_rank)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         fitted = MODELS.create(model.type, model.params)
@@ -89,7 +89,7 @@ def make_lists(
         fitted.fit(data, stream)
         request = ListRequest(data, users, n, allowed, folder=folder)
         top_n = model_lists(fitted, request, progress=progress)
-    item, score = select_top_n(data.item_counts[None].astype(np.float64), n, tie_rank)
+    item, score = select_top_n(data.item_events[None].astype(np.float64), n, tie_rank)
     return ServedLists(
         users=data.users[users],
         items=data.items,
