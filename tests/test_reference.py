@@ -143,6 +143,16 @@ BESIDE: dict[str, dict[str, Any]] = {
         }
         for key in config_keys("tune")
     },
+    **{
+        f"recommend.{name}": {
+            "recommend": {
+                "n": 20,
+                "candidates": "given",
+                "path": "pool;.csv" if name == "separator" else "pool.csv",
+            }
+        }
+        for name in ("path", "validation", "seen", "user", "item", "separator")
+    },
     "models[].inputs[].env": {
         "models": [{"name": "knn", "type": "random", "inputs": [{"env": "A"}]}, "popularity"]
     },
@@ -152,6 +162,9 @@ BESIDE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("key", [key for key in KEYS if key.example], ids=lambda key: key.path)
 def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
     pd.DataFrame({"user_id": [1, 2], "item_id": [1, 2]}).to_csv("ratings.csv", index=False)
+    for separator, name in ((",", "pool.csv"), (";", "pool;.csv"), (",", "pool-validation.csv")):
+        pool = pd.DataFrame(columns=["user", "item", "uid", "iid"])
+        pool.to_csv(name, index=False, sep=separator)
     Path("my_model.py").touch()
     Path("vendor").mkdir()
     Path("vendor/lists.parquet").touch()

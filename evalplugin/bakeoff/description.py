@@ -43,7 +43,12 @@ def fingerprints_of(
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
         "tracking": redact(tracking),
-        "data": fingerprint([[info.full.digest, *(s.digest for s in info.segments)] for info in infos]),
+        "data": fingerprint(
+            [
+                [info.full.digest, *(s.digest for s in info.segments), *filter(None, [info.pool])]
+                for info in infos
+            ]
+        ),
         "code": fingerprint(sorted(map(str, codes))),
     }
 

@@ -98,7 +98,7 @@ def score(
             echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
     scores, specs = score_command.score(options, print_diagnostic)
-    if options.train is None and (names := [s.name for s in specs if "catalogue" in s.metric.needs]):
+    if options.train is None and (names := [s.name for s in specs if "catalogue" in s.needs]):
         show_warning(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"

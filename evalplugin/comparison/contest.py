@@ -28,6 +28,7 @@ class Rules:
     metrics_hash: str  # of the definitions of all metrics
     ties: str = "id"  # order of items with equal scores; earlier versions had no other
     cold_users: str = "model"  # who answers users without train data
+    pool: str | None = None  # a hash of given candidates
 
     @property
     def are_given(self) -> bool:
@@ -134,6 +135,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     metrics_hash=bakeoff.metrics_hash,
                     ties=bakeoff.ties,
                     cold_users=bakeoff.cold_users,
+                    pool=info.pool,
                 ),
                 segments=info.segments,
                 histories=info.histories,

@@ -55,6 +55,11 @@ class NamedDataset(Named[DatasetLoader]):
     filters: tuple[tuple[str, Filter], ...] = ()  # each with its type
 
     @property
+    def has_events(self) -> bool:
+        """Whether it is a log of events, in which a user may meet an item again and again."""
+        return getattr(self.component, "duplicates", None) == "keep"
+
+    @property
     def params(self) -> dict[str, Any]:
         """Every parameter, and the filters if there are any."""
         filters = [{"type": type, **as_mapping(step)} for type, step in self.filters]

@@ -30,7 +30,7 @@ from evalplugin.config.components import (
 )
 from evalplugin.config.document import Document
 from evalplugin.config.schema import Config, EnvironmentInput, ModelSpec, SegmentSpec
-from evalplugin.config.sections import Compare
+from evalplugin.config.sections import Compare, Recommend
 from evalplugin.data import DATASETS, FILTERS, LoadContext
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
@@ -196,8 +196,10 @@ class Checks:
             return None
         return as_mapping(model) if self._passes(model, (*path, "params")) else None
 
-    def metrics(self, n: int) -> list[MetricSpec]:
-        """Return the metrics; check that no cutoff is above ``n``, the length of the lists."""
+    def metrics(self, recommend: Recommend) -> list[MetricSpec]:
+        """Return the metrics; check that no cutoff is above the length of the lists, and that there is a pool."""
+        n = recommend.n
+        lacks_pool = recommend.candidates != "given" and "recommend" not in self.malformed
         metrics: dict[str, MetricSpec] = {}
         for path, text in self.parts("metrics", str):
             metric = self.attempt(path, parse, text)
@@ -209,6 +211,12 @@ class Checks:
                 self.add(
                     path,
                     f"{text!r} looks at {metric.k} items, but lists are {n} long (recommend.n); lower k or raise n",
+                )
+            if "pool" in metric.needs and lacks_pool:
+                self.add(
+                    path,
+                    f"{text!r} needs a pool: set recommend: {{candidates: given, path: FILE}}, a table of the items to "
+                    f"rank for each user",
                 )
             metrics[metric.name] = metric
         return list(metrics.values())

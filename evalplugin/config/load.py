@@ -16,6 +16,7 @@ from evalplugin.base.errors import ConfigError
 from evalplugin.base.secrets import register_secrets
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
+from evalplugin.config.candidate_checks import check_candidates
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import EngineSpec, InlineSpec
@@ -82,7 +83,8 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     ]
     segments = checks.components("segments", SegmentSpec, SEGMENTS)
     recommend = checks.section("recommend", Recommend) or Recommend()
-    metrics = checks.metrics(recommend.n)
+    metrics = checks.metrics(recommend)
+    recommend = check_candidates(checks, recommend, datasets, splits)
 
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)
@@ -94,7 +96,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     assert checks.spec is not None
     assert primary is not None
     return CheckedConfig(
-        spec=checks.spec,
+        spec=checks.spec.model_copy(update={"recommend": recommend}),
         document=checks.document,
         folder=folder,
         datasets=tuple(datasets),

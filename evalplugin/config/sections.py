@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
+from evalplugin.data import PoolTable
 from evalplugin.files.uris import check_folder_uri
+
+_POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
 
 GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 
@@ -40,10 +52,11 @@ class Recommend(Closed):
     """The lists that models make."""
 
     n: int = Field(default=100, ge=1, description="Length of the lists.", examples=[20])
-    candidates: Literal["unseen", "all", "judged", "sampled"] = Field(
+    candidates: Literal["unseen", "all", "judged", "sampled", "given"] = Field(
         default="unseen",
         description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
-        "user's held-out items (judged), or those and some drawn at random (sampled).",
+        "user's held-out items (judged), those and some drawn at random (sampled), or those that a table names for "
+        "each user (given). Left out with a log of events (`duplicates: keep`): all.",
         examples=["all"],
     )
     negatives: int | None = Field(
@@ -51,6 +64,40 @@ class Recommend(Closed):
         ge=1,
         description="How many items to draw for each user; with `candidates: sampled` only.",
         examples=[99],
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The pool, a table of users and the items that may be listed for each: .parquet, or else CSV, "
+        "relative to this file, or a URI; with `candidates: given` only. {dataset}, {split} and {fold} (from 1) stand "
+        "for these where there are several.",
+        examples=["pool.csv"],
+    )
+    validation: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The pool for the truth that models are tuned on, a table like `path`; left out: that of `path`, "
+        "if it has at least half of that truth.",
+        examples=["pool-validation.csv"],
+    )
+    seen: Literal["keep", "drop"] | None = Field(
+        default=None,
+        description="Items of a user's pool that are in the user's train data: drop them from the pool, or keep them. "
+        "Left out: drop, but keep with a log of events.",
+        examples=["keep"],
+    )
+    user: str = Field(
+        default="user", min_length=1, description="Name of the pool's column of user ids.", examples=["uid"]
+    )
+    item: str = Field(
+        default="item", min_length=1, description="Name of the pool's column of item ids.", examples=["iid"]
+    )
+    separator: str = Field(
+        default=",",
+        min_length=1,
+        max_length=1,
+        description="What stands between values of a CSV file of the pool.",
+        examples=[";"],
     )
     ties: Literal["hashed", "id"] = Field(
         default="hashed",
@@ -74,6 +121,31 @@ class Recommend(Closed):
         if self.candidates != "sampled" and self.negatives is not None:
             raise ValueError(f"negatives goes with candidates: sampled, not with {self.candidates}")
         return self
+
+    @model_validator(mode="after")
+    def _path_with_given(self) -> Recommend:
+        if self.candidates == "given" and self.path is None:
+            raise ValueError("candidates: given needs path: a table of users and the items to rank for each")
+        named = [k for k in _POOL_KEYS if k in self.model_fields_set and getattr(self, k) is not None]
+        if self.candidates != "given" and named:
+            raise ValueError(f"{named[0]} goes with candidates: given, not with {self.candidates}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the section without the keys of a pool where there is none: hashes of before they existed stay."""
+        values: dict[str, Any] = serialize(self)
+        unused = _POOL_KEYS if self.path is None else ()
+        return {key: value for key, value in values.items() if key not in unused}
+
+    def pools(self) -> dict[str, PoolTable]:
+        """Return the tables of given candidates, by the key that names each."""
+        paths = {"path": self.path, "validation": self.validation}
+        return {
+            key: PoolTable(path, self.user, self.item, self.separator, self.seen == "keep")
+            for key, path in paths.items()
+            if path is not None
+        }
 
 
 class Compare(Closed):

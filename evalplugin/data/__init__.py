@@ -23,6 +23,7 @@ from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
 from evalplugin.data.given import GivenSplit, in_one_piece
 from evalplugin.data.interactions import Interactions, Rows
+from evalplugin.data.pool import Pooled, PoolTable
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
 
@@ -50,6 +51,8 @@ __all__ = [
     "Pairs",
     "Parquet",
     "Period",
+    "PoolTable",
+    "Pooled",
     "RatingRange",
     "Rows",
     "SampleUsers",

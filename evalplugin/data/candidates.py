@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from evalplugin.base.arrays import Ints
@@ -10,7 +12,7 @@ from evalplugin.base.libraries import np
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
 
-CandidateKind = Literal["unseen", "all", "judged", "sampled"]
+CandidateKind = Literal["unseen", "all", "judged", "sampled"]  # that a split determines, with a seed
 
 _BLOCK_CELLS = 4_000_000  # negatives drawn at a time: 32 MB of numbers
 
@@ -22,16 +24,28 @@ class Candidates:
     - ``unseen``: the items that are not known of the user, by train data or history (those are ``excluded``);
     - ``all``: the whole catalogue (both are None);
     - ``judged``: the items of the user's truth (``included``);
-    - ``sampled``: the user's truth and some items from neither train nor truth (``included``).
+    - ``sampled``: the user's truth and some items from neither train nor truth (``included``);
+    - ``given``: the items that a table names (``included``): see ``evalplugin.data.pool``.
 
     Rows are by user code, items ascending. Users without truth have no included items. ``tie_rank`` int64 (n_items,) is
     the place of each item among those with equal scores; None: in order of item code.
     """
 
-    kind: CandidateKind
+    kind: CandidateKind | Literal["given"]
     excluded: Rows | None = None
     included: Rows | None = None
     tie_rank: Ints | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """The kind, with a hash of the included items if the train and test data do not determine these."""
+        if self.kind not in ("sampled", "given"):
+            return self.kind
+        assert self.included is not None
+        content = hashlib.sha256()
+        for array in (self.included.indptr, self.included.item):
+            content.update(np.ascontiguousarray(array).data)
+        return f"{self.kind} {content.hexdigest()}"
 
     @classmethod
     def of(

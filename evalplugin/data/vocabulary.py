@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from evalplugin.base.arrays import Codes
+from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pa, pc
-from evalplugin.data.tables import Ids
+from evalplugin.data.tables import Ids, ids_of
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
@@ -97,6 +97,15 @@ def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
     texts = values if ids.codes is None else values.dictionary
     codes = _positions(texts, pa.array(vocabulary, type=texts.type))
     return codes if ids.codes is None else codes[ids.codes]
+
+
+def codes_of(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:
+    """Return the codes of sorted ids in a sorted vocabulary, -1 for those that it lacks: int64."""
+    both, (own, known) = encode([ids_of(ids), ids_of(vocabulary)])
+    code = np.full(len(both), -1)
+    code[known] = np.arange(len(vocabulary))
+    found: Ints = code[own]
+    return found
 
 
 def _encode_integers(columns: list[Integers]) -> _Encoded:

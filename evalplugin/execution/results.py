@@ -124,6 +124,7 @@ class DataInfo:
     findings: tuple[Finding, ...] = ()  # of the checks of the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
+    pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
 
     @cached_property
     def background(self) -> Background:

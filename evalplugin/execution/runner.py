@@ -11,15 +11,17 @@ from functools import partial
 from pathlib import Path
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
+from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.libraries import np, pa
+from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
-from evalplugin.data import Candidates, Interactions, LoadContext, Split, Splitter, in_one_piece
+from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, DataSplit, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
@@ -150,15 +152,24 @@ def _prepare(
         check_data(config, data, folds)
     except DataError as error:
         raise DataError(f"dataset {dataset.name}, split {split.name}: {error}") from None
-    kind, negatives = config.spec.recommend.candidates, config.spec.recommend.negatives or 0
-    candidates = [
-        Candidates.of(kind, fold, generator(seed, *stream, fold.fold, "candidates"), n_negatives=negatives)
+    pooled = [
+        candidates_of(
+            config,
+            DataSplit(dataset.name, split.name),
+            fold,
+            generator(seed, *stream, fold.fold, "candidates"),
+        )
         for fold in folds
     ]
+    candidates = tuple(of_fold.candidates for of_fold in pooled)
     first = folds[0]
     segments, left_out = _segments(config, folds, context)
     place = "fold {}: " if len(folds) > 1 else ""
-    notes = [f"{place.format(fold.fold + 1)}{note}" for fold in folds for note in fold.notes]
+    notes = [
+        f"{place.format(fold.fold + 1)}{note}"
+        for fold, of_fold in zip(folds, pooled, strict=True)
+        for note in (*fold.notes, *_repeated(fold), *of_fold.notes)
+    ]
     info = DataInfo(
         dataset=dataset.name,
         type=dataset.type,
@@ -174,8 +185,54 @@ def _prepare(
         notes=(*data.notes, *notes, *left_out),
         segments=segments,
         histories=history_lengths(folds),
+        pool=fingerprint([allowed.digest for allowed in candidates])
+        if config.spec.recommend.candidates == "given"
+        else None,
     )
-    return PreparedData(info, tuple(folds), tuple(candidates))
+    return PreparedData(info, tuple(folds), candidates)
+
+
+def _repeated(fold: Split) -> Iterator[str]:
+    """Yield a sentence on the truth of a log of events that is in the train data too."""
+    if fold.test.from_events:
+        repeated, pairs = len(fold.shared_pairs(fold.train)), len(fold.test)
+        yield (
+            f"{repeated:,} of {pairs:,} test pairs ({share(repeated / pairs)}) repeat one of the train data; metrics "
+            f"with truth=repeat and truth=explore, such as recall(truth=repeat)@10, tell these from the others"
+        )
+
+
+def candidates_of(
+    config: CheckedConfig,
+    place: DataSplit,
+    fold: Split,
+    rng: np.random.Generator,
+    *,
+    tuned: Split | None = None,
+) -> Pooled:
+    """Return the candidates of a fold's test users.
+
+    Args:
+        config: The config.
+        place: Names of the dataset and the split.
+        fold: The fold.
+        rng: Source of the negatives of ``sampled``.
+        tuned: The fold whose models are tuned on ``fold``; None: ``fold`` is a fold of the data itself.
+
+    Raises:
+        DataError: The pool is missing or breaks a rule; the message has its place in the config.
+    """
+    recommend = config.spec.recommend
+    if recommend.candidates != "given":
+        negatives = recommend.negatives or 0
+        return Pooled(Candidates.of(recommend.candidates, fold, rng, n_negatives=negatives))
+    pools = recommend.pools()
+    key = "validation" if tuned is not None and "validation" in pools else "path"
+    path = pools[key].at(place.dataset, place.split, (tuned or fold).fold + 1)
+    try:
+        return pools[key].candidates(config.folder, path, fold, config.spec.relevance.of(fold.test.rating))
+    except DataError as error:
+        raise DataError(config.document.locate(Problem(("recommend", key), str(error)))) from None
 
 
 def _split(

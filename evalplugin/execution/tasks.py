@@ -76,7 +76,7 @@ class Task:
     @property
     def needs_predictions(self) -> bool:
         """Whether a metric needs predicted ratings."""
-        return any("predictions" in metric.metric.needs for metric in self.metrics)
+        return any("predictions" in metric.needs for metric in self.metrics)
 
     @property
     def runs_plugins(self) -> bool:

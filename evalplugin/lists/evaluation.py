@@ -126,7 +126,7 @@ class EvaluatorOptions:
         if self.item is None:
             specs_of(specs)
         for spec in specs:
-            if "train" in spec.metric.needs and self.history is None:
+            if "train" in spec.needs and self.history is None:
                 raise DataError(f"metric {spec.name} needs the train data: a DataFrame under the key 'train'")
         check_request(specs, has_train=True)
         return specs

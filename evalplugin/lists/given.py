@@ -13,7 +13,7 @@ from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.data.vocabulary import check_kinds, codes_of, encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
 from evalplugin.lists.scoring import Scoring
@@ -42,7 +42,7 @@ def lists_on(
     """
     entries = _read(request.train, source, columns)
     train, users, n = request.train, request.users, request.n
-    user_code, item_code = _codes(entries.users, train.users), _codes(entries.items, train.items)
+    user_code, item_code = codes_of(entries.users, train.users), codes_of(entries.items, train.items)
     position = np.full(train.n_users, -1)
     position[users] = np.arange(len(users))
     row = np.where(user_code < 0, -1, position[user_code])[entries.user]
@@ -104,14 +104,6 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
         refuse_rows(error, source, columns)
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return _Entries(user, item, score, blocks.users, items)
-
-
-def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:
-    """Return the codes of sorted ids in a sorted vocabulary, -1 for those that it lacks."""
-    both, (own, known) = encode([ids_of(ids), ids_of(vocabulary)])
-    code = np.full(len(both), -1)
-    code[known] = np.arange(len(vocabulary))
-    return cast(Ints, code[own])
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:

@@ -121,7 +121,7 @@ def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
     if not specs:
         raise DataError("no metric is asked for, such as 'ndcg@10'")
     for spec in specs:
-        if "predictions" in spec.metric.needs:
+        if "predictions" in spec.needs:
             raise DataError(
                 f"metric {spec.name} needs the ratings that a model predicts for the truth; lists have none"
             )

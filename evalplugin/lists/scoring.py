@@ -129,7 +129,7 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
     All others compare listed items with the truth, which any codes of the items allow.
     """
-    return any({"catalogue", "train"} & set(spec.metric.needs) or not spec.is_own for spec in specs)
+    return any({"catalogue", "train"} & set(spec.needs) or not spec.is_own for spec in specs)
 
 
 def _item_codes(

@@ -19,7 +19,7 @@ from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
     from evalplugin.data.candidates import Candidates
-    from evalplugin.data.interactions import Interactions
+    from evalplugin.data.interactions import Interactions, Rows
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
@@ -97,6 +97,7 @@ class Blocks:
     user: npt.NDArray[np.int64] | None = None  # (U,) codes, to look users up in the train data
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
+    pool: Rows | None = None  # the given candidates, by user code
     compiled: bool = False  # whether contexts use compiled loops
 
     @classmethod
@@ -146,6 +147,7 @@ class Blocks:
             user=user,
             train=None if train is None else TrainData(train),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
+            pool=candidates.included if candidates is not None and candidates.kind == "given" else None,
             compiled=worth_compiling(top_n.item.size),
         )
 
@@ -206,6 +208,7 @@ class Blocks:
             train=self.train,
             user=None if self.user is None else self.user[users],
             n_candidates=None if self.n_candidates is None else self.n_candidates[users],
+            pool=self.pool,
             compiled=self.compiled,
             matched=self.lists.match(users, indptr, item) if self.compiled else None,
         )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.libraries import np
 from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train_data import TrainData
+
+if TYPE_CHECKING:
+    from evalplugin.data.interactions import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,7 @@ class ScoringContext:
     train: TrainData | None = None
     user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
     n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
+    pool: Rows | None = None  # given candidates, by user code; None: lists are chosen by another rule
     compiled: bool = False  # whether lists and truth are matched and sorted by compiled loops
     matched: Matches | None = None  # matches that were found without ``item``
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
@@ -150,6 +155,40 @@ class ScoringContext:
             rating = _best_first(self.truth_row, self.truth_rating)
         # The relevant items are those with the highest ratings.
         return RankedItems(self.truth_row, rank, rating, rank <= np.repeat(self.n_relevant, self.n_truth))
+
+    @cached_property
+    def parts(self) -> dict[str, ScoringContext]:
+        """The same lists with a part of the truth: items that the user has met in the train data, and the others."""
+        assert self.train is not None, "MetricSpec.needs says so"
+        assert self.user is not None
+        met = self.train.has(self.user[self.truth_row], self.truth_item)
+        return {"repeat": self._with_truth(met), "explore": self._with_truth(~met)}
+
+    def _with_truth(self, kept: Flags) -> ScoringContext:
+        """Return the same lists with those items of the truth that are kept (t,)."""
+        counts = np.bincount(self.truth_row[kept], minlength=self.n_users)
+        found, position = self.found, np.cumsum(kept) - 1
+        stays = kept[found.truth]
+        return replace(
+            self,
+            read_lists=lambda: self.item,
+            truth_indptr=np.concatenate([[0], np.cumsum(counts)]),
+            truth_item=self.truth_item[kept],
+            truth_rating=self.truth_rating[kept],
+            truth_relevant=self.truth_relevant[kept],
+            predictions=None if self.predictions is None else self.predictions[kept],
+            matched=Matches(found.row[stays], found.rank[stays], position[found.truth[stays]]),
+        )
+
+    @cached_property
+    def n_relevant_in_pool(self) -> Ints:
+        """Number of each user's relevant items that are candidates, which is all of them without a pool: int64 (B,)."""
+        if self.pool is None or self.user is None:
+            return self.n_relevant
+        entries, row = row_entries(self.pool.indptr, self.user)
+        pairs = row * self.n_items + self.pool.item[entries]  # ascending
+        inside = search(pairs, self.truth_row * self.n_items + self.truth_item)[1]
+        return np.bincount(self.truth_row[inside & self.truth_relevant], minlength=self.n_users)
 
     @cached_property
     def gain(self) -> Floats:

@@ -8,8 +8,9 @@ from typing import Any
 from evalplugin.base.arrays import NO_ITEM, Floats
 from evalplugin.base.libraries import np, npt
 from evalplugin.data.attributes import Attributes
+from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics.base import UserMetric, is_overall
+from evalplugin.metrics.base import is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.metrics.relevance import Relevance
@@ -23,6 +24,7 @@ def evaluate(
     truth: Sequence[Mapping[Any, float] | Collection[Any]],
     predictions: Sequence[Mapping[Any, float]] | None = None,
     train: Sequence[Collection[Any]] | None = None,
+    pool: Sequence[Collection[Any]] | None = None,
     threshold: float | None = None,
     catalogue: Collection[Any] = (),
     item_attributes: Mapping[str, Mapping[Any, str | float | None]] | None = None,
@@ -35,6 +37,7 @@ def evaluate(
         truth: Each user's held-out items: ``{item: rating}``, or the items alone, rated 1.
         predictions: For each user ``{item: predicted rating}``, for all of the user's truth.
         train: Each user's items in the train data; it may have more users than ``lists``.
+        pool: Each user's given candidates.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Further items, neither listed nor rated.
         item_attributes: For each attribute ``{item: value}``, of further items too; needs ``train``.
@@ -47,7 +50,7 @@ def evaluate(
     rated = [dict(t) if isinstance(t, Mapping) else dict.fromkeys(t, 1.0) for t in truth]
     known = train or ()
     described = (item_attributes or {}).values()
-    rows_of_items = (row for rows in (lists, rated, known, described) for row in rows)
+    rows_of_items = (row for rows in (lists, rated, known, pool or (), described) for row in rows)
     items = sorted({*catalogue, *(item for row in rows_of_items for item in row)})
     code = {item: position for position, item in enumerate(items)}
     item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
@@ -80,6 +83,11 @@ def evaluate(
         if train is None
         else interactions([(u, i, 1) for u, row in enumerate(known) for i in row]),
         relevance=Relevance(threshold=threshold),
+        candidates=None
+        if pool is None
+        else Candidates(
+            "given", included=interactions([(u, i, 0) for u, row in enumerate(pool) for i in row]).rows
+        ),
         predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
     )
     values: list[float] = apply(spec, blocks).tolist()
@@ -104,6 +112,5 @@ def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
         for _, context in blocks:
             metric.update(state, context, k)
         return np.array([metric.finish(state)])
-    assert isinstance(metric, UserMetric)
-    values = [metric(context, k) for _, context in blocks]
+    values = [spec.of(context, k) for _, context in blocks]
     return np.concatenate(values) if values else np.empty(0)

@@ -9,12 +9,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
-from evalplugin.base.errors import ParameterError, Problem
+from evalplugin.base.arrays import Floats
+from evalplugin.base.errors import ParameterError, Problem, did_you_mean
 from evalplugin.components.parameters import build, parameters_of
 from evalplugin.components.registry import is_own
-from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
+from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric, Need, UserMetric
+from evalplugin.metrics.context import ScoringContext
+
+# The whole truth, or its items that the user has met in the train data before, or those that are new to the user.
+TruthPart: TypeAlias = Literal["all", "repeat", "explore"]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -32,6 +37,14 @@ class MetricSpec:
     family: str
     metric: Metric
     k: int | None = None
+    truth: TruthPart = "all"  # the part of each user's truth that counts
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Inputs beyond lists and truth."""
+        if self.truth == "all" or "train" in self.metric.needs:
+            return self.metric.needs
+        return (*self.metric.needs, "train")
 
     @cached_property
     def name(self) -> str:
@@ -41,6 +54,8 @@ class MetricSpec:
             value = getattr(self.metric, field.name)
             if field.init and value is not None and value != field.default:
                 given.append(f"{field.name}={_text(value)}")
+        if self.truth != "all":
+            given.append(f"truth={self.truth}")
         parameters = f"({', '.join(given)})" if given else ""
         return f"{self.family}{parameters}{'' if self.k is None else f'@{self.k}'}"
 
@@ -58,6 +73,11 @@ class MetricSpec:
     def at(self, k: int | None) -> MetricSpec:
         """Return the same metric at another cutoff; None is the whole list."""
         return dataclasses.replace(self, k=k)
+
+    def of(self, context: ScoringContext, k: int) -> Floats:
+        """Return the value of each user of a block: float64 (B,), NaN where undefined."""
+        assert isinstance(self.metric, UserMetric)
+        return self.metric(context if self.truth == "all" else context.parts[self.truth], k)
 
 
 def parse(text: str) -> MetricSpec:
@@ -84,6 +104,7 @@ def parse(text: str) -> MetricSpec:
     scanner.end()
 
     cls = METRICS.entry(family).cls
+    truth = _truth_part(scanner, cls, family, params)
     if "propensity" in params and all(p.name != "propensity" for p in parameters_of(cls)):
         scanner.fail(_NOT_WEIGHTED.format(family=family))
     try:
@@ -91,8 +112,21 @@ def parse(text: str) -> MetricSpec:
     except ParameterError as error:
         raise ParameterError([_with_text(text, problem) for problem in error.problems]) from None
     if k is not None and not cls.takes_k:
-        scanner.fail(f"{family} takes no k; write {MetricSpec(family, made).name!r}")
-    return MetricSpec(family, made, k)
+        scanner.fail(f"{family} takes no k; write {MetricSpec(family, made, truth=truth).name!r}")
+    return MetricSpec(family, made, k, truth)
+
+
+def _truth_part(scanner: _Scanner, cls: type[Metric], family: str, params: dict[str, object]) -> TruthPart:
+    """Take the parameter ``truth``, which all metrics of truth have, from the parameters; return its value."""
+    if "truth" not in params or any(own.name == "truth" for own in parameters_of(cls)):
+        return "all"
+    if cls.scope != "user" or cls.about != "truth":
+        scanner.fail(f"{family} takes no truth: it is a metric of lists, whatever is held out")
+    value = params.pop("truth")
+    if value not in (allowed := get_args(TruthPart)):
+        near = did_you_mean(str(value), allowed, noun=None)
+        scanner.fail(f"truth must be one of {', '.join(allowed)}, not {value!r}{near}")
+    return cast(TruthPart, value)
 
 
 def definitions_hash(specs: Iterable[MetricSpec]) -> str:

@@ -154,3 +154,24 @@ def r_precision(context: ScoringContext) -> Floats:
     hits = context.hits
     n_hits = context.total(hits, np.ones(len(hits.row)), context.n_relevant)
     return context.undefined_without_relevant(n_hits / np.maximum(context.n_relevant, 1))
+
+
+@metric("pool_recall", higher_is_better=True, bounds=(0.0, 1.0), needs=("pool",))
+def pool_recall(context: ScoringContext) -> Floats:
+    """Share of the user's relevant items that is in the pool of given candidates.
+
+    pool_recall = relevant items in the user's pool / relevant items: the ceiling that the stage before leaves for the
+    recall of any model, and so the same for all models. It is 0 for a user without a pool. It takes no k, and needs
+    ``recommend: {candidates: given}``. Undefined (NaN) for a user without a relevant item. Range 0 to 1,
+    higher is better.
+
+    Source: recall (Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3) of the
+    candidates; Covington, Adams and Sargin, Deep Neural Networks for YouTube Recommendations, RecSys 2016, for the two
+    stages.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> truth, pool = [{"a", "b", "c"}, {"a"}], [{"a", "b", "x"}, {"y"}]
+    >>> evaluate("pool_recall", lists=[["a"], ["y"]], truth=truth, pool=pool)
+    [0.6666666666666666, 0.0]
+    """
+    return context.undefined_without_relevant(context.n_relevant_in_pool / np.maximum(context.n_relevant, 1))

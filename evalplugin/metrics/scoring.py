@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
-from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, UserMetric, is_overall
+from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, is_overall
 from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
 from evalplugin.metrics.scores import PerUserScores
@@ -51,7 +51,7 @@ def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence
     Merged states give the scores of all users, which ``with_ids`` completes.
     """
     attributes = {} if blocks.train is None else blocks.train.item_attributes
-    check_request(metrics, blocks.train is not None, curve_ks, attributes)
+    check_request(metrics, blocks.train is not None, curve_ks, attributes, has_pool=blocks.pool is not None)
     assert blocks.user is not None
     request = Request(tuple(metrics), blocks.n, blocks.n_items, tuple(curve_ks))
     return score_blocks(blocks, request, blocks.user)
@@ -104,10 +104,9 @@ def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic
 
 
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
-    if "predictions" in spec.metric.needs and context.predictions is None:
+    if "predictions" in spec.needs and context.predictions is None:
         return np.full(context.n_users, np.nan)
-    assert isinstance(spec.metric, UserMetric)
-    values = spec.metric(context, k)
+    values = spec.of(context, k)
     if values.shape != (context.n_users,) or values.dtype != np.float64:
         raise DataError(
             f"metric {spec.name} must return float64 ({context.n_users},), one value a user, "
@@ -126,6 +125,8 @@ def check_request(
     has_train: bool,
     curve_ks: Sequence[int] = (),
     item_attributes: Mapping[str, npt.NDArray[np.generic]] | None = None,
+    *,
+    has_pool: bool = False,
 ) -> None:
     """Check the requested metrics and cutoffs before any work.
 
@@ -134,20 +135,27 @@ def check_request(
         has_train: Whether there is train data.
         curve_ks: The cutoffs of curves.
         item_attributes: Attributes of the items of the train data; None: lists that were made elsewhere have none.
+        has_pool: Whether lists were chosen from given candidates that are known.
 
     Raises:
-        DataError: A metric is named twice or needs train data or an attribute that is missing, or a cutoff is below 1.
+        DataError: A metric is named twice or needs train data, a pool or an attribute that is missing, or a cutoff is
+            below 1.
     """
     names = [spec.name for spec in metrics]
     for position, spec in enumerate(metrics):
         if spec.name in names[:position]:
             raise DataError(f"metric {spec.name} is requested twice")
-        if "item_attributes" in spec.metric.needs and item_attributes is None:
+        if "item_attributes" in spec.needs and item_attributes is None:
             raise DataError(
                 f"metric {spec.name} needs attributes of the items, which lists that were made elsewhere do not have; "
                 f"a bake-off reads them with its dataset"
             )
-        if "train" in spec.metric.needs and not has_train:
+        if "pool" in spec.needs and not has_pool:
+            raise DataError(
+                f"metric {spec.name} needs the pool that lists were chosen from, which a bake-off reads: recommend: "
+                f"{{candidates: given, path: FILE}}"
+            )
+        if "train" in spec.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")
         try:
             spec.metric.check_attributes(item_attributes or {})

@@ -66,7 +66,9 @@ def auc(context: ScoringContext) -> Floats:
     ordered = context.total(hits, below.astype(np.float64), context.n)
     candidates = context.n_items if context.n_candidates is None else context.n_candidates
     share = ordered / (np.maximum(relevant, 1) * others)
-    return context.undefined_without_relevant(np.where(relevant < candidates, share, np.nan))
+    return context.undefined_without_relevant(
+        np.where(context.n_relevant_in_pool < candidates, share, np.nan)
+    )
 
 
 @metric("precision_at_recall", higher_is_better=True, bounds=(0.0, 1.0))

@@ -8,7 +8,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints, row_entries, search
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 
@@ -141,6 +141,14 @@ class TrainData:
     def counts(self) -> Ints:
         """Number of users who have each item: int64 (n_items,)."""
         return self._data.item_counts
+
+    @cached_property
+    def _pairs(self) -> Ints:
+        return self._data.pairs()
+
+    def has(self, user: Ints, item: npt.NDArray[np.integer]) -> Flags:
+        """Return whether each user has interacted with an item: bool, one a pair."""
+        return search(self._pairs, user * self._data.n_items + item)[1]
 
     @property
     def item_attributes(self) -> Attributes:

@@ -18,6 +18,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.components.registry import Entry
 from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
+from evalplugin.data.interactions import Rows
 from evalplugin.metrics import (
     METRICS,
     Metric,
@@ -131,12 +132,14 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         predictions=np.array([4.0, 3.0, 2.0, 5.0, 1.0]),
         train=TrainData(described),
         user=np.array([0, 1]),
+        pool=Rows(np.array([0, 2, 3]), np.array([1, 5, 0], dtype=np.int32), np.zeros(3, dtype=np.float32)),
     )
     expected = read_by(metric, whole)
     assert expected is not None
     without = {
         "catalogue": {"n_items": 0},
         "item_attributes": {"train": TrainData(train)},
+        "pool": {"pool": None},
         "predictions": {"predictions": None},
         "train": {"train": None},
     }

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.libraries import np
 from evalplugin.base.secrets import redact
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
-from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
+from evalplugin.data import SPLITS, Interactions, Split, Splitter
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
     Pictures,
@@ -287,7 +286,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "step": "lists",
         "train": task.split.train.digest,
         "test": task.split.test.digest,
-        "candidates": _candidates_text(task.candidates),
+        "candidates": task.candidates.digest,
         "model": task.model.type,
         "params": task.model.params,
         "params_hash": digest(task.model.params),
@@ -331,16 +330,6 @@ def _pictures_depend_on(content: str) -> Depends:
 
 def _codes(*codes: str | None) -> list[str]:
     return [own_code(), *sorted({code for code in codes if code is not None} - {own_code()})]
-
-
-def _candidates_text(candidates: Candidates) -> str:
-    if candidates.kind not in ("sampled", "given"):
-        return candidates.kind  # determined by train and test data
-    assert candidates.included is not None
-    drawn = hashlib.sha256()
-    for array in (candidates.included.indptr, candidates.included.item):
-        drawn.update(np.ascontiguousarray(array).data)
-    return f"sampled {drawn.hexdigest()}"
 
 
 def _content_of(lists: TaskLists) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from evalplugin.base.arrays import row_entries, search
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig, ModelRecipe
@@ -69,12 +70,16 @@ def _has_number(params: Mapping[str, Any]) -> bool:
     "EV107",
     title="sampled candidates",
     rule="Found where `recommend.candidates` is `sampled`, unless the draw takes at least half of the catalogue for "
-    "every user: from there on few places in a list are left to chance.",
+    "every user: from there on few places in a list are left to chance. Also found where candidates are `given` and "
+    "the pools have every held-out item of the users who have one, beside others that are on average less than half of "
+    "the catalogue: no stage of retrieval finds all, so that the pools were made from the truth, as those of one "
+    "positive and 100 negatives are.",
     why="Scores on a few random candidates are no estimate of scores on the catalogue, and need not even rank models "
     "in the same order. With few candidates all metrics become the same as the area under the ROC curve.",
     source="Krichene and Rendle: On Sampled Metrics for Item Recommendation. KDD 2020.",
     remedy="Rank all items: `recommend: {candidates: unseen}`. It is exact, and fast enough for catalogues of "
-    "hundreds of thousands of items.",
+    "hundreds of thousands of items. To reproduce published numbers on the same pools, put the code under "
+    "`checks.ignore`, and compare with these alone.",
 )
 def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     drawn, items = config.spec.recommend.negatives, data.info.full.n_items
@@ -84,6 +89,31 @@ def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[F
             f"({share(drawn / items)}): models may come in another order than on the whole catalogue; set "
             f"candidates: unseen"
         )
+    others = _others_in_pools(data) if config.spec.recommend.candidates == "given" else None
+    if others is not None and 2 * others < items:
+        yield Found(
+            f"recommend.candidates: given ranks held-out items among {others:,.0f} others of {items:,} a user "
+            f"({share(others / items)}), and the pools have every held-out item, as those that are made from the "
+            f"truth: numbers can be compared with others on the same pools only, are far above those on the whole "
+            f"catalogue, and models may come in another order there; for that, set candidates: unseen"
+        )
+
+
+def _others_in_pools(data: PreparedData) -> float | None:
+    """Return the mean number of items beside the truth in the pools of all folds; None if truth is outside of some."""
+    sizes, truths = [], []
+    for fold, candidates in zip(data.folds, data.candidates, strict=True):
+        assert candidates.included is not None
+        pool, test = candidates.included, fold.test.rows
+        users = np.flatnonzero((pool.counts > 0) & (test.counts > 0))
+        entries, row = row_entries(pool.indptr, users)
+        wanted, owner = row_entries(test.indptr, users)
+        pairs = row * fold.test.n_items + pool.item[entries]
+        if not search(pairs, owner * fold.test.n_items + test.item[wanted])[1].all():
+            return None
+        sizes.append(pool.counts[users])
+        truths.append(test.counts[users])
+    return float(np.mean(np.concatenate(sizes) - np.concatenate(truths)))
 
 
 @data_check(
@@ -204,10 +234,13 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     "the metric.",
 )
 def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    if kind_of_values(data.info.full) != "counts":
+    full = (
+        data.info.full.merged() if data.info.full.events else data.info.full
+    )  # models see numbers of events
+    if kind_of_values(full) != "counts":
         return
-    lowest, highest = data.info.full.rating_scale
-    median = np.median(data.info.full.rating)
+    lowest, highest = full.rating_scale
+    median = np.median(full.rating)
     looks = f"and these look like counts ({lowest:,.9g} to {highest:,.9g}, median {median:,.9g})"
     logarithm = "store the logarithm, such as log(1 + count), as the rating"
     models = [m for m in config.models if uses_ratings(MODELS.create(m.type, m.params))]

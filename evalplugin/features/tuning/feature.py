@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
+from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, Named
@@ -17,7 +19,7 @@ from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult, DataSplit
-from evalplugin.execution.runner import Job, PreparedData, Result
+from evalplugin.execution.runner import Job, PreparedData, Result, candidates_of
 from evalplugin.execution.tasks import Task
 from evalplugin.features.base import Feature, Running
 from evalplugin.features.tuning.engine import run_studies
@@ -26,6 +28,12 @@ from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
 from evalplugin.report.drawing import PictureRequest
 from evalplugin.workspace import Workspace
+
+_COVERED = 0.5  # share of the relevant validation items that a pool must have
+_POOL_REMEDY = (
+    "name a pool for the validation data, a table like that of recommend.path, by recommend.validation, or leave tune "
+    "out"
+)
 
 
 @dataclass
@@ -106,7 +114,7 @@ def _validation(
 
     Nothing depends on the test data, not even the streams.
     """
-    seed, recommend = config.spec.seed, config.spec.recommend
+    seed = config.spec.seed
     split = plan.split or _split_of(config, prepared)
     given = fold.validation if plan.split is None else None
     params = json.dumps(as_mapping(split.component), sort_keys=True)
@@ -117,12 +125,12 @@ def _validation(
             raise DataError("the test data is part of the train data, so that tuning would see the test")
         if given is None and plan.split is None and split.type == "given":
             raise DataError("the data has no validation part; name one, or set tune.split, such as holdout")
-        validation = given or split.component.split(fold.train, generator(seed, *stream, "split"))[0]
+        validation = given or split.component.split(fold.train_events, generator(seed, *stream, "split"))[0]
         if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
-        if recommend.cold_users == "skip":
+        if config.spec.recommend.cold_users == "skip":
             validation = validation.without_cold_users()
-        check_data(config, fold.train, [validation])
+        check_data(config, fold.train_events, [validation])
     except DataError as error:
         hint = (
             "" if plan.split is not None else " (tune.split is left out, so that it is split like all data)"
@@ -132,9 +140,28 @@ def _validation(
         ) from None
     settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
     drawing = generator(seed, *stream, "candidates")
-    negatives = recommend.negatives or 0
-    candidates = Candidates.of(recommend.candidates, validation, drawing, n_negatives=negatives)
-    return validation, candidates, settings
+    return validation, _candidates(config, DataSplit.of(prepared.info), validation, fold, drawing), settings
+
+
+def _candidates(
+    config: CheckedConfig, place: DataSplit, validation: Split, fold: Split, rng: np.random.Generator
+) -> Candidates:
+    """Return the candidates of the validation data of a fold; a pool must have at least half of its relevant truth.
+
+    Raises:
+        DataError: The pool lacks more, so that few users or none would tell the trials apart.
+    """
+    try:
+        pooled = candidates_of(config, place, validation, rng, tuned=fold)
+    except DataError as error:
+        raise DataError(f"tune: {error}; {_POOL_REMEDY}") from None
+    if pooled.covered < _COVERED:
+        raise DataError(
+            f"tune: the pool has {share(pooled.covered)} of the relevant validation items of {place.dataset}, "
+            f"{place.split}, fold {fold.fold + 1}, and trials would be told apart by these alone: at least "
+            f"{share(_COVERED)} are needed; {_POOL_REMEDY}"
+        )
+    return pooled.candidates
 
 
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:

@@ -135,10 +135,11 @@ def _sample_text(examples: Mapping[str, Any] | None) -> str:
 
 def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
     rules = comparison.contest.rules
+    pool = "" if rules.pool is None else f" (pool {rules.pool[:12]})"
     relevant = "rated above 0" if rules.threshold is None else f"rated {rules.threshold:g} or higher"
     yield (
         "Rules",
-        f"Lists of {rules.n} items, candidates: {rules.candidates}; relevant are held-out items {relevant}. "
+        f"Lists of {rules.n} items, candidates: {rules.candidates}{pool}; relevant are held-out items {relevant}. "
         f"Test data {rules.test_digest[:12]}, metrics {rules.metrics_hash[:12]}.",
     )
     yield (

@@ -31,6 +31,7 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     "folds": (lambda run: run.folds, True),
     _LENGTH: (lambda run: run.rules.n, False),
     "candidates": (lambda run: run.rules.candidates, False),
+    "pool of candidates": (lambda run: run.rules.pool, False),
     "order of equal scores": (lambda run: run.rules.ties, False),
     "users without train data": (lambda run: run.rules.cold_users, False),
     "relevance threshold": (lambda run: run.rules.threshold, True),

@@ -195,6 +195,7 @@ class LoggedRun:
             metrics_hash=self.tag("metrics_hash"),
             ties=self.param("eval.ties") or Rules.ties,
             cold_users=self.param("eval.cold_users") or Rules.cold_users,
+            pool=self.param("eval.pool"),
         )
 
     @cached_property

@@ -51,6 +51,8 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
         values |= {
             f"tune.space.{key}": json.dumps(space, ensure_ascii=False) for key, space in tuning.space.items()
         }
+    if info.pool is not None:
+        values["eval.pool"] = info.pool
     params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff, len(result.seed_means) or 1)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
