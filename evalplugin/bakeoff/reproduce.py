@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from evalplugin.bakeoff.flow import run_bakeoff
@@ -44,17 +45,18 @@ def reproduce(
     """
     observer = observer or Observer()
     context = LoadContext(data_home=data_home, report=lambda text, share: observer.report(text))
-    folder = provide(named.table.data, context)
-    config = load(named.config_with(folder), data_home=data_home)
-    named.check_models([model.name for model in config.models])
-    workspace = Workspace.open(
-        config,
-        tracking_uri=tracking_uri,
-        experiment=experiment,
-        observer=observer,
-        data_home=data_home,
-    )
-    outcome = run_bakeoff(workspace, workers=workers)
+    with tempfile.TemporaryDirectory(prefix="evalplugin-") as converted:
+        folder = provide(named.table.data, Path(converted), context)
+        config = load(named.config_with(folder, Path(converted)), data_home=data_home)
+        named.check_models([model.name for model in config.models])
+        workspace = Workspace.open(
+            config,
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+            observer=observer,
+            data_home=data_home,
+        )
+        outcome = run_bakeoff(workspace, workers=workers)
     reproduction = Reproduction.of(named, outcome.comparisons[0])
     with existing_store(workspace.uri, "log the published values") as client:
         client.log_text(

@@ -13,6 +13,7 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, gram_of, matrix_of
+from evalplugin.models.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
@@ -87,8 +88,10 @@ def _inverse(matrix: Factors) -> Factors:
     # Seen from LAPACK, whose matrices are stored by columns, the lower triangle is the upper one.
     functions: Any = lapack.get_lapack_funcs(("potrf", "potri"), dtype=matrix.dtype)
     potrf, potri = functions
-    factor, failed = potrf(matrix.T, overwrite_a=True)
-    columns, singular = potri(factor, overwrite_c=True)
+    # With several threads, OpenBLAS writes outside of a matrix of 41,000 rows.
+    with one_blas_thread():
+        factor, failed = potrf(matrix.T, overwrite_a=True)
+        columns, singular = potri(factor, overwrite_c=True)
     if failed or singular:
         raise ModelError("ease: the matrix of items cannot be inverted; raise l2")
     inverse: Factors = columns.T  # by rows again: its lower triangle is filled

@@ -13,9 +13,10 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
-    from evalplugin.data import Interactions
+    from evalplugin.data import Candidates, Interactions
     from evalplugin.models.kernels.products import Divisor
 
 _K1, _B = 1.2, 0.75  # of BM25
@@ -69,6 +70,19 @@ class ProductModel(MatrixModel):
         from evalplugin.models.kernels.products import dense_product
 
         return dense_product(self._left, users, self._right)
+
+    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+        """Return the lists that follow from the scores; without negative entries only those above zero are computed."""
+        if candidates.included is not None or not self._is_positive:
+            return select_candidates(users, self.scores(users), n, candidates)
+        from evalplugin.models.kernels.products import top_of_product
+
+        return top_of_product(self._left, users, self._right, n, candidates.excluded, candidates.tie_rank)
+
+    @property
+    def _is_positive(self) -> bool:
+        """Whether the scores are the product, and no score is negative."""
+        return bool(self._left.data.min(initial=0.0) >= 0 and self._right.data.min(initial=0.0) >= 0)
 
     def _keep(self, left: sparse.csr_array, right: sparse.csr_array) -> None:
         """Keep matrices of the shapes (n_users, x) and (x, n_items)."""
@@ -199,6 +213,10 @@ class ItemNeighbours(_Neighbours):
         """Return the sums or averages: float64 (len(users), n_items)."""
         scores = super().scores(users)
         return scores + self._offset if self.average else scores
+
+    @property
+    def _is_positive(self) -> bool:
+        return not self.average and super()._is_positive
 
 
 @model("neighbours.user")

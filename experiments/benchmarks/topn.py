@@ -23,6 +23,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 environments.PEERS.setdefault("implicit", ["implicit"])
+environments.PEERS.setdefault("skrecsys", ["skrecsys"])
 
 USER, ITEM = {"user_based": True}, {"user_based": False}
 ALGORITHMS: list[tuple[str, str, dict[str, Any]]] = [
@@ -46,10 +47,16 @@ ALGORITHMS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 SLOW = ("KNNBasic", "KNNWithMeans", "KNNWithZScore", "KNNBaseline", "SVDpp", "SlopeOne")  # slow pair by pair
 PEERS = [
+    ("evalplugin", "neighbours.item: cosine", {"type": "neighbours.item", "params": {"k": 40}}),
+    ("evalplugin", "graph.rp3beta", {"type": "graph.rp3beta", "params": {"k": 40}}),
+    ("evalplugin", "ease", {"type": "ease", "params": {}}),
     ("implicit", "cosine of items", {"type": "CosineRecommender"}),
     ("implicit", "ALS", {"type": "ALS"}),
     ("rectools", "cosine of items", {"type": "ItemKNN"}),
     ("rectools", "EASE", {"type": "EASE"}),
+    ("skrecsys", "cosine of items", {"type": "ItemKNNRecommender", "params": {"n_neighbors": 40}}),
+    ("skrecsys", "RP3beta", {"type": "RP3Beta", "params": {"n_neighbors": 40}}),
+    ("skrecsys", "EASE", {"type": "EASE", "params": {}}),
     ("sklearn", "cosine of items", {}),
     ("lenskit", "item neighbours", {"users": 100}),
 ]
@@ -119,7 +126,7 @@ def measure(only: str) -> list[dict[str, Any]]:
                 same = f"{cost.get('same')} of {cost.get('compared')} lists identical"
                 add(data, "documented way", model, cost, same)
             for tool, model, job in PEERS:
-                if tool == "sklearn":
+                if tool in ("evalplugin", "sklearn"):
                     python: str | Path = sys.executable
                 elif problem := environments.make(tool):
                     add(data, tool, model, {"error": f"does not install: {problem}"})
@@ -154,7 +161,7 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
         ]
         documented = {row["model"]: row for row in of_data if row["tool"] == "documented way"}
         for row in of_data:
-            if row["tool"] != "evalplugin":
+            if row["tool"] != "evalplugin" or row["model"] not in documented:
                 continue
             other = documented[row["model"]]
             if row["fit_s"] is None or other["fit_s"] is None:
@@ -169,11 +176,11 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
             )
         text += [
             "",
-            "| other libraries, models of their own | fit | top-100 | peak MB |",
+            "| models other than Surprise's | fit | top-100 | peak MB |",
             "|---|--:|--:|--:|",
         ]
         for row in of_data:
-            if row["tool"] in ("evalplugin", "documented way"):
+            if row["model"] in documented:
                 continue
             if row["fit_s"] is None:
                 text.append(f"| {row['tool']}: {row['model']} | {row['note']} | | |")

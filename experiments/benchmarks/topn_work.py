@@ -212,6 +212,20 @@ def rectools(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     return {"fit": fitted - start, "lists": time.perf_counter() - fitted, "users": len(users)}
 
 
+def skrecsys(data: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """Fit and list with skrecsys, which refuses users who have too few items left for a whole list."""
+    from skrecsys import recommendation
+
+    pairs = np.column_stack([data["user"], data["item"]])
+    users = np.flatnonzero(int(data["n_items"]) - np.bincount(data["user"]) >= N)
+    model = getattr(recommendation, job["type"])(**job["params"])
+    start = time.perf_counter()
+    model.fit(pairs, data["rating"])
+    fitted = time.perf_counter()
+    model.recommend(users, n_recommendations=N)
+    return {"fit": fitted - start, "lists": time.perf_counter() - fitted, "users": len(users)}
+
+
 def lenskit(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Fit LensKit and list for some users."""
     import pandas as pd
@@ -267,7 +281,9 @@ def main() -> None:
     """Run the job of the arguments and print its costs."""
     tool, path, job = sys.argv[1:]
     data = dict(np.load(path))
-    work = {f.__name__: f for f in (evalplugin, surprise, implicit, rectools, lenskit, sklearn)}[tool]
+    work = {f.__name__: f for f in (evalplugin, surprise, implicit, rectools, skrecsys, lenskit, sklearn)}[
+        tool
+    ]
     print(json.dumps({**work(data, json.loads(job)), "peak_mb": memory_mb()}))
 
 

@@ -8,8 +8,10 @@ from samples import matrix_of, of_pairs, random_data
 
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
+from evalplugin.data import Candidates
 from evalplugin.models import MODELS, limit_threads
 from evalplugin.models.factors import gram_of
+from evalplugin.models.selection import select_candidates
 
 ALL = {
     "neighbours.item": {},
@@ -210,6 +212,27 @@ def test_negative_ratings_are_refused_where_they_mean_nothing(name, params, step
         fit(name, data, values="rating", **params)
     assert np.isfinite(all_scores(fit(name, data, **params), data)).all()
     assert np.isfinite(all_scores(fit("neighbours.item", data, values="rating"), data)).all()
+
+
+@pytest.mark.parametrize("n", [1, 5, 100])
+@pytest.mark.parametrize("kind", ["unseen", "all", "judged"])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [*ALL.items(), ("neighbours.item", {"average": True}), ("neighbours.item", {"values": "rating"})],
+)
+def test_lists_are_those_of_the_scores(name, params, ties, kind, n):
+    # Small counts make many ties; ratings below zero make scores that no list may take for the best.
+    data = random_data(n_users=60, n_items=150, low=-2 if params.get("values") else 1)
+    model = fit(name, data, k=4, **params)
+    rank = np.random.default_rng(1).permutation(data.n_items) if ties else None
+    rows = {"unseen": {"excluded": data.rows}, "all": {}, "judged": {"included": data.rows}}[kind]
+    candidates = Candidates(kind, tie_rank=rank, **rows)
+    users = np.arange(3, data.n_users, dtype=np.int32)
+    items, scores = model.recommend_candidates(users, n, candidates)
+    expected = select_candidates(users, model.scores(users), n, candidates)
+    np.testing.assert_array_equal(items, expected[0])
+    np.testing.assert_array_equal(scores, expected[1])
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import np
 from evalplugin.data import LoadContext
 from evalplugin.data.download import download
 from evalplugin.data.files import Report
 from evalplugin.features.published.table import DataFile
 
 
-def provide(files: Sequence[DataFile], context: LoadContext) -> Path:
+def provide(files: Sequence[DataFile], converted: Path, context: LoadContext) -> Path:
     """Return the folder that has all files of a table; those that are missing are fetched.
+
+    Tables that are made of some of them are written to the folder ``converted``.
 
     Raises:
         DataError: A file is another one than that of the table, or is missing and cannot be fetched.
@@ -30,6 +33,8 @@ def provide(files: Sequence[DataFile], context: LoadContext) -> Path:
                 f"{path}: its SHA-256 checksum is {found}, but that of the table's data is {file.sha256}: move the "
                 f"file away, {_remedy(file, path)}"
             )
+        if file.convert is not None:
+            _CONVERTERS[file.convert](path, converted)
     return folder
 
 
@@ -63,3 +68,20 @@ def _remedy(file: DataFile, path: Path) -> str:
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _convert_cmn(path: Path, folder: Path) -> None:
+    """Write train data, truth and candidates of a file of Collaborative Memory Networks as tables of user and item.
+
+    It has the train pairs, and for each user one held-out item with 100 others.
+    """
+    # Pickles run code; this file is known by its checksum.
+    with np.load(path, allow_pickle=True) as content:
+        train, held_out = content["train_data"], content["test_data"].item()
+    truth = [(user, int(item)) for user, (item, _) in held_out.items()]
+    others = [(user, other) for user, (_, items) in held_out.items() for other in items]
+    for name, pairs in (("train", train), ("test", truth), ("pool", truth + others)):
+        np.savetxt(folder / f"{name}.csv", pairs, fmt="%d", delimiter=",", header="user,item", comments="")
+
+
+_CONVERTERS = {"cmn": _convert_cmn}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -16,6 +16,7 @@ from evalplugin.config.sections import Closed
 
 SHIPPED = Path(__file__).resolve().parents[2] / "published"
 DATA = "{data}"  # in a config: the folder with the files of published tables
+CONVERTED = "{converted}"  # in a config: a folder with tables that are made of them for the time of a run
 NO_VALUE = "-"
 
 
@@ -34,6 +35,11 @@ class DataFile(Closed):
     sha256: str = Field(pattern="^[0-9a-f]{64}$", description="Checksum of its content.")
     url: str | None = Field(default=None, pattern="^https://", description="Where it is fetched from.")
     origin: str | None = Field(default=None, min_length=1, description="Where to get it, if it has no URL.")
+    convert: Literal["cmn"] | None = Field(
+        default=None,
+        description="How tables are made of it in the folder `{converted}`: cmn makes train.csv, test.csv and pool.csv "
+        "of a file of Collaborative Memory Networks.",
+    )
 
     @model_validator(mode="after")
     def _has_origin(self) -> DataFile:
@@ -113,9 +119,10 @@ class NamedTable:
             raise document.error(problems) from None
         return cls(file.stem, file, document, table)
 
-    def config_with(self, folder: Path) -> dict[str, Any]:
-        """Return the config with the folder of the data in its paths, and an experiment of the table's name."""
-        return {"experiment": f"published {self.name}", **_filled(self.table.config, str(folder))}
+    def config_with(self, data: Path, converted: Path) -> dict[str, Any]:
+        """Return the config with the folders of the data in its paths, and an experiment of the table's name."""
+        folders = {DATA: str(data), CONVERTED: str(converted)}
+        return {"experiment": f"published {self.name}", **_filled(self.table.config, folders)}
 
     def check_models(self, models: Sequence[str]) -> None:
         """Refuse values of models that the config does not have.
@@ -158,9 +165,11 @@ def find_tables(names: tuple[str, ...], folders: tuple[Path, ...] = ()) -> list[
     return [NamedTable.read(file) for file in (files if names else known.values())]
 
 
-def _filled(value: Any, folder: str) -> Any:
+def _filled(value: Any, folders: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return value.replace(DATA, folder)
+        for name, folder in folders.items():
+            value = value.replace(name, folder)
+        return value
     if isinstance(value, Mapping):
-        return {key: _filled(item, folder) for key, item in value.items()}
-    return [_filled(item, folder) for item in value] if isinstance(value, list) else value
+        return {key: _filled(item, folders) for key, item in value.items()}
+    return [_filled(item, folders) for item in value] if isinstance(value, list) else value

@@ -30,6 +30,7 @@ CodesOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
 BytesOut: TypeAlias = Annotated[npt.NDArray[np.uint8], types.uint8[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
+CodeRowsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[:, :]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
 
 

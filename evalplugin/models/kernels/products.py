@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
+from evalplugin.data import Rows
 from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.threads import for_ranges
 
@@ -94,6 +95,43 @@ def dense_product(left: sparse.csr_array, rows: Codes, right: sparse.csr_array) 
 
     for_ranges(some, len(rows), _ROWS)
     return product
+
+
+def top_of_product(
+    left: sparse.csr_array,
+    rows: Codes,
+    right: sparse.csr_array,
+    n: int,
+    excluded: Rows | None,
+    ties: Ints | None,
+) -> tuple[Codes, Floats]:
+    """Return the n best columns of each row of ``left[rows] @ right``, as ``select_top_n`` does of ``dense_product``.
+
+    Only the columns that a row meets are looked at, and zeros where these are fewer than n.
+
+    Args:
+        left, right: Matrices without negative entries.
+        rows: Numbers of rows of ``left``.
+        n: Length of the lists.
+        excluded: Columns that are not listed, by row of ``left``.
+        ties: int64 (n_columns,) the place of each column among equal ones; None: in order.
+    """
+    n_columns = right.shape[1]
+    column, value = np.full((len(rows), n), NO_ITEM, dtype=np.int32), np.full((len(rows), n), np.nan)
+    a, b, asked = entries_of(left), entries_of(right), rows.astype(np.int64)
+    rank = np.arange(n_columns) if ties is None else ties
+    order = np.argsort(rank).astype(np.int32)
+    skipped = (
+        (np.zeros(left.shape[0] + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        if excluded is None
+        else (excluded.indptr, excluded.item)
+    )
+
+    def some(start: int, stop: int) -> None:
+        _list_rows(asked[start:stop], a, b, *skipped, rank, order, column[start:stop], value[start:stop])
+
+    for_ranges(some, len(rows), _ROWS)
+    return column, value
 
 
 def entries_of(matrix: sparse.csr_array) -> nb.Entries:
@@ -196,3 +234,86 @@ def _add_rows(rows: nb.Ints, left: nb.Entries, right: nb.Entries, product: nb.Ma
             factor, middle = a_value[entry], a_column[entry]
             for other in range(b_indptr[middle], b_indptr[middle + 1]):
                 product[place, b_column[other]] += factor * b_value[other]
+
+
+@nb.compiled
+def _list_rows(
+    rows: nb.Ints,
+    left: nb.Entries,
+    right: nb.Entries,
+    skipped_start: nb.Ints,
+    skipped: nb.Codes,
+    rank: nb.Ints,
+    order: nb.Codes,
+    column: nb.CodeRowsOut,
+    value: nb.MatrixOut,
+) -> None:
+    a_indptr, a_column, a_value = left
+    b_indptr, b_column, b_value = right
+    n_columns, n = len(rank), column.shape[1]
+    sums = np.zeros(n_columns)
+    last = np.full(n_columns, -1, dtype=np.int32)  # the last row that has met a column
+    done = np.full(
+        n_columns, -1, dtype=np.int32
+    )  # the last row that must not list a column, or not once more
+    met = np.empty(n_columns, dtype=np.int32)
+    found, total = np.empty(n_columns, dtype=np.int32), np.empty(n_columns)
+    for place in range(len(rows)):
+        n_products = 0
+        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
+            n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
+        all_columns, n_met = n_products > n_columns, 0
+        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
+            factor, first, end = a_value[entry], b_indptr[a_column[entry]], b_indptr[a_column[entry] + 1]
+            if all_columns:
+                for other in range(first, end):
+                    sums[b_column[other]] += factor * b_value[other]
+                continue
+            for other in range(first, end):
+                c = b_column[other]
+                sums[c] += factor * b_value[other]
+                if last[c] != place:
+                    last[c] = place
+                    met[n_met] = c
+                    n_met += 1
+        for entry in range(skipped_start[rows[place]], skipped_start[rows[place] + 1]):
+            done[skipped[entry]] = place
+        low, n_found, limit = 0.0, 0, _PLACES * n
+        for entry in range(n_columns if all_columns else n_met):
+            c = np.int32(entry) if all_columns else met[entry]
+            product = sums[c]
+            sums[c] = 0.0
+            if product == 0.0 or done[c] == place:
+                continue
+            done[c] = place
+            if product < low:
+                continue
+            found[n_found] = c
+            total[n_found] = product
+            n_found += 1
+            if n_found > limit:
+                low = np.partition(total[:n_found], n_found - n)[n_found - n]
+                kept = 0
+                for other in range(n_found):
+                    if total[other] >= low:
+                        found[kept] = found[other]
+                        total[kept] = total[other]
+                        kept += 1
+                n_found, limit = kept, kept + _PLACES * n
+        size = min(n, n_found)
+        best = np.argsort(-total[:n_found])
+        for position in range(min(size, n_found - 1)):
+            if total[best[position]] == total[best[position + 1]]:
+                in_order = np.argsort(rank[found[:n_found]])
+                best = in_order[np.argsort(-total[:n_found][in_order], kind="mergesort")]
+                break
+        for position in range(size):
+            column[place, position] = found[best[position]]
+            value[place, position] = total[best[position]]
+        for c in order:
+            if size == n:
+                break
+            if done[c] != place:
+                column[place, size] = c
+                value[place, size] = 0.0
+                size += 1

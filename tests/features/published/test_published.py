@@ -120,7 +120,7 @@ def test_every_shipped_table_is_valid_and_has_its_values_in_the_documentation(
     file: Path, tmp_path: Path
 ) -> None:
     named = NamedTable.read(file)
-    config = named.config_with(tmp_path)
+    config = named.config_with(tmp_path, tmp_path)
     for entry in named.table.data:
         (tmp_path / entry.file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / entry.file).touch()
@@ -201,7 +201,7 @@ def fetched_from(url: str, name: str) -> DataFile:
 def test_missing_files_are_fetched_and_checked(origin: str, tmp_path: Path) -> None:
     context = LoadContext(data_home=tmp_path / "home")
     files = [fetched_from(origin, name) for name in FILES]
-    folder = provide(files, context)
+    folder = provide(files, tmp_path, context)
     assert {name: (folder / "tiny" / name).read_text() for name in FILES} == FILES
     other = fetched_from(origin, "train.txt").model_copy(
         update={"sha256": "0" * 64, "file": "tiny/other.txt"}
@@ -209,7 +209,7 @@ def test_missing_files_are_fetched_and_checked(origin: str, tmp_path: Path) -> N
     with pytest.raises(
         DataError, match=r"the SHA256 checksum of what came is [0-9a-f]{64}, but should be 0000"
     ):
-        provide([other], context)
+        provide([other], tmp_path, context)
     assert not (folder / "tiny/other.txt").exists()
 
 
@@ -217,7 +217,7 @@ def test_a_file_of_other_content_is_refused_with_both_checksums(home: Path) -> N
     files = NamedTable.read(written(home)).table.data
     (home / "published/tiny/train.txt").write_text("1 10\n")
     with pytest.raises(DataError) as caught:
-        provide(files, LoadContext(data_home=home))
+        provide(files, home, LoadContext(data_home=home))
     message = str(caught.value)
     assert files[0].sha256 in message
     assert hashlib.sha256(b"1 10\n").hexdigest() in message
