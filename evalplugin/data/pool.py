@@ -93,20 +93,21 @@ class PoolTable:
         for role, column, vocabulary in (("user", self.user, test.users), ("item", self.item, test.items)):
             ids = table.ids(column, role)
             check_kinds(role, pool=ids, data=ids_of(vocabulary))
-            different, (position,) = encode([ids])
-            code = codes_of(different, vocabulary)
-            unknown[role] = different[code < 0]
-            if len(unknown[role]) == len(different):
+            own, (position,) = encode([ids])
+            code = codes_of(own, vocabulary)
+            unknown[role] = own[code < 0]
+            if len(unknown[role]) == len(own):
                 raise DataError(
                     f"{table.name}: none of its {role}s is in the data: column {column!r} has ids such as "
-                    f"{_examples(different)}, the data such as {_examples(vocabulary)}"
+                    f"{_examples(own)}, the data such as {_examples(vocabulary)}"
                 )
             codes.append(code[position])
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]
-        pair = pair[(codes[0] >= 0) & (codes[1] >= 0)]
-        return _Reading(Path(path).name, len(table), np.unique(pair), len(pair), unknown).on(
-            fold, relevant, keeps_seen=self.keeps_seen
-        )
+        pair = np.sort(pair[(codes[0] >= 0) & (codes[1] >= 0)])
+        # Several times faster than np.unique, which hashes.
+        different = pair[np.diff(pair, prepend=-1) > 0]
+        reading = _Reading(Path(path).name, len(table), different, len(pair), unknown)
+        return reading.on(fold, relevant, keeps_seen=self.keeps_seen)
 
     def _open(self, base: Path, path: str) -> TableFiles:
         files = find_files(base, path).files

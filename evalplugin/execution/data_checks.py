@@ -18,7 +18,7 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
         DataError: A truth that lists can never have, a relevance threshold that no rating reaches, or ratings or
             attributes that a metric does not allow.
     """
-    if config.spec.recommend.candidates == "unseen" and not data.events:
+    if config.spec.recommend.candidates == "unseen":
         for fold in folds:
             _refuse_seen_truth(fold)
     for metric in config.metrics:
@@ -55,12 +55,16 @@ def _refuse_seen_truth(fold: Split) -> None:
     if fold.overlap_allowed or not fold.repeats:
         return
     if len(shared := fold.shared_pairs(fold.known)):
+        remedy = "In a log of events, set recommend: {candidates: all}"
+        if not fold.test.from_events:
+            remedy = (
+                "Set split: {type: given, overlap: drop} to leave them out of the truth, or recommend: {candidates: "
+                "all} to list items of the train data too; where rows are events, duplicates: keep"
+            )
         raise DataError(
             f"recommend.candidates: unseen leaves the items of the train data out of lists, and {len(shared):,} of "
             f"{len(fold.test):,} test pairs (fold {fold.fold + 1}) are in the train data too, the first is "
-            f"{pair_text(fold.test, shared[0])}: no list can have them. Set split: {{type: given, overlap: drop}} to "
-            f"leave them out of the truth, or recommend: {{candidates: all}} to list items of the train data too; "
-            f"where rows are events, duplicates: keep"
+            f"{pair_text(fold.test, shared[0])}: no list can have them. {remedy}"
         )
 
 

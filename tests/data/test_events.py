@@ -12,7 +12,7 @@ from bakeoffs import run_bakeoff
 from samples import RecordingObserver
 
 import evalplugin
-from evalplugin.base.errors import ConfigError
+from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.seeding import generator
 from evalplugin.config import load
 from evalplugin.config.sections import Recommend
@@ -186,6 +186,28 @@ def test_unseen_is_refused_with_the_reason_before_data_is_read(tmp_path: Path) -
         ConfigError, match=r"recommend.candidates: unseen leaves out .* plays is a log of events"
     ):
         load(config(tmp_path, recommend={"candidates": "unseen"}))
+
+
+def test_unseen_is_refused_for_a_log_that_a_plugin_loads(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import pandas as pd\n"
+        "import evalplugin\n"
+        "from evalplugin.data import Interactions\n"
+        "@evalplugin.dataset('visits')\n"
+        "@dataclass\n"
+        "class Visits:\n"
+        "    def check(self, context):\n"
+        "        return []\n"
+        "    def load(self, context):\n"
+        "        frame = pd.DataFrame({'user': [1, 1, 1, 2, 2], 'item': [1, 2, 1, 1, 2], 'time': [1, 2, 3, 1, 2]})\n"
+        "        return Interactions.from_frame(frame, timestamp='time', duplicates='keep')\n"
+    )
+    visits = {"plugins": [str(tmp_path / "mine.py")], "datasets": ["visits"], "split": {"type": "last_n"}}
+    with pytest.raises(DataError, match=r"no list can have them\. In a log of events, set recommend"):
+        prepare(load(config(tmp_path, **visits)), None, RecordingObserver())
+    listed = config(tmp_path, **visits, recommend={"candidates": "all"})
+    assert prepare(load(listed), None, RecordingObserver())[0].folds[0].repeats
 
 
 def test_logs_beside_other_data_need_candidates_that_are_named(tmp_path: Path) -> None:

@@ -280,6 +280,17 @@ def test_pool_recall_has_the_same_bits_however_users_are_divided() -> None:
         assert np.array_equal(merged.values, whole.values, equal_nan=True)
 
 
+@pytest.mark.parametrize("where", [{"workers": 2}, {"engine": {"type": "local", "users_per_task": 2}}])
+def test_scores_are_the_same_wherever_tasks_run(files: Path, where: dict[str, Any]) -> None:
+    models = {"models": ["random", "ease"], "metrics": ["recall@3", "pool_recall", "auc", "ndcg@2"]}
+    here = run_bakeoff(load(config(**models)), mode="fresh").result.models
+    there = run_bakeoff(load(config(**models, **where)), mode="fresh").result.models
+    for one, other in zip(here, there, strict=True):
+        assert one.per_user is not None
+        assert other.per_user is not None, other.error
+        assert np.array_equal(one.per_user.values, other.per_user.values, equal_nan=True)
+
+
 def test_configs_without_a_pool_keep_their_hashes() -> None:
     recommend = {"n": 3, "candidates": "all"}
     plain = load(
