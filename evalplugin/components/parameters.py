@@ -247,6 +247,8 @@ def _annotation_text(annotation: Any) -> str:
         return {int: "integer", float: "number", str: "text", bool: "true | false"}[annotation]
     if arguments:
         return str(annotation).replace("typing.", "")
+    if dataclasses.is_dataclass(annotation):
+        return "mapping"
     return getattr(annotation, "__name__", str(annotation))
 
 

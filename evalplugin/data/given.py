@@ -59,10 +59,6 @@ class GivenSplit:
             ]
         return made
 
-    def newest(self, data: Interactions) -> Interactions:
-        """Return what a model learns from that is fitted to be used from now on: all parts."""
-        return in_one_piece(data)
-
     def _split(self, data: Interactions, fold: FoldParts, number: int) -> Split:
         train, validation, test = (_rows_of(data, names) for names in fold)
         inner = self._fold(data, train, validation, number, "validation") if fold.validation else None

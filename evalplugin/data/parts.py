@@ -52,10 +52,10 @@ def folds_of(parts: Sequence[str]) -> list[FoldParts]:
     folds = []
     for number in sorted({role[1] for role in roles.values() if role}, key=_natural):
         fold = FoldParts(*(tuple(n for n in parts if roles[n] == (role, number)) for role in ROLES))
-        for role, names in (("train", fold.train), ("test", fold.test)):
+        for part, names in (("train", fold.train), ("test", fold.test)):
             if not names:
                 of = f" of fold {number}" if number else ""
-                raise DataError(f"there is no {role} part{of}, or it has no rows; the parts are {shown}")
+                raise DataError(f"there is no {part} part{of}, or it has no rows; the parts are {shown}")
         folds.append(fold)
     return folds
 

@@ -31,6 +31,8 @@ class ChecksFeature(Feature):
         observer = workspace.observer
         with observer.progress("check the data"):
             findings = data_findings(workspace.config, prepared)
+        for line in dict.fromkeys(_silent_checks(prepared)):
+            observer.report(line)
         for finding in findings:
             if finding.severity == "warning":
                 observer.warn(finding.line)
@@ -59,6 +61,16 @@ class ChecksFeature(Feature):
         """Yield a tag with all findings, if there are any."""
         if results.findings:
             yield findings_tag(results.findings)
+
+
+def _silent_checks(prepared: Sequence[PreparedData]) -> Iterator[str]:
+    """Yield a line on the checks that have nothing to look at in data that comes in parts."""
+    for data in prepared:
+        if data.info.full.part is not None and data.info.full.timestamp is None:
+            yield (
+                f"{data.info.dataset}: the data has no times, so that EV101 (train data from the future) and EV109 (a "
+                f"test of one day) cannot look at the split that it comes with"
+            )
 
 
 def data_findings(

@@ -30,7 +30,8 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times ar
     title="train data from the future",
     rule="Found where more than 1 % of the test users have train interactions that are later than their first test "
     "interaction, or where on average more than 5 % of the train data are later than a test interaction. A temporal "
-    "split has none; the room is for a few late records, which cannot decide a comparison.",
+    "split has none; the room is for a few late records, which cannot decide a comparison. The split that data comes "
+    "with (`given`) is looked at like any other, if the data has times; without times this check is silent.",
     why="In production no model knows the future. Here one learns what became popular after the moment that it is "
     "tested on. `last_n`, `holdout` and `kfold` all do this as soon as users are active at different times, and it can "
     "change the order of models, the more the faster tastes change.",
@@ -116,7 +117,7 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     title="equal times at the cut",
     rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users have "
     "train interactions at the very time of their first test interaction. Fewer change a mean by less than its "
-    "interval. `temporal` cuts between times, so that it has none.",
+    "interval. `temporal` cuts between times, so that it has none; with `given`, no seed draws.",
     why="Which of the interactions at that time are held out is drawn by the seed: the order in which they happened is "
     "not in the data, as where many ratings were entered at once.",
     source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
@@ -125,6 +126,8 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "another `seed` to see how much the draw matters.",
 )
 def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    if data.info.split_type == "given":
+        return
     tied = tested = 0
     for fold in data.folds:
         train, test = fold.train, fold.test

@@ -193,7 +193,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
-    data = in_one_piece(newest(won.data.full)).merged()
+    data = newest(in_one_piece(won.data.full)).merged()
     lists = _lists(running, recipe, data, register.n)
     evidence = Evidence(
         bakeoff=result.bakeoff.id,
