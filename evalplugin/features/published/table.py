@@ -162,7 +162,7 @@ def find_tables(names: tuple[str, ...], folders: tuple[Path, ...] = ()) -> list[
             raise DataError(
                 f"no published table {name!r}{did_you_mean(name, list(known))}; a file is named by its path"
             )
-    return [NamedTable.read(file) for file in (files if names else known.values())]
+    return [NamedTable.read(file) for file in (files if names else (known[name] for name in sorted(known)))]
 
 
 def _filled(value: Any, folders: Mapping[str, str]) -> Any:
