@@ -228,6 +228,9 @@ def test_shipped_configs_are_valid_and_match_the_json_schema(
         {"segments": "activity"},
         {"segments": [{"type": "activity", "grups": 3}]},
         {"segments": [{"type": "attribute", "file": "a.csv"}]},
+        {"datasets": [{"type": "csv", "path": {"train": "a.csv", "tset": "b.csv"}}]},
+        {"datasets": [{"type": "pairs", "train": "a", "test": "b", "format": "adjacancy"}]},
+        {"split": {"type": "given", "overlap": "leave"}},
     ],
 )
 def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
@@ -237,6 +240,21 @@ def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
         load(small(**changes))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(json_schema()).validate(small(**changes))
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        {"type": "csv", "path": {"train": "a.csv", "validation": "b.csv", "test": "c.csv"}},
+        {"type": "parquet", "path": "all.parquet", "part": "fold"},
+        {"type": "pairs", "train": "train.txt", "test": "test.txt", "format": "adjacency"},
+    ],
+)
+def test_json_schema_takes_data_in_parts(dataset: dict[str, Any]) -> None:
+    import jsonschema
+
+    config = small(datasets=[dataset], split="given")
+    jsonschema.Draft202012Validator(json_schema()).validate(config)
 
 
 def test_json_schema_takes_the_inputs_of_any_model() -> None:
