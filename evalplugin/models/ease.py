@@ -13,10 +13,12 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, gram_of, matrix_of
-from evalplugin.models.threads import one_blas_thread
+from evalplugin.models.threads import for_ranges, one_blas_thread
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
+
+_USERS = 256  # whose scores one thread computes at a time
 
 
 @model("ease")
@@ -77,7 +79,11 @@ class EASE(MatrixModel):
     def scores(self, users: Codes) -> Factors:
         """Return the weighted sums of the users' items: floats of the precision, (len(users), n_items)."""
         scores = np.zeros((len(users), self._n_items), dtype=self.precision)
-        scores[:, self._present] = self._interactions[users] @ self._weights
+
+        def some(start: int, stop: int) -> None:
+            scores[start:stop, self._present] = self._interactions[users[start:stop]] @ self._weights
+
+        for_ranges(some, len(users), _USERS)
         return scores
 
 
