@@ -140,6 +140,7 @@ def score_state(task: Task, lists: TaskLists, *, curves: bool = True) -> ScorerS
         lists.top_n,
         _truth(task, lists.top_n),
         train=task.split.train,
+        known=task.split.known,
         relevance=task.relevance,
         predictions=lists.predictions if task.needs_predictions else None,
         candidates=task.candidates,
@@ -223,7 +224,14 @@ class Work:
                 if race.is_worse(seen.user, scores.values[:, 0]):
                     break
             request = ListRequest(
-                train, stage, task.n, candidates, task.split.fold, task.folder, task.tracking_uri
+                train,
+                stage,
+                task.n,
+                candidates,
+                task.split.fold,
+                task.folder,
+                task.tracking_uri,
+                task.split.history,
             )
             with self._watch.time("recommend_seconds"):
                 made = recommend(model, request, cold_users=task.cold_users, progress=advance)
@@ -253,6 +261,8 @@ def _predict(
     """
     if task.race is not None and not task.needs_predictions:
         return None, "not predicted, as the metric of the race needs no predictions"
+    if task.split.history is not None:  # `predict` is not given it, and would answer as for unknown users
+        return None, "not predicted, as ratings are predicted for users of the train data alone"
     try:
         return predict_ratings(model, _truth(task, top_n)), None
     except Exception as error:

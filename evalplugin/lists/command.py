@@ -27,7 +27,7 @@ from evalplugin.models.selection import TopN, row_codes
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _SHOWN = 80  # characters of the command in messages
-_PLACEHOLDERS = ("train", "users", "candidates", "out", "n", "seed", "fold")
+_PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", "fold")
 
 
 @model("command")
@@ -37,9 +37,11 @@ class Command:
 
     The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
     data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
-    lists (user), {candidates} for the file of items (item; with the candidates judged, sampled or given: user and
-    item), {out} for the file to write, or a folder of such files (user, item and rank from 1, or score), {n} for the
-    length of the lists, {seed} for an integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
+    lists (user), {history} for the file of what is known of users who are not in the train data (with the columns of
+    {train}; it has rows with a split such as new_users alone), {candidates} for the file of items (item; with the
+    candidates judged, sampled or given: user and item), {out} for the file to write, or a folder of such files (user, item and
+    rank from 1, or score), {n} for the length of the lists, {seed} for an integer and {fold} for the number of the
+    fold, from 1; {{word}} is {word} itself.
 
     Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a list
     score 0. Unknown ids, short lists and missing users are counted, and shown as warnings. A program that fails,
@@ -69,6 +71,7 @@ class Command:
         Field(description="of all files; csv: with a header line, for programs that cannot read Parquet"),
     ] = "parquet"
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    lists_new_items: ClassVar[bool] = True
     cold_users: ClassVar[str] = "the lists of the program"
     _seed: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -93,6 +96,11 @@ class Command:
     def stochastic(self) -> bool:
         """Whether the program is given a seed."""
         return any("seed" in _names_in(argument) for argument in self.command)
+
+    @property
+    def takes_history(self) -> bool:
+        """Whether the program is given the histories of users who are not in the train data."""
+        return any("history" in _names_in(argument) for argument in self.command)
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such program."""
@@ -204,15 +212,21 @@ def _memory_limit() -> str:
 def _tables(request: ListRequest) -> dict[str, pa.Table]:
     """Return the tables that the program reads."""
     train, included = request.train, request.candidates.included
-    columns = {"user": train.users[train.user], "item": train.items[train.item], "rating": train.rating}
-    if train.timestamp is not None:
-        columns["timestamp"] = train.timestamp
+    nothing = train.select(np.empty(0, dtype=np.int64))
     candidates = {"item": train.items}
     if included is not None:
         row, code = row_codes(included, request.users)
         candidates = {"user": train.users[request.users[row]], "item": train.items[code]}
     return {
-        "train": pa.table(columns),
+        "train": _interactions_table(train),
         "users": pa.table({"user": train.users[request.users]}),
+        "history": _interactions_table(nothing if request.history is None else request.history),
         "candidates": pa.table(candidates),
     }
+
+
+def _interactions_table(data: Interactions) -> pa.Table:
+    columns = {"user": data.users[data.user], "item": data.items[data.item], "rating": data.rating}
+    if data.timestamp is not None:
+        columns["timestamp"] = data.timestamp
+    return pa.table(columns)

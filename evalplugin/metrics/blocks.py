@@ -107,6 +107,7 @@ class Blocks:
         truth: Interactions,
         *,
         train: Interactions | None = None,
+        known: Interactions | None = None,
         relevance: Relevance = ABOVE_0,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
         candidates: Candidates | None = None,
@@ -117,6 +118,7 @@ class Blocks:
             top_n: The lists, as codes into the truth's vocabularies.
             truth: The held-out interactions; its catalogue is the catalogue.
             train: The train data, on the same vocabularies, for metrics that need it.
+            known: Of users: their train data and histories; None: the train data.
             relevance: Which ratings are relevant. The gain stays the rating.
             predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
                 predicts none: metrics that need them are then undefined for all users.
@@ -145,7 +147,7 @@ class Blocks:
             relevance=relevance,
             truth_is_checked=True,
             user=user,
-            train=None if train is None else TrainData(train),
+            train=None if train is None else TrainData(train, known),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
             pool=candidates.included if candidates is not None and candidates.kind == "given" else None,
             compiled=worth_compiling(top_n.item.size),

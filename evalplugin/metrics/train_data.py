@@ -117,8 +117,9 @@ class CategoryShares:
 class TrainData:
     """Views of the train data, each computed at its first use and cached for all blocks."""
 
-    def __init__(self, data: Interactions) -> None:
-        self._data = data
+    def __init__(self, data: Interactions, known: Interactions | None = None) -> None:
+        """Begin with the train data; ``known``: of single users, if that is more than their train data."""
+        self._data, self._known = data, data if known is None else known
         self._lock = RLock()
         self._pair = np.empty(0, dtype=np.int64)
         self._cosine = np.empty(0)
@@ -172,7 +173,7 @@ class TrainData:
             DataError: The items have no such attribute.
         """
         categories = self.categories(attribute)
-        return self._once("history", attribute, lambda: CategoryShares.of(self._data, categories))
+        return self._once("history", attribute, lambda: CategoryShares.of(self._known, categories))
 
     def inverse_propensity(self, power: float) -> Floats:
         """Return 1 / popularity^power of each item: float64 (n_items,), known up to a factor.
@@ -202,7 +203,7 @@ class TrainData:
         Equally popular items share a rank. An item of the user's own has no rank: the result is the size of
         the catalogue plus 1.
         """
-        rows, counts = self._data.rows, self.counts
+        rows, counts = self._known.rows, self.counts
         distinct, row = np.unique(user, return_inverse=True)
         entries, owner = row_entries(rows.indptr, distinct)
         owned = rows.item[entries]

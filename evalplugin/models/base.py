@@ -48,6 +48,11 @@ class Recommender(Protocol):
     cannot be fitted on all data and registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a
     model is fitted once.
 
+    ``recommend_for(users, history) -> scores`` scores items for users who are known by their history alone, as of the
+    split ``new_users``: see FoldInRecommender. ``takes_history: bool``, a class variable or property, is whether the
+    model can answer them; left out, it is whether it has ``recommend_for``. ``lists_new_items: bool = True`` says that
+    the model can list items without train data, for example by their attributes, as the split ``new_items`` asks.
+
     ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
     for such users the most popular items of the train data, in place of the model. Any other text describes in a few
     words the model's own answer. Without the attribute, the model itself is asked.
@@ -89,6 +94,19 @@ class ListRecommender(Recommender, Protocol):
 
 
 @runtime_checkable
+class FoldInRecommender(Recommender, Protocol):
+    """A recommender that can score items for users who are not in the train data, by a history of theirs."""
+
+    def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
+        """Return a score for every item, as ``scores`` does: floats (len(users), n_items), higher is better.
+
+        ``history`` has the interactions that are known of such users, these among others, on the vocabularies of the
+        train data; it is read-only. Nothing is fitted anew, and a user's scores depend on the user's own history alone.
+        Items of the history need no special treatment: they are left out of the lists like those of the train data.
+        """
+
+
+@runtime_checkable
 class CandidateRecommender(ScoringRecommender, Protocol):
     """A recommender that can do without most scores: for models of evalplugin, as its lists are not checked."""
 
@@ -107,6 +125,7 @@ class ListRequest:
     fold: int = 0
     folder: Path = Path()  # base of relative paths: the folder of the config
     tracking_uri: str | None = None  # the tracking store of the bake-off; None: from the environment
+    history: Interactions | None = None  # of users who are not in the train data
 
 
 @runtime_checkable
@@ -141,6 +160,16 @@ def is_stochastic(model: Recommender) -> bool:
 def uses_ratings(model: Recommender) -> bool:
     """Return whether ratings matter to a model: as it declares, or else whether it predicts them."""
     return bool(getattr(model, "uses_ratings", isinstance(model, RatingPredictor)))
+
+
+def takes_history(model: Recommender | type[Recommender]) -> bool:
+    """Return whether a model can answer users who are known by a history alone; of a class, with some parameters."""
+    return bool(getattr(model, "takes_history", hasattr(model, "recommend_for")))
+
+
+def lists_new_items(model: Recommender | type[Recommender]) -> bool:
+    """Return whether a model declares that it can list items without train data."""
+    return bool(getattr(model, "lists_new_items", False))
 
 
 def cold_answer(model: Recommender | type[Recommender]) -> str | None:

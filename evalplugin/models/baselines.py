@@ -34,6 +34,7 @@ class Random:
     """
 
     personalised: ClassVar[bool] = False
+    lists_new_items: ClassVar[bool] = True
     cold_users: ClassVar[str] = "random items, as all users get"
 
     legacy_seed: Annotated[
@@ -77,6 +78,10 @@ class Random:
             return self._legacy[users]
         return self._streams.uniform(users, self._n_items)
 
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return random numbers, as ``scores`` does: a history decides nothing."""
+        return self.scores(users)
+
 
 @model("popularity")
 @dataclass
@@ -98,3 +103,7 @@ class MostPopular:
     def scores(self, users: Codes) -> Floats:
         """Return the counts for each user: float64 (len(users), n_items), read-only."""
         return np.broadcast_to(self._counts, (len(users), len(self._counts)))
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the counts, as ``scores`` does: a history decides nothing."""
+        return self.scores(users)

@@ -10,9 +10,9 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Factors
 from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np
+from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixModel, MatrixValues, gram_of, matrix_of
+from evalplugin.models.factors import MatrixModel, MatrixValues, gram_of, matrix_of, rows_of
 from evalplugin.models.threads import for_ranges, one_blas_thread
 
 if TYPE_CHECKING:
@@ -78,12 +78,21 @@ class EASE(MatrixModel):
 
     def scores(self, users: Codes) -> Factors:
         """Return the weighted sums of the users' items: floats of the precision, (len(users), n_items)."""
-        scores = np.zeros((len(users), self._n_items), dtype=self.precision)
+        return self._weighted(self._interactions[users])
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Factors:
+        """Return the weighted sums of the items of histories, as ``scores`` does of those of the train data."""
+        rows = rows_of(history, users, self.values)[:, self._present]
+        rows.data = rows.data.astype(self.precision)
+        return self._weighted(rows)
+
+    def _weighted(self, rows: sparse.csr_array) -> Factors:
+        scores = np.zeros((rows.shape[0], self._n_items), dtype=self.precision)
 
         def some(start: int, stop: int) -> None:
-            scores[start:stop, self._present] = self._interactions[users[start:stop]] @ self._weights
+            scores[start:stop, self._present] = rows[start:stop] @ self._weights
 
-        for_ranges(some, len(users), _USERS)
+        for_ranges(some, len(scores), _USERS)
         return scores
 
 

@@ -38,13 +38,18 @@ class FactorModel:
         Raises:
             ModelError: ``fit`` has set factors that do not fit together.
         """
-        of_users, of_items = np.asarray(self.user_factors), np.asarray(self.item_factors)
+        return self.scores_of(np.asarray(self.user_factors), users)
+
+    def scores_of(self, of_users: Factors, users: Codes | None = None) -> Floats:
+        """Return the dot products of rows of factors, those of ``users`` or all, with all items."""
+        of_items = np.asarray(self.item_factors)
         if of_users.ndim != 2 or of_items.ndim != 2 or of_users.shape[1] != of_items.shape[1]:
             raise ModelError(
                 f"{type(self).__name__}: user_factors and item_factors must have the shapes (n_users, n_factors) and "
                 f"(n_items, n_factors), not {of_users.shape} and {of_items.shape}"
             )
-        return dot_products(of_users[users].astype(np.float64), of_items.astype(np.float64, copy=False))
+        rows = of_users if users is None else of_users[users]
+        return dot_products(rows.astype(np.float64, copy=False), of_items.astype(np.float64, copy=False))
 
 
 def dot_products(left: Floats, right: Floats) -> Floats:
@@ -79,6 +84,11 @@ class MatrixModel(Seeded):
         return self.values == "rating"
 
 
+def rows_of(history: Interactions, users: Codes, values: str) -> sparse.csr_array:
+    """Return the rows of some users as ``matrix_of`` has them: float64 (len(users), n_items)."""
+    return matrix_of(history, values)[users]
+
+
 def matrix_of(train: Interactions, values: str) -> sparse.csr_array:
     """Return the interactions as a sparse matrix, float64 (n_users, n_items)."""
     rows = train.rows
@@ -96,3 +106,9 @@ def gram_of(matrix: sparse.csr_array, dtype: str = "float64") -> npt.NDArray[np.
 
     for_ranges(rows, len(gram), _GRAM_ROWS)
     return gram
+
+
+def squared_norms(rows: sparse.csr_array) -> Floats:
+    """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)

@@ -13,7 +13,7 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model, own_parameters
-from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of, rows_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -80,6 +80,7 @@ class _Factorisation(FactorModel, _Implicit):
         threads = thread_count() if self.parallel else 1
         fitted = self._fitted(train, use_gpu=False, num_threads=threads, random_state=seed)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors
+        self._model = fitted
 
 
 @model("implicit.AlternatingLeastSquares")
@@ -105,6 +106,13 @@ class AlternatingLeastSquares(_Factorisation):
     iterations: Iterations = 15
     random_state: RandomState = None
     values: MatrixValues = "rating"
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the scores of users with the factors that implicit solves for by a history (``recalculate_user``)."""
+        rows = sparse.csr_matrix(rows_of(history, users, self.values), dtype=np.float32)
+        with one_blas_thread():
+            factors = self._model.recalculate_user(users, rows)
+        return self.scores_of(factors)
 
 
 @model("implicit.BayesianPersonalizedRanking")
@@ -169,8 +177,15 @@ class _Neighbours(_Implicit):
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
-        scores: Floats = (self._interactions[users] @ self._similarity).toarray()
-        return scores
+        return self._sums(self._interactions[users])
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the sums of similarities with the items of histories: float64 (len(users), n_items)."""
+        return self._sums(rows_of(history, users, self.values))
+
+    def _sums(self, rows: sparse.csr_array) -> Floats:
+        sums: Floats = (rows @ self._similarity).toarray()
+        return sums
 
 
 @model("implicit.CosineRecommender")

@@ -12,7 +12,7 @@ from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, squared_norms
 from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
@@ -84,6 +84,16 @@ class ProductModel(MatrixModel):
         """Whether the scores are the product, and no score is negative."""
         return bool(self._left.data.min(initial=0.0) >= 0 and self._right.data.min(initial=0.0) >= 0)
 
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return what ``scores`` does for users with these rows in the matrix of interactions."""
+        from evalplugin.models.kernels.products import dense_product, with_small_indices
+
+        return dense_product(with_small_indices(self._left_of(users, history)), users, self._right)
+
+    def _left_of(self, users: Codes, history: Interactions) -> sparse.csr_array:
+        """Return the left matrix, of the shape (n_users, x), with the rows of users who are known by a history."""
+        return matrix_of(history, self.values)
+
     def _keep(self, left: sparse.csr_array, right: sparse.csr_array) -> None:
         """Keep matrices of the shapes (n_users, x) and (x, n_items)."""
         from evalplugin.models.kernels.products import with_small_indices
@@ -117,52 +127,62 @@ class _Neighbours(ProductModel):
         if self.similarity == "asymmetric" and self.alpha > 1:
             raise ValueError(f"alpha of the asymmetric similarity must be at most 1, not {self.alpha}")
 
-    def _similar(self, matrix: sparse.csr_array) -> sparse.csr_array:
-        """Return the k neighbours of each row of the matrix: their columns, and the similarities."""
+    def _similar(self, rows: sparse.csr_array, others: sparse.csr_array | None = None) -> sparse.csr_array:
+        """Return the k neighbours of each row of a matrix: their numbers, and the similarities.
+
+        They are other rows of the matrix, or of ``others``, in which a row with the same number is not a neighbour.
+        """
         from evalplugin.models.kernels.products import top_products
 
-        columns = matrix.T.tocsr()
+        others = rows if others is None else others
+        columns = others.T.tocsr()
         columns.sort_indices()
-        return top_products(matrix, columns, self.k, self._divisor(matrix))
+        return top_products(rows, columns, self.k, self._divisor(squared_norms(rows), squared_norms(others)))
 
-    def _compared(self, train: Interactions) -> sparse.csr_array:
-        """Return the entries that are compared: float64 (n_users, n_items)."""
+    def _compared(self, data: Interactions, lengths: Floats | None = None) -> sparse.csr_array:
+        """Return the entries that are compared: float64 (n_users, n_items); ``lengths``: see ``_weighted``."""
         if self.similarity in ("jaccard", "dice", "tversky"):
-            return matrix_of(train, "binary")
-        matrix = self._matrix(train, "" if self.weighting == "none" else self.weighting)
+            return matrix_of(data, "binary")
+        matrix = self._matrix(data, "" if self.weighting == "none" else self.weighting)
         if self.weighting != "none":
-            matrix.data = _weighted(matrix, self.weighting)
+            matrix.data = _weighted(matrix, self.weighting, lengths)
         return matrix
 
-    def _divisor(self, rows: sparse.csr_array) -> Divisor:
-        """Return what the product of two rows is divided by to be their similarity."""
+    def _divisor(self, rows: Floats, others: Floats) -> Divisor:
+        """Return what the product of two rows is divided by to be their similarity, given their sums of squares."""
         from evalplugin.models.kernels.products import Divisor
 
-        n = rows.shape[0]
-        row = np.repeat(np.arange(n), np.diff(rows.indptr))
-        squares: Floats = np.bincount(row, rows.data**2, n).astype(np.float64, copy=False)
+        n = len(rows)
         if self.similarity in ("cosine", "asymmetric"):
             if not self.normalize:
                 return Divisor.of(n, n)
             alpha = self.alpha if self.similarity == "asymmetric" else 0.5
-            return Divisor.of(n, n, 0.0, self.shrink, 0.0, squares**alpha, squares ** (1 - alpha))
+            return Divisor.of(n, n, 0.0, self.shrink, 0.0, rows**alpha, others ** (1 - alpha))
         alpha, beta, shrink = {
             "jaccard": (1.0, 1.0, self.shrink),
             "dice": (0.5, 0.5, self.shrink / 2),
             "tversky": (self.alpha, self.beta, self.shrink),
         }[self.similarity]
-        return Divisor.of(n, n, 1 - alpha - beta, alpha * squares + shrink, beta * squares, 0.0, 0.0)
+        return Divisor.of(n, n, 1 - alpha - beta, alpha * rows + shrink, beta * others, 0.0, 0.0)
 
 
-def _weighted(matrix: sparse.csr_array, weighting: str) -> Floats:
-    """Return the entries with weights by TF-IDF or BM25, in which a user is a term and an item a document."""
+def _lengths(matrix: sparse.csr_array) -> Floats:
+    """Return the sum of each column."""
+    return np.bincount(matrix.indices, matrix.data, matrix.shape[1]).astype(np.float64, copy=False)
+
+
+def _weighted(matrix: sparse.csr_array, weighting: str, lengths: Floats | None = None) -> Floats:
+    """Return the entries with weights by TF-IDF or BM25, in which a user is a term and an item a document.
+
+    ``lengths`` (n_items,): of the documents, where they have more terms than the matrix; None: by the matrix.
+    """
     counts, n_items = np.diff(matrix.indptr), matrix.shape[1]
     rarity = np.log(n_items / (1 + counts)).repeat(counts)
     if weighting == "tf-idf":
         weighted: Floats = np.sqrt(matrix.data) * rarity
         return weighted
-    length = np.bincount(matrix.indices, matrix.data, n_items)
-    share = length[matrix.indices] * n_items / length.sum()
+    lengths = _lengths(matrix) if lengths is None else lengths
+    share = lengths[matrix.indices] * n_items / lengths.sum()
     weighted = matrix.data * (_K1 + 1) / (_K1 * (1 - _B + _B * share) + matrix.data)
     return rarity * weighted
 
@@ -237,14 +257,25 @@ class UserNeighbours(_Neighbours):
         Field(description="neighbours have the user among their k most similar users, not the other way"),
     ] = False
 
+    @property
+    def takes_history(self) -> bool:
+        """Whether new users can be answered: nobody has them among the most similar users."""
+        return not self.inverted
+
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of the neighbours of each user and of the matrices that they are made from."""
         return self._bytes_of(train.rows.counts, train)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the neighbours of the users."""
-        similar = self._similar(self._compared(train))
+        self._rows, self._lengths = self._compared(train), _lengths(matrix_of(train, self.values))
+        similar = self._similar(self._rows)
         self._keep(similar.T.tocsr() if self.inverted else similar, self._matrix(train))
+
+    def _left_of(self, users: Codes, history: Interactions) -> sparse.csr_array:
+        """Return the k users of the train data who are most similar to each user, and the similarities."""
+        asked = history.select(np.isin(history.user, users))
+        return self._similar(self._compared(asked, self._lengths), self._rows)
 
 
 @dataclass

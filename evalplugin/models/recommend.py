@@ -13,6 +13,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.models.base import (
     BlockOrder,
     CandidateRecommender,
+    FoldInRecommender,
     ListRecommender,
     ListRequest,
     RatingPredictor,
@@ -20,6 +21,7 @@ from evalplugin.models.base import (
     ScoringRecommender,
     TaskRecommender,
     cold_answer,
+    takes_history,
 )
 from evalplugin.models.baselines import MostPopular
 from evalplugin.models.selection import (
@@ -53,7 +55,8 @@ def recommend(
     """Return a list of up to n candidates for each user, from a fitted model.
 
     Users without train data get the most popular items, where the model declares that it cannot know them (see
-    ``Recommender``) or ``cold_users`` says so: the lists of the model ``popularity``.
+    ``Recommender``) or ``cold_users`` says so: the lists of the model ``popularity``. Users with a history in the
+    request are answered by ``recommend_for``.
 
     Memory is bounded by the block and the lists: a block is as many users as have ``block_bytes`` of scores.
 
@@ -65,15 +68,20 @@ def recommend(
         progress: Called after each block with the number of users in it.
 
     Raises:
-        ModelError: The model broke its contract; names the model, the user and what is wrong.
+        ModelError: The model broke its contract, or cannot answer users with a history alone; names the model, the user
+            and what is wrong.
     """
     users, train = request.users, request.train
     item = np.empty((len(users), request.n), dtype=np.int32)
     score = np.empty((len(users), request.n), dtype=np.float64)
     unknown = np.zeros(len(users), dtype=np.bool_)
+    folded_in = np.zeros(len(users), dtype=np.bool_)
     popular = MostPopular()
+    if request.history is not None:
+        folded_in = request.history.rows.counts[users] > 0
+        _check_takes_history(model)
     if "popularity" in (cold_users, cold_answer(model)):
-        unknown = train.rows.counts[users] == 0
+        unknown = (train.rows.counts[users] == 0) & ~folded_in
         popular.fit(train, generator(0, "popularity"))
     if isinstance(model, TaskRecommender):
         if len(asked := np.flatnonzero(~unknown)):
@@ -87,9 +95,12 @@ def recommend(
     for block in user_blocks(order, train.n_items, block_bytes):
         rows = np.sort(block)
         # Blocks are cut before these are left out: no bit of a list depends on who answers them.
-        for some, answering in ((rows[~unknown[rows]], model), (rows[unknown[rows]], popular)):
-            if len(some):
-                item[some], score[some] = _lists_of(answering, replace(request, users=users[some]))
+        of_popularity, of_history = unknown[rows], folded_in[rows]
+        for some, answering in ((~of_popularity & ~of_history, model), (of_popularity, popular)):
+            if len(asked := rows[some]):
+                item[asked], score[asked] = _lists_of(answering, replace(request, users=users[asked]))
+        if len(asked := rows[of_history]):
+            item[asked], score[asked] = _from_histories(model, replace(request, users=users[asked]))
         if progress is not None:
             progress(len(block))
     return TopN(users, item, score)
@@ -104,6 +115,14 @@ def _lists_of(model: Recommender, request: ListRequest) -> Block:
     if isinstance(model, ListRecommender):
         return _from_lists(model, request)
     raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
+
+
+def _check_takes_history(model: Recommender) -> None:
+    if not takes_history(model):
+        raise ModelError(
+            f"{_name(model)} cannot list items for users who are not in the train data: it has no "
+            f"recommend_for(users, history)"
+        )
 
 
 def predict_ratings(
@@ -150,7 +169,7 @@ def user_blocks(
         yield users[start : start + size]
 
 
-def _answer(model: Recommender, method: str, *given: Codes, more: tuple[int, ...] = ()) -> Any:
+def _answer(model: Recommender, method: str, *given: Codes, more: tuple[object, ...] = ()) -> Any:
     """Return what a method of the model returns for read-only copies of arrays.
 
     Raises:
@@ -183,23 +202,34 @@ def _read_only(array: Codes) -> Codes:
 
 
 def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
+    return _selected(model, "scores", _answer(model, "scores", request.users), request)
+
+
+def _from_histories(model: Recommender, request: ListRequest) -> Block:
+    """Return the lists of users who are known by their history."""
+    assert isinstance(model, FoldInRecommender)
+    returned = _answer(model, "recommend_for", request.users, more=(request.history,))
+    return _selected(model, "recommend_for", returned, request)
+
+
+def _selected(model: Recommender, method: str, returned: object, request: ListRequest) -> Block:
+    """Return the lists of users from the scores that a method of the model has returned."""
     users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
-    returned = _answer(model, "scores", users)
     if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
         raise ModelError(
-            f"{_name(model)}.scores returned a masked array; a score is -inf for an item that cannot be recommended"
+            f"{_name(model)}.{method} returned a masked array; a score is -inf for an item that cannot be recommended"
         )
     scores = np.asarray(returned)
-    _check_array(model, "scores", scores, (len(users), n_items))
+    _check_array(model, method, scores, (len(users), n_items))
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
     if scores.strides[0] == 0 and candidates.included is None:
-        _check_finite(model, users[:1], scores[:1], request.train)
+        _check_finite(model, method, users[:1], scores[:1], request.train)
         _from_one_order(scores[0], users, candidates, item, score)
         return item, score
 
     def some(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        _check_finite(model, users[rows], scores[rows], request.train)
+        _check_finite(model, method, users[rows], scores[rows], request.train)
         item[rows], score[rows] = select_candidates(users[rows], scores[rows], n, candidates)
 
     for_ranges(some, len(users), selection_rows(n_items))
@@ -232,14 +262,18 @@ def _from_one_order(
 
 
 def _check_finite(
-    model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]], train: Interactions
+    model: Recommender,
+    method: str,
+    users: Codes,
+    scores: npt.NDArray[np.floating[Any]],
+    train: Interactions,
 ) -> None:
     highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
         code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.scores returned {scores[row, code]} for {_user(train, users[row])} and "
+            f"{_name(model)}.{method} returned {scores[row, code]} for {_user(train, users[row])} and "
             f"{_item(train, code)}; a score is a number, or -inf for an item that cannot be recommended"
         )
 

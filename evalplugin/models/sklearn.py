@@ -11,7 +11,14 @@ from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model, own_parameters
-from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of
+from evalplugin.models.factors import (
+    FactorModel,
+    MatrixModel,
+    MatrixValues,
+    matrix_of,
+    rows_of,
+    squared_norms,
+)
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
@@ -87,6 +94,10 @@ class TruncatedSVD(_Factorisation):
         self.item_factors[train.item_counts > 0] = estimator.components_.T
         self.user_factors = matrix @ self.item_factors
 
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the scores of users with these rows in the matrix, projected on the same vectors."""
+        return self.scores_of(rows_of(history, users, self.values) @ self.item_factors)
+
 
 @model("sklearn.NMF")
 @dataclass
@@ -142,7 +153,30 @@ class NMF(_Factorisation):
         self.user_factors[train.rows.counts > 0] = estimator.fit_transform(
             _present(matrix_of(train, self.values), train)
         )
-        self.item_factors[train.item_counts > 0] = estimator.components_.T
+        self._present_items, self._components = np.flatnonzero(train.item_counts), estimator.components_
+        self.item_factors[train.item_counts > 0] = self._components.T
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the scores of users with these rows in the matrix: least squares with the item factors as they are.
+
+        Coordinate descent makes ``max_iter`` passes, as a tolerance for all users together would let them depend on
+        each other.
+        """
+        from sklearn.decomposition import non_negative_factorization
+
+        rows = rows_of(history, users, self.values)[:, self._present_items]
+        factors, _, _ = non_negative_factorization(
+            rows,
+            H=self._components,
+            n_components=self.n_components,
+            update_H=False,
+            tol=0,
+            max_iter=self.max_iter,
+            alpha_W=self.alpha_W,
+            alpha_H=self.alpha_H,
+            l1_ratio=self.l1_ratio,
+        )
+        return self.scores_of(factors)
 
 
 @model("sklearn.NearestNeighbors")
@@ -189,7 +223,7 @@ class NearestNeighbors(MatrixModel):
         """Write the neighbours of each row (item), best first, and their similarities: the bits of scikit-learn."""
         is_cosine = self.metric == "cosine"
         compared = _normalised(rows) if is_cosine else rows
-        columns, squares = compared.T.tocsr(), _squared_norms(rows)
+        columns, squares = compared.T.tocsr(), squared_norms(rows)
 
         def some(start: int, stop: int) -> None:
             product = compared[start:stop] @ columns
@@ -212,6 +246,10 @@ class NearestNeighbors(MatrixModel):
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
         return (self._interactions[users] @ self._similarity).toarray()
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the sums of similarities with the items of histories: float64 (len(users), n_items)."""
+        return (rows_of(history, users, self.values) @ self._similarity).toarray()
 
 
 def _co_occurrences(rows: sparse.csr_array) -> Ints:
@@ -252,7 +290,7 @@ def _nearest_sparse(rows: sparse.csr_array, pairs: Ints, nearest: Codes, similar
 
 def _normalised(rows: sparse.csr_array) -> sparse.csr_array:
     """Return the rows divided by their norms; rows of zeros stay."""
-    squares = _squared_norms(rows)
+    squares = squared_norms(rows)
     normalised = rows.copy()
     normalised.data /= np.sqrt(np.where(squares > 0, squares, 1.0)).repeat(np.diff(rows.indptr))
     return normalised
@@ -261,12 +299,6 @@ def _normalised(rows: sparse.csr_array) -> sparse.csr_array:
 def _rounded(products: Floats) -> Floats:
     """Return the similarities of dot products of unit vectors, rounded as distances are."""
     return 1 - (1 - products).clip(0, 2)
-
-
-def _squared_norms(rows: sparse.csr_array) -> Floats:
-    """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
 
 
 def _present(matrix: sparse.csr_array, train: Interactions) -> sparse.csr_array:

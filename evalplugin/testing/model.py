@@ -23,7 +23,7 @@ from evalplugin.models import (
     predict_ratings,
     recommend,
 )
-from evalplugin.models.base import ListRequest, cold_answer
+from evalplugin.models.base import ListRequest, cold_answer, takes_history
 from evalplugin.testing.cases import created, require, require_plain
 
 Make = Callable[[], Recommender]
@@ -182,6 +182,34 @@ def check_lists_of_cold_users(make: Make) -> None:
     )
 
 
+def check_answers_users_by_their_history(make: Make) -> None:
+    """Check ``recommend_for``: users without train data get lists that fit their histories, and nobody else's."""
+    model = make()
+    if not hasattr(model, "recommend_for") or not takes_history(model):
+        return
+    board = _board(model)
+    new = np.array([38, 39], dtype=np.int32)  # one of each colour
+    is_new = np.isin(board.user, new)
+    train, history = board.select(~is_new), board.select(is_new)
+    model.fit(train, _rng())
+    before = history.digest
+    together = _lists(model, train, 10, history=history, users=new)
+    law = "recommend_for has changed the history that it was given"
+    require(dataclasses.replace(history).digest == before, law)
+    for place, user in enumerate(new.tolist()):
+        own = history.select(history.user == user)
+        alone = _lists(model, train, 10, history=own, users=[user])
+        law = f"recommend_for: the list of user code {user} depends on other users of the call, or their histories"
+        require(np.array_equal(alone.item[0], together.item[place]), law)
+        right = np.setdiff1d(np.arange(user % 2, 30, 2), own.rows[user])
+        listed = together.item[place, :_UNSEEN_OWN]
+        require(
+            not getattr(model, "personalised", True) or np.array_equal(np.sort(listed), right),
+            f"recommend_for: on the checkerboard the first items of user code {user} must be {right.tolist()} in any "
+            f"order (the own colour, not in the history), and are {listed.tolist()}",
+        )
+
+
 def check_survives_pickling(make: Make) -> None:
     """Check that a model can be sent to another process, before and after it is fitted."""
     unfitted: Recommender = pickle.loads(pickle.dumps(make()))
@@ -224,6 +252,7 @@ RECOMMENDER_CHECKS: tuple[Callable[[Make], None], ...] = (
     check_lists_do_not_depend_on_blocks,
     check_leaves_data_untouched,
     check_lists_of_cold_users,
+    check_answers_users_by_their_history,
     check_survives_pickling,
     check_predicts_on_the_rating_scale,
 )
@@ -250,13 +279,18 @@ def _lists(
     n: int,
     candidates: Candidates | None = None,
     *,
-    users: Sequence[int] | None = None,
+    users: Sequence[int] | Codes | None = None,
+    history: Interactions | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> TopN:
-    """Return lists of n unseen items, or of n of the ``candidates``, for some users (codes) or for all."""
+    """Return lists of n unseen items, or of n of the ``candidates``, for some users (codes) or for all.
+
+    ``history``: of the users, if the train data has none of them.
+    """
     codes: Codes = np.asarray(range(data.n_users) if users is None else users, dtype=np.int32)
-    candidates = candidates or Candidates("unseen", excluded=data.rows)
-    return recommend(model, ListRequest(data, codes, n, candidates), block_bytes=block_bytes)
+    candidates = candidates or Candidates("unseen", excluded=(history or data).rows)
+    request = ListRequest(data, codes, n, candidates, history=history)
+    return recommend(model, request, block_bytes=block_bytes)
 
 
 def _require_same(first: TopN, second: TopN, message: str) -> None:

@@ -248,8 +248,8 @@ def test_a_program_that_the_system_refuses_is_an_error_of_the_model() -> None:
         ),
         (
             "{command: [sh, '{outt}', '{out}']}", "9:28: models[1].params.command[1]",
-            "unknown placeholder {outt}; did you mean 'out'?; allowed: {train}, {users}, {candidates}, {out}, "
-            "{n}, {seed}, {fold}, and {{outt}} for {outt} itself",
+            "unknown placeholder {outt}; did you mean 'out'?; allowed: {train}, {users}, {history}, {candidates}, "
+            "{out}, {n}, {seed}, {fold}, and {{outt}} for {outt} itself",
         ),
         ("{command: [sh, -c, ls]}", "9:23: models[1].params.command", "{out} is missing, the file that"),
         ("{command: []}", "9:23: models[1].params.command", "must not be empty"),

@@ -68,6 +68,8 @@ class Lists:
 
     learns = False
     stochastic = False
+    takes_history: ClassVar[bool] = True
+    lists_new_items: ClassVar[bool] = True
     cold_users: ClassVar[str] = "their list, if there is one"
 
     def __post_init__(self) -> None:
