@@ -23,6 +23,8 @@ from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
 from evalplugin.data.given import GivenSplit, in_one_piece
 from evalplugin.data.interactions import Interactions, Rows
+from evalplugin.data.new_items import NewItems
+from evalplugin.data.new_users import NewUsers
 from evalplugin.data.pool import Pooled, PoolTable
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
@@ -47,6 +49,8 @@ __all__ = [
     "LoadContext",
     "MinCount",
     "MovieLens",
+    "NewItems",
+    "NewUsers",
     "NoSplit",
     "Pairs",
     "Parquet",

@@ -17,8 +17,9 @@ HISTORY = 20  # latest interactions of each user in the train data
 class Background:
     """Data of the first fold that explains users' lists to a reader, with raw ids.
 
-    ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data: the
-    latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of items, where the dataset has them.
+    ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data, or of
+    what else is known of the user: the latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of
+    items, where the dataset has them.
     """
 
     truth: pa.Table

@@ -70,6 +70,7 @@ class Split:
     log: Interactions | None = (
         None  # the events of the train data, where it is a log of them, to be split again
     )
+    offered: Flags | None = None  # (n_items,) items that lists may have; None: the whole catalogue
 
     def __post_init__(self) -> None:
         if self.train.events or self.test.events:
@@ -91,6 +92,8 @@ class Split:
                     )
         if self.history is not None:
             self._check_history()
+        if self.offered is not None and not self.offered[self.test.item].all():
+            raise DataError(f"fold {self.fold + 1} of the split: the truth has items that are not offered")
         if not (self.overlap_allowed or self.repeats):
             self._refuse_overlap(self.train, "train")
 
@@ -205,7 +208,9 @@ class Splitter(Protocol):
     More methods are optional. ``of_train_data() -> Splitter`` returns the split of a fold's train data for tuning where
     ``tune.split`` is left out; without it, that is the split itself. ``newest(data) -> Interactions`` returns what a
     model that is registered learns from; without it, that is all data. ``uses_parts: bool = True``, a class variable,
-    says that the parts that data comes in are looked at; else they are joined before.
+    says that the parts that data comes in are looked at; else they are joined before. ``new_users: bool = True`` says
+    that test users have a history in place of train data, ``new_items: bool = True`` that test items have no train
+    data: a config with a model that cannot list them is refused.
 
     The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
     """

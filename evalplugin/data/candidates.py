@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from evalplugin.base.arrays import Ints
+from evalplugin.base.arrays import Ints, search
+from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
@@ -25,13 +26,14 @@ class Candidates:
     - ``all``: the whole catalogue (both are None);
     - ``judged``: the items of the user's truth (``included``);
     - ``sampled``: the user's truth and some items from neither train nor truth (``included``);
-    - ``given``: the items that a table names (``included``): see ``evalplugin.data.pool``.
+    - ``given``: the items that a table names (``included``): see ``evalplugin.data.pool``;
+    - ``offered``: in place of unseen and all, the items that the split offers (``included``), such as new ones.
 
     Rows are by user code, items ascending. Users without truth have no included items. ``tie_rank`` int64 (n_items,) is
     the place of each item among those with equal scores; None: in order of item code.
     """
 
-    kind: CandidateKind | Literal["given"]
+    kind: CandidateKind | Literal["given", "offered"]
     excluded: Rows | None = None
     included: Rows | None = None
     tie_rank: Ints | None = None
@@ -39,7 +41,7 @@ class Candidates:
     @cached_property
     def digest(self) -> str:
         """The kind, with a hash of the included items if the train and test data do not determine these."""
-        if self.kind not in ("sampled", "given"):
+        if self.kind not in ("sampled", "given", "offered"):
             return self.kind
         assert self.included is not None
         content = hashlib.sha256()
@@ -59,6 +61,14 @@ class Candidates:
             rng: Source of the negatives of ``sampled``; the other kinds draw nothing.
             n_negatives: Number of negatives of each user, drawn without replacement; all if there are fewer.
         """
+        if split.offered is not None:
+            if kind == "sampled":
+                raise DataError(
+                    "recommend.candidates: sampled draws from the whole catalogue, and the split offers some items "
+                    "alone; set it to unseen"
+                )
+            if kind != "judged":
+                return cls("offered", included=_offered(split, unseen=kind == "unseen"))
         match kind:
             case "unseen":
                 return cls(kind, excluded=split.known.rows)
@@ -68,6 +78,19 @@ class Candidates:
                 return cls(kind, included=split.test.rows)
             case "sampled":
                 return cls(kind, included=_with_negatives(split, rng, n_negatives))
+
+
+def _offered(split: Split, *, unseen: bool) -> Rows:
+    """Return the items that are offered to each test user, without those that are known of the user if ``unseen``."""
+    assert split.offered is not None
+    users = np.unique(split.test.user).astype(np.int64)
+    items = np.flatnonzero(split.offered)
+    pairs = (users[:, None] * split.test.n_items + items).ravel()
+    if unseen:
+        pairs = pairs[~search(split.known.pairs(), pairs)[1]]
+    user, item = np.divmod(pairs, split.test.n_items)
+    indptr = np.searchsorted(user, np.arange(split.test.n_users + 1))
+    return Rows(indptr, item.astype(np.int32), np.zeros(len(item), dtype=np.float32))
 
 
 def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:

@@ -65,7 +65,7 @@ class Holdout:
         size = np.minimum((self.fraction * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
         untested = int(((counts > 0) & (size == 0)).sum())
         notes = [f"{untested} users have too few interactions for one to be held out"] if untested else []
-        test = _positions(data, rng.permutation(len(data))) < size[data.user]
+        test = positions_in_user(data, rng.permutation(len(data))) < size[data.user]
         return [held_out(data, test, self.cold, notes=notes)]
 
 
@@ -103,9 +103,9 @@ class LastN:
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
-        tested, notes = _testable(data, self.n + self.min_train, "last_n")
-        from_end = data.rows.counts[data.user] - _positions(data, _by_time(data, "last_n", rng))
-        notes += _tied_cuts(data, tested, from_end, self.n)
+        tested, notes = users_with(data, self.n + self.min_train, "last_n")
+        from_end = data.rows.counts[data.user] - positions_in_user(data, by_time(data, "last_n", rng))
+        notes += tied_cuts(data, tested, from_end, self.n)
         return [held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -138,22 +138,18 @@ class SampleUsers:
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
-        eligible, notes = _testable(data, self.n + self.min_train, "sample_users")
-        pool = np.flatnonzero(eligible)
-        size = self.n_users
-        if size is None:
-            size = max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
-        if size > len(pool):
+        eligible, notes = users_with(data, self.n + self.min_train, "sample_users")
+        drawn = draw(eligible, self.n_users, self.fraction, rng)
+        if drawn is None:
             raise DataError(
-                f"split sample_users: n_users is {size}, but only {len(pool)} users have at least "
-                f"{self.n + self.min_train} interactions"
+                f"split sample_users: n_users is {self.n_users}, but only {eligible.sum()} users have at least "
+                f"{self.n + self.min_train} interactions",
+                parameter="n_users",
             )
-        drawn = np.zeros(data.n_users, dtype=np.bool_)
-        drawn[rng.choice(pool, size, replace=False)] = True
         last = self.hold == "last"
-        order = _by_time(data, "sample_users", rng) if last else rng.permutation(len(data))
-        from_end = data.rows.counts[data.user] - _positions(data, order)
-        notes += _tied_cuts(data, drawn, from_end, self.n) if last else []
+        order = by_time(data, "sample_users", rng) if last else rng.permutation(len(data))
+        from_end = data.rows.counts[data.user] - positions_in_user(data, order)
+        notes += tied_cuts(data, drawn, from_end, self.n) if last else []
         return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -189,20 +185,38 @@ def held_out(
     return Split(data.select(train), data.select(test), fold=fold, notes=tuple(notes), repeats=repeats)
 
 
-def _testable(data: Interactions, least: int, name: str) -> tuple[Flags, list[str]]:
-    """Return a mask of the users with at least ``least`` interactions, bool (n_users,), and a note on the others."""
+def draw(
+    eligible: Flags, number: int | None, fraction: float | None, rng: np.random.Generator
+) -> Flags | None:
+    """Return which of the eligible ones are drawn, by number or share (at least one); None: there are too few."""
+    pool = np.flatnonzero(eligible)
+    size = max(1, int(float(fraction or 0) * len(pool) + 0.5)) if number is None else number
+    if size > len(pool):
+        return None
+    drawn = np.zeros(len(eligible), dtype=np.bool_)
+    drawn[rng.choice(pool, size, replace=False)] = True
+    return drawn
+
+
+def users_with(
+    data: Interactions, least: int, name: str, needed: str = "n + min_train"
+) -> tuple[Flags, list[str]]:
+    """Return a mask of the users with at least ``least`` interactions, bool (n_users,), and a note on the others.
+
+    ``needed`` says in messages what the number is made of.
+    """
     counts = data.rows.counts
     enough = counts >= least
     if not enough.any():
         raise DataError(
-            f"split {name}: no user has the {least} interactions that are needed (n + min_train); "
+            f"split {name}: no user has the {least} interactions that are needed ({needed}); "
             f"the most active one has {counts.max()}"
         )
     short = int(((counts > 0) & ~enough).sum())
     return enough, [f"{short} users with fewer than {least} interactions are not tested"] if short else []
 
 
-def _positions(data: Interactions, order: Ints) -> Ints:
+def positions_in_user(data: Interactions, order: Ints) -> Ints:
     """Return the 0-based position of each interaction within its user, given an order of all rows (m,): int64 (m,)."""
     start, rows = rows_by_code(data.user[order], data.n_users)
     by_user = order[rows]
@@ -211,7 +225,7 @@ def _positions(data: Interactions, order: Ints) -> Ints:
     return positions
 
 
-def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
+def by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
     time = times_of(data, name)
     # The seed alone: the stream of ``rng`` is named by the data, the order of its rows included.
@@ -223,7 +237,7 @@ def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     return np.lexsort((data.rating, place, time) if data.events else (place, time))
 
 
-def _tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list[str]:
+def tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list[str]:
     """Return a note on the tested users with equal times on both sides of the cut, if there are any.
 
     ``from_end`` (m,): the place of each interaction within its user, from 1 for the last.

@@ -14,6 +14,7 @@ from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
+from evalplugin.data.interactions import joined
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -123,13 +124,18 @@ class DataInfo:
     notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
     findings: tuple[Finding, ...] = ()  # of the checks of the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
+    # Of users who are not in the train data, in the first fold.
+    history: Interactions | None = field(default=None, repr=False)
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
 
     @cached_property
     def background(self) -> Background:
         """The background of single users' lists, computed once for all models."""
-        return background_of(self.full, self.train, self.test)
+        known = self.train
+        if known is not None and self.history is not None:
+            known = joined(known, self.history)
+        return background_of(self.full, known, self.test)
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,6 +184,7 @@ def _prepare(
         counts=first.counts,
         notes=(*data.notes, *notes, *left_out),
         segments=segments,
+        history=first.history,
         histories=history_lengths(folds),
         pool=fingerprint([allowed.digest for allowed in candidates])
         if config.spec.recommend.candidates == "given"

@@ -24,8 +24,8 @@ class _ByHistory:
     """Base of the segments that divide users by the number of their train interactions."""
 
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> Ints:
-        """Return the number of train interactions."""
-        return fold.train.user_events[users]
+        """Return the number of train interactions, or of those of the history of a user without any."""
+        return fold.known.user_events[users]
 
 
 @segment("activity")

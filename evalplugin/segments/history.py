@@ -12,7 +12,7 @@ from evalplugin.data import Split
 
 @dataclass(frozen=True, eq=False)
 class HistoryLengths:
-    """The number of train interactions of each test user.
+    """The number of interactions that are known of each test user, by train data or a history.
 
     ``users`` (U,) raw ids, sorted; ``length`` int64 (U,).
     """
@@ -32,6 +32,6 @@ def history_lengths(folds: Sequence[Split]) -> HistoryLengths:
     length = np.full(len(vocabulary), -1, dtype=np.int64)
     for fold in reversed(folds):
         tested = np.bincount(fold.test.user, minlength=len(vocabulary)) > 0
-        length[tested] = fold.train.user_events[tested]
+        length[tested] = fold.known.user_events[tested]
     known = length >= 0
     return HistoryLengths(vocabulary[known], length[known])

@@ -106,9 +106,9 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     """Check the contract of a split on small data.
 
     Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds are
-    numbered from 0; what is in neither part is noted; the same generator gives the same folds, whatever
-    numpy's global state; the data is not modified. A split that ``uses_parts`` is given data in the parts train,
-    validation and test.
+    numbered from 0; what is in neither part, nor in a history, is noted; the same generator gives the same folds,
+    whatever numpy's global state; the data is not modified. A split that ``uses_parts`` is given data in the parts
+    train, validation and test.
 
     Args:
         split: A registered name, a class, or any callable that returns a new split.
@@ -132,17 +132,22 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
         for fold in folds:
             _check_fold(fold, data)
         law = "the same generator must give the same folds: take all randomness from rng"
-        digests = [[(fold.train.digest, fold.test.digest) for fold in result] for result in (folds, again)]
+        digests = [[[part.digest for part in _parts(fold)] for fold in result] for result in (folds, again)]
         require(digests[0] == digests[1], law)
         require(replace(data).digest == before, "the data must stay as it is")
 
 
 def _check_fold(fold: Split, data: Interactions) -> None:
-    train, test = _rows(fold.train, data), _rows(fold.test, data)
-    for name, rows in (("train", train), ("test", test)):
-        require(bool(np.all(np.diff(rows) > 0)), f"{name} data must be in the order of the data")
-    left = len(data) - len(np.union1d(train, test))
+    parts = [_rows(part, data) for part in _parts(fold)]
+    for name, rows in zip(("train data", "test data", "the history"), parts, strict=False):
+        require(bool(np.all(np.diff(rows) > 0)), f"{name} must be in the order of the data")
+    left = len(data) - len(np.unique(np.concatenate(parts)))
     require(not left or bool(fold.notes), f"{left} interactions are in neither part, and no note says so")
+
+
+def _parts(fold: Split) -> list[Interactions]:
+    """Return train data, test data and, if there is one, the history."""
+    return [fold.train, fold.test, *([] if fold.history is None else [fold.history])]
 
 
 def _rows(part: Interactions, data: Interactions) -> Ints:

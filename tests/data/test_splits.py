@@ -372,7 +372,12 @@ def test_a_split_compares_vocabularies_by_their_values() -> None:
 
 @pytest.mark.parametrize("name", SPLITS.names())
 def test_every_registered_split_keeps_the_contract(name: str) -> None:
-    params = {"sample_users": {"n_users": 20}, "temporal": {"quantile": 0.8}}.get(name, {})
+    params = {
+        "new_items": {"n_items": 5},
+        "new_users": {"n_users": 20, "fold_in": 0.5},
+        "sample_users": {"n_users": 20},
+        "temporal": {"quantile": 0.8},
+    }.get(name, {})
     check_split(name, **params)
 
 

@@ -39,6 +39,8 @@ def _fold_facts(files: dict[str, Callable[[BinaryIO], object]], name: str, fold:
         for column in _COLUMNS:
             if (array := getattr(data, column, None)) is not None:
                 files[f"{name}-{part}-{column}.npy"] = _array(array)
+    if fold.offered is not None:
+        files[f"{name}-offered.npy"] = _array(fold.offered)
     inner = fold.validation
     return facts | {"validation": None if inner is None else _fold_facts(files, f"{name}-validation", inner)}
 
@@ -61,7 +63,8 @@ def _fold(files: Mapping[str, Any], name: str, facts: Mapping[str, Any], data: I
     inner = facts["validation"]
     validation = None if inner is None else _fold(files, f"{name}-validation", inner, data)
     own = {name: facts[name] for name in _FOLD_FACTS} | {"notes": tuple(facts["notes"])}
-    return Split(**parts, **own, validation=validation)  # type: ignore[arg-type]
+    offered = files.get(f"{name}-offered.npy")
+    return Split(**parts, **own, validation=validation, offered=offered)  # type: ignore[arg-type]
 
 
 def lists_files(lists: TaskLists) -> Files:

@@ -86,8 +86,9 @@ def _could_be_full(folds: tuple[Split, ...], kind: str, k: int) -> int:
     lists = 0
     for fold in folds:
         users = np.unique(fold.test.user)
-        seen = fold.train.rows.counts[users] if kind == "unseen" else 0
-        lists += int(np.count_nonzero(np.broadcast_to(fold.train.n_items - seen >= k, users.shape)))
+        seen = fold.known.rows.counts[users] if kind == "unseen" and fold.offered is None else 0
+        n_items = fold.train.n_items if fold.offered is None else int(fold.offered.sum())
+        lists += int(np.count_nonzero(np.broadcast_to(n_items - seen >= k, users.shape)))
     return lists
 
 
@@ -97,7 +98,7 @@ def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]
     seen = 0
     for place, fold in enumerate(folds, 1):
         here = listed.filter(np.asarray(listed["fold"]) == place) if len(folds) > 1 else listed
-        train = fold.train
+        train = fold.known
         user, item = (
             np.searchsorted(ids, here[name].to_numpy(zero_copy_only=False))
             for name, ids in (("user", train.users), ("item", train.items))
@@ -164,7 +165,7 @@ def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
     table = top_n.take(after[score[after] == score[after - 1]])
     tied = lists = 0
     for place, fold in enumerate(folds, 1):
-        has_history = fold.train.rows.counts > 0
+        has_history = fold.known.rows.counts > 0
         here = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
         user = np.searchsorted(fold.train.users, here["user"].to_numpy(zero_copy_only=False))
         tied += int(np.count_nonzero(has_history[user]))

@@ -73,8 +73,11 @@ def _left_by_time(full: Interactions) -> str:
 
 
 def _future_shares(fold: Split) -> tuple[float, float] | None:
-    """Return the shares of test users with a later train interaction and of later train data; None without times."""
-    train, test = fold.train_events, fold.test
+    """Return the shares of test users with a later train interaction and of later train data; None without times.
+
+    What is known of new users counts as train data.
+    """
+    train, test = fold.train_events if fold.history is None else fold.known, fold.test
     if train.timestamp is None or test.timestamp is None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)
@@ -130,7 +133,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         return
     tied = tested = 0
     for fold in data.folds:
-        train, test = fold.train, fold.test
+        train, test = fold.known, fold.test
         if train.timestamp is None or test.timestamp is None or fold.overlap_allowed:
             return
         last, first = (

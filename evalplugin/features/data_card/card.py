@@ -149,7 +149,7 @@ def split_card(name: str, type: str, folds: Sequence[Split]) -> SplitCard:
 
 def _fold(fold: Split) -> FoldCard:
     train, test, counts = fold.train, fold.test, fold.counts
-    known_user = np.bincount(train.user, minlength=train.n_users) > 0
+    known_user = fold.known.rows.counts > 0
     is_known = known_user[test.user] & (train.item_counts > 0)[test.item]
     times: dict[str, int] = {}
     if train.timestamp is not None and test.timestamp is not None:

@@ -194,6 +194,11 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data = newest(in_one_piece(won.data.full)).merged()
+    if getattr(splitter, "new_users", False):
+        workspace.observer.report(
+            f"{winner} is fitted on all data to be registered: its lists are of users whom it then knows, and those of "
+            f"new users are made from their histories by the model itself"
+        )
     lists = _lists(running, recipe, data, register.n)
     evidence = Evidence(
         bakeoff=result.bakeoff.id,

@@ -1,0 +1,83 @@
+"""Checks of models and metrics against splits whose test users or test items are new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.config.checked import ModelRecipe, Named
+from evalplugin.config.checks import Checks
+from evalplugin.config.components import parameter_at
+from evalplugin.data import Splitter
+from evalplugin.metrics import parse
+from evalplugin.models import MODELS
+from evalplugin.models.base import lists_new_items, takes_history
+
+
+class _Ability(NamedTuple):
+    """What a split asks of each model."""
+
+    declared: str  # class variable of the split
+    has: Callable[[Any], bool]
+    problem: str
+    remedy: str
+
+
+_ABILITIES = (
+    _Ability(
+        "new_users",
+        takes_history,
+        "cannot list items for users who are not in the train data",
+        "a program (command) by {history}, and a model of yours by recommend_for(users, history)",
+    ),
+    _Ability(
+        "new_items",
+        lists_new_items,
+        "cannot list items that are not in the train data",
+        "a model of yours that uses attributes of items declares lists_new_items = True",
+    ),
+)
+
+
+def check_new(
+    checks: Checks, splits: Sequence[Named[Splitter]], models: Iterable[ModelRecipe], *, tuning: bool = False
+) -> None:
+    """Add a problem for each model, and for each metric, that the test users or items of a split do not suit.
+
+    ``tuning``: whether the splits are those of tuned models alone.
+    """
+    for ability in _ABILITIES:
+        asking = [split.name for split in splits if getattr(split.component, ability.declared, False)]
+        if not asking:
+            continue
+        able = ", ".join(entry.name for entry in MODELS if entry.is_own and ability.has(entry.cls))
+        for recipe in models:
+            if (tuning and not recipe.space) or ability.has(MODELS.create(recipe.type, recipe.params)):
+                continue
+            checks.add(
+                checks.nested(recipe.path, "type"),
+                f"{recipe.type} {ability.problem}, as the split {asking[0]} asks{_why(recipe)}; those that can: "
+                f"{able}; {ability.remedy}; or take another split",
+            )
+        if ability.declared == "new_users":
+            _check_metrics(checks, asking[0])
+
+
+def _why(recipe: ModelRecipe) -> str:
+    inverted = parameter_at(recipe.params, "inverted")
+    return " with inverted: true" if inverted and takes_history(MODELS.entry(recipe.type).cls) else ""
+
+
+def _check_metrics(checks: Checks, split: str) -> None:
+    for path, text in checks.parts("metrics", str):
+        try:
+            metric = parse(text)
+        except EvalpluginError:  # it has been reported
+            continue
+        if "predictions" in metric.metric.needs:
+            checks.add(
+                path,
+                f"{text!r} needs predicted ratings, which no model gives for users by their history alone, as the "
+                f"split {split} asks; take metrics of lists, such as ndcg@10",
+            )
