@@ -39,9 +39,9 @@ class Command:
     data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
     lists (user), {history} for the file of what is known of users who are not in the train data (with the columns of
     {train}; it has rows with a split such as new_users alone), {candidates} for the file of items (item; with the
-    candidates judged, sampled or given: user and item), {out} for the file to write, or a folder of such files (user, item and
-    rank from 1, or score), {n} for the length of the lists, {seed} for an integer and {fold} for the number of the
-    fold, from 1; {{word}} is {word} itself.
+    candidates judged, sampled or given: user and item), {out} for the file to write, or a folder of such files (user,
+    item and rank from 1, or score), {n} for the length of the lists, {seed} for an integer and {fold} for the number of
+    the fold, from 1; {{word}} is {word} itself.
 
     Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a list
     score 0. Unknown ids, short lists and missing users are counted, and shown as warnings. A program that fails,
