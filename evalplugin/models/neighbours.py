@@ -231,8 +231,14 @@ class ItemNeighbours(_Neighbours):
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums or averages: float64 (len(users), n_items)."""
-        scores = super().scores(users)
-        return scores + self._offset if self.average else scores
+        return self._moved(super().scores(users))
+
+    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
+        """Return the sums or averages over the items of histories: float64 (len(users), n_items)."""
+        return self._moved(super().recommend_for(users, history))
+
+    def _moved(self, sums: Floats) -> Floats:
+        return sums + self._offset if self.average else sums
 
     @property
     def _is_positive(self) -> bool:
