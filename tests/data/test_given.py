@@ -368,7 +368,7 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (CSV, T, "user,item\n1,\n", ["column 'item', row 1 of test.csv", "is empty"]),
     (CSV, T, E + "1,1\n", ["dataset d, split given: recommend.candidates: unseen", "1 of 4 test pairs",
                            "user 1 with item 1", "overlap: drop", "candidates: all", "duplicates: keep"]),
-    (CSV | {"path": PATHS | {"test": "tset.csv"}}, T, E, ["datasets[0].path: test: file not found", "'test.csv'"]),
+    (CSV | {"path": PATHS | {"test": "tset.csv"}}, T, E, ["datasets[0].path.test: file not found", "'test.csv'"]),
     (CSV | {"path": {"train": "train.csv"}}, T, E, ["datasets[0].path.test: missing parameter 'test'"]),
     (CSV | {"path": {"train": "train.csv", "tset": "test.csv"}}, T, E, ["did you mean 'test'?"]),
     (CSV | {"path": PATHS | {"test": "train.csv"}}, T, E, ["test: ", "train.csv is the file of another part too"]),

@@ -239,10 +239,10 @@ class PartPaths:
             try:
                 found = find_files(base, path.replace(FOLD, "*"), inside)
             except DataError as error:
-                raise DataError(f"{role}: {error}") from None
+                raise DataError(str(error), parameter=role) from None
             for number, file in enumerate(found.files):
                 if file in files:
-                    raise DataError(f"{role}: {file} is the file of another part too")
+                    raise DataError(f"{file} is the file of another part too", parameter=role)
                 named = found.partitions[number] if found.partitions else {}
                 files.append(file)
                 partitions.append({**named, PART: pa.scalar(part_name(role, _fold_in(path, file)))})
@@ -282,7 +282,9 @@ class FileDataset(ColumnOptions, _PathOption):
         try:
             self._find(context)
         except DataError as error:
-            return [Problem(("path",), str(error)), *super().check(context)]
+            key: KeyPath = ("path",) if isinstance(self.path, str | PartPaths) else ()
+            key += () if error.parameter is None else (error.parameter,)
+            return [Problem(key, str(error)), *super().check(context)]
         return super().check(context)
 
     def load(self, context: LoadContext) -> Interactions:
