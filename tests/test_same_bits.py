@@ -26,12 +26,12 @@ pytestmark = [
 ]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-# All that need neither attributes of items nor predicted ratings.
+# All that need neither attributes of items, predicted ratings nor a pool.
 METRIC_NAMES = (
     *(
         spec.at(7 if spec.metric.takes_k else None).name
         for spec in map(parse, METRICS.names())
-        if not {"item_attributes", "predictions"} & set(spec.metric.needs)
+        if not {"item_attributes", "predictions", "pool"} & set(spec.metric.needs)
     ),
     "ndcg(gain=exp2)",
     "precision",
