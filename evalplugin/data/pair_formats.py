@@ -63,7 +63,7 @@ class RecBole:
 
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns."""
-        typed = dict(zip(self.names(file), CsvFormat("\t").names(file), strict=True))
+        typed = {name.partition(":")[0]: name for name in CsvFormat("\t").names(file)}
         table = CsvFormat("\t").read(file, {role: typed[name] for role, name in roles.items()})
         return table.rename_columns([name.partition(":")[0] for name in table.column_names])
 

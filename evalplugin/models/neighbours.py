@@ -79,11 +79,6 @@ class ProductModel(MatrixModel):
 
         return top_of_product(self._left, users, self._right, n, candidates.excluded, candidates.tie_rank)
 
-    @property
-    def _is_positive(self) -> bool:
-        """Whether the scores are the product, and no score is negative."""
-        return bool(self._left.data.min(initial=0.0) >= 0 and self._right.data.min(initial=0.0) >= 0)
-
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:
         """Return what ``scores`` does for users with these rows in the matrix of interactions."""
         from evalplugin.models.kernels.products import dense_product, with_small_indices
@@ -99,6 +94,8 @@ class ProductModel(MatrixModel):
         from evalplugin.models.kernels.products import with_small_indices
 
         self._left, self._right = with_small_indices(left), with_small_indices(right)
+        # Whether the scores are the product, and none is negative.
+        self._is_positive = bool(left.data.min(initial=0.0) >= 0 and right.data.min(initial=0.0) >= 0)
 
     def _matrix(self, train: Interactions, positive: str = "") -> sparse.csr_array:
         """Return the matrix of interactions; ``positive`` names a step that negative entries make impossible."""
@@ -223,11 +220,10 @@ class ItemNeighbours(_Neighbours):
         self._offset = np.zeros(train.n_items)
         if self.average:
             means = np.asarray(matrix.sum(axis=0)).ravel() / train.n_users
-            row = np.repeat(np.arange(train.n_items), np.diff(similar.indptr))
-            total = np.bincount(row, similar.data, train.n_items)
-            similar.data /= np.where(total > 0, total, 1.0)[row]
+            similar = _steps(similar, 1.0)
             self._offset = means - similar @ means
         self._keep(matrix, similar.T.tocsr())
+        self._is_positive = self._is_positive and not self.average
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums or averages: float64 (len(users), n_items)."""
@@ -239,10 +235,6 @@ class ItemNeighbours(_Neighbours):
 
     def _moved(self, sums: Floats) -> Floats:
         return sums + self._offset if self.average else sums
-
-    @property
-    def _is_positive(self) -> bool:
-        return not self.average and super()._is_positive
 
 
 @model("neighbours.user")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.libraries import np
 from evalplugin.data import LoadContext
 from evalplugin.data.download import download
@@ -28,7 +28,7 @@ def provide(files: Sequence[DataFile], converted: Path, context: LoadContext) ->
         path = folder / file.file
         if not path.is_file():
             _fetch(file, path, context.report)
-        elif (found := _checksum(path)) != file.sha256:
+        elif (found := file_digest(path)) != file.sha256:
             raise DataError(
                 f"{path}: its SHA-256 checksum is {found}, but that of the table's data is {file.sha256}: move the "
                 f"file away, {_remedy(file, path)}"
@@ -63,11 +63,6 @@ def _remedy(file: DataFile, path: Path) -> str:
     if file.url is not None:
         return f"and it is fetched from {file.url}"
     return f"put the right one there ({file.origin}), or name the folder that has it by --data-home"
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _convert_cmn(path: Path, folder: Path) -> None:
