@@ -27,6 +27,7 @@ import mlflow
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.costs import cheap_collections
 from evalplugin.config import load
+from evalplugin.config.document import read_document
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
 from evalplugin.report.figures import FigureRequest
@@ -108,8 +109,9 @@ def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
     shutil.copytree(template, warm)
     os.chdir(warm)
     # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.
-    config = load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"])
-    run_bakeoff(Workspace.open(config))
+    config = {**read_document(Path("config.yaml")).data, "plugins": [], "models": ["popularity"]}
+    config.pop("tune", None)
+    run_bakeoff(Workspace.open(load(config)))
     # Each fork shares its memory with this process, unless a garbage collection looks at everything in it.
     with cheap_collections():
         codes = {name: killed_and_resumed(template, folder / name, *point) for name, point in points.items()}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,11 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from bakeoff.test_resume import assert_same_end, kill_and_resume, logged
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver, write_config
-from tuning_samples import dial_config, fits
+from tuning_samples import DIAL, dial_config, fits
 
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError
@@ -94,6 +98,37 @@ def test_tuning_without_a_validation_part_names_the_split_to_set() -> None:
         assert part in str(error.value)
     outcome, _ = bake(config(validation=False, tune={"budget": {"trials": 3}, "split": "holdout"}))
     assert all(model.error is None for model in outcome.result.models)
+
+
+STOPS: dict[str, tuple[str | None, int, int]] = {
+    "whole": (None, 0, 1),
+    "tuning": ("after write lists", 4, 1),
+    "fitting": ("begin fit late", 1, 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same_tables(
+    tmp_path: Path, store: Path
+) -> None:
+    template = tmp_path / "killed/template"
+    template.mkdir(parents=True)
+    late = {"name": "late", "type": "dial", "params": {"x": 1.0}}
+    changed = config(models=["popularity", DIAL, late], metrics=["ndcg@10", "coverage@10"])
+    write_config(changed, template / "config.yaml")
+    for file in ("dial.py", *(f"{part}.csv" for part in ("train", "validation", "test"))):
+        shutil.copy(file, template)
+    codes = kill_and_resume(tmp_path / "killed", STOPS, store)
+    whole = tmp_path / "killed/whole"
+    for point in ("tuning", "fitting"):
+        place = tmp_path / "killed" / point
+        assert codes[point] == [-signal.SIGKILL, 0], point
+        assert_same_end(place, whole, dict.fromkeys(("popularity", "dial", "late", "summary"), "FINISHED"))
+        # What was killed is what was continued, and no fit that had ended is repeated.
+        assert logged(place)["summary"]["bakeoff"] == json.loads((place / "bakeoffs.json").read_text())[0]
+        fitted, again = (len((folder / "fits.txt").read_text().splitlines()) for folder in (whole, place))
+        assert again == fitted
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
-from bakeoff.test_resume import assert_same_end, write_own
+from bakeoff.test_resume import assert_same_end, kill_and_resume, write_own
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
 
 
@@ -26,14 +22,7 @@ def killed_at(
     """Return the exit codes by point: of the killed bake-off, and of the resumed one."""
     (folder / "template").mkdir(parents=True)
     write_own(folder / "template")
-    shutil.copy(store, folder / "template")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/bakeoff/killing.py"), str(folder), json.dumps(points)],
-        capture_output=True, text=True, check=False, timeout=1800, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    codes: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return codes
+    return kill_and_resume(folder, points, store)
 
 
 @pytest.mark.slow
