@@ -209,6 +209,29 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     assert found is None or found in texts[0]
 
 
+@pytest.mark.parametrize(
+    ("copies", "found"),
+    [
+        (1, "m0 and m1 list the same 10 items in the same order for 100 % of the users"),
+        (4, "m0, m1, m2, m3 and m4 list the same 10 items in the same order for at least 100 % of the users"),
+        (
+            59,
+            "m0, m1, m2, m3 and 56 more list the same 10 items in the same order for at least 100 % of the users",
+        ),
+    ],
+)
+def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> None:
+    checked = load(small_config())
+    (data,) = prepare(checked, None, Observer())
+    here, there = (lists_of([float(score) for score in range(12, 0, -1)]) for _ in range(2))
+    there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
+    lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
+    results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
+    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(lists)), tuple(results)))[0])
+    texts = [one.text for one in of_results["EV111"].find(SplitResults(checked, data, results, comparison))]
+    assert texts == [f"{found}: there is nothing to compare"]
+
+
 def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     """Return what EV106 finds in the lists of a bake-off of popularity on a table, split by time."""
     frame.to_csv("tied.csv", index=False)  # in a folder of the test

@@ -128,9 +128,13 @@ def _merged(findings: Sequence[Finding], prepared: Sequence[PreparedData]) -> li
     for data in prepared:
         splits.setdefault(data.info.dataset, set()).add(data.info.split)
 
+    found: dict[Finding, set[str]] = {}
+    for finding in findings:
+        found.setdefault(replace(finding, split=""), set()).add(finding.split)
+
     def merged(finding: Finding) -> Finding:
-        same = {other.split for other in findings if replace(other, split=finding.split) == finding}
-        return replace(finding, split="") if same == splits[finding.dataset] else finding
+        anywhere = replace(finding, split="")
+        return anywhere if found[anywhere] == splits[finding.dataset] else finding
 
     return list(dict.fromkeys(map(merged, findings)))
 

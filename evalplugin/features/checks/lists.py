@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations
 
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.numbers import number, share
@@ -24,6 +23,7 @@ _TIED = 0.2  # share of the lists
 _WORTH = 0.25  # of the width of the interval of the primary metric
 _SECOND, _SECONDS = 1.0, 5.0  # to make lists again: of one model, of all
 _SAME = 0.99  # share of the lists
+_NAMED = 5  # models of one finding
 _GLANCE = 1000  # rows that are compared first: most models differ there
 
 
@@ -203,28 +203,41 @@ class _OtherOrders:
 
 @result_check(
     "EV111",
-    title="two models give the same lists",
-    rule="Found for each two models whose first k places (the k of the primary metric) are the same for at least 99 % "
-    "of the users, item by item. Two models that differ at all differ for more of them.",
+    title="models give the same lists",
+    rule="Found where the first k places (the k of the primary metric) of a model are those of an earlier one for at "
+    "least 99 % of the users, item by item: once for all models that list the same as the first of them. Two models "
+    "that differ at all differ for more of the users.",
     why="There is nothing to compare: usually a parameter has no effect, a name is misspelt inside of a plugin, or "
-    "both fall back on the same list. In a gate the twin costs confidence all the same.",
+    "all fall back on the same list. In a gate the twin costs confidence all the same.",
     source="Dodge, Gururangan, Card, Schwartz and Smith: Show Your Work: Improved Reporting of Experimental Results. "
     "EMNLP 2019 (on what was really varied).",
-    remedy="Look at the parameters of both in MLflow; leave one of them out.",
+    remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:
     k = _cutoff(results)
-    first = {
-        model.model: model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
-        for model in results.done
-        if model.top_n is not None
-    }
-    for (model, lists), (twin, lists_of_twin) in combinations(first.items(), 2):
-        same = _share_of_same(lists, lists_of_twin)
-        if same >= _SAME:
+    groups: list[
+        tuple[pa.Table, list[str], list[float]]
+    ] = []  # lists, the models that have them, what they share
+    for model in results.done:
+        if model.top_n is None:
+            continue
+        first = model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
+        for lists, models, shares in groups:
+            same = _share_of_same(lists, first)
+            if same >= _SAME:
+                models.append(model.model)
+                shares.append(same)
+                break
+        else:
+            groups.append((first, [model.model], []))
+    for _, models, shares in groups:
+        if shares:
+            more = len(models) - _NAMED
+            *others, last = models if more <= 0 else [*models[: _NAMED - 1], f"{more + 1} more"]
+            of_users = f"{'at least ' if len(shares) > 1 else ''}{share(min(shares))} of the users"
             yield Found(
-                f"{model} and {twin} list the same {k} items in the same order for {share(same)} of the users: there "
-                f"is nothing to compare"
+                f"{', '.join(others)} and {last} list the same {k} items in the same order for {of_users}: there is "
+                f"nothing to compare"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import starmap
+from itertools import accumulate, starmap
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,12 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
 
 def findings_tag(findings: Sequence[Finding]) -> Tag:
     """Return the tag of findings, errors first: as many as fit whole."""
-    shown = [asdict(finding) for finding in sorted(findings, key=lambda finding: not finding.is_error)]
-    while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
-        shown.pop()
+    first = sorted(findings, key=lambda finding: not finding.is_error)
+    texts = [json.dumps(asdict(finding), ensure_ascii=False) for finding in first]
+    # Each text stands between "[" or ", " and what follows it, ", " or "]".
+    lengths = accumulate(len(text) + 2 for text in texts)
+    n_fitting = sum(length <= MAX_TAG for length in lengths)
+    text = f"[{', '.join(texts[:n_fitting])}]"
     return Tag("evalplugin.checks", text)
 
 
