@@ -345,11 +345,7 @@ class TableFiles:
             for field, expected in zip(table.schema, first.schema, strict=True):
                 if is_number_type(field.type) != is_number_type(expected.type) and field.type != pa.null():
                     text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
-                    hint = (
-                        text
-                        if isinstance(self.format, CsvFormat)
-                        else "; all files need the same kind of ids"
-                    )
+                    hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
                     raise DataError(
                         f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}{hint}"
                     )

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
@@ -25,6 +25,10 @@ _QRELS = ("user", "iteration", "item", "rating")
 class FileFormat(Protocol):
     """Reader of one file, inside of ``readable``, which turns its errors into DataErrors."""
 
+    ids_are_written: ClassVar[
+        bool
+    ]  # as text, in which integers are only recognized: they can be read as text too
+
     def names(self, file: File) -> list[str]:
         """Return the names of the columns."""
 
@@ -35,6 +39,8 @@ class FileFormat(Protocol):
 @dataclass(frozen=True)
 class ParquetFormat:
     """Parquet."""
+
+    ids_are_written: ClassVar[bool] = False
 
     def names(self, file: File) -> list[str]:
         """Return the names in the schema."""
@@ -56,6 +62,7 @@ class CsvFormat:
     or more than 64 bits, all stay text, so that ``01`` and ``1`` differ. The types of other columns are inferred.
     """
 
+    ids_are_written: ClassVar[bool] = True
     separator: str = ","
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
     text: Collection[str] | None = ()  # roles of columns whose values are read as text; None: all
@@ -177,6 +184,8 @@ def _total_length(integers: Ints) -> int:
 @dataclass(frozen=True)
 class TrecFormat:
     """TREC's runs (``user q0 item trec_rank score tag``) and qrels (``user iteration item rating``)."""
+
+    ids_are_written: ClassVar[bool] = False  # always read as text
 
     run: bool
 

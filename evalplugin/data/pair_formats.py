@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, pa
@@ -12,12 +13,17 @@ from evalplugin.data.formats import CsvFormat, FileFormat, integers_or_text
 from evalplugin.data.reading import open_text, path_text
 from evalplugin.files.remote import File, RemoteFile
 
+PairFormat: TypeAlias = Literal["adjacency", "recbole", "triples", "npz"]
+_ID_ROLES = ("user", "item")
 _TRIPLE = ("user", "item", "rating", "timestamp")
 
 
 @dataclass(frozen=True)
 class Adjacency:
     """Lines of a user and the items of that user, separated by spaces; a line of a user alone has no interaction."""
+
+    ids_are_written: ClassVar[bool] = True
+    text_ids: bool = False  # ids that look like integers stay text
 
     def names(self, file: File) -> list[str]:
         """Return the two columns."""
@@ -42,13 +48,23 @@ class Adjacency:
                 users.append(ids[0])
                 counts.append(len(ids) - 1)
                 items += ids[1:]
-        columns = [_ids(users).take(pa.array(np.repeat(np.arange(len(users)), counts))), _ids(items)]
+        columns = [
+            self._ids(users).take(pa.array(np.repeat(np.arange(len(users)), counts))),
+            self._ids(items),
+        ]
         return pa.table(columns, names=self.names(file)).select(list(dict.fromkeys(roles.values())))
+
+    def _ids(self, texts: Sequence[bytes]) -> pa.ChunkedArray:
+        ids = pa.chunked_array([pa.array(texts, pa.binary()).cast(pa.string())])
+        return ids if self.text_ids else integers_or_text(ids)
 
 
 @dataclass(frozen=True)
 class RecBole:
     """RecBole's atomic files: separated by tabs, with a header whose names have types, as in ``user_id:token``."""
+
+    ids_are_written: ClassVar[bool] = True
+    text_ids: bool = False
 
     def names(self, file: File) -> list[str]:
         """Return the names without their types."""
@@ -64,13 +80,17 @@ class RecBole:
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns."""
         typed = {name.partition(":")[0]: name for name in CsvFormat("\t").names(file)}
-        table = CsvFormat("\t").read(file, {role: typed[name] for role, name in roles.items()})
+        reader = CsvFormat("\t", text=_ID_ROLES if self.text_ids else ())
+        table = reader.read(file, {role: typed[name] for role, name in roles.items()})
         return table.rename_columns([name.partition(":")[0] for name in table.column_names])
 
 
 @dataclass(frozen=True)
 class Triples:
     """User, item and, if there are more columns, rating and time, separated by tabs, without a header."""
+
+    ids_are_written: ClassVar[bool] = True
+    text_ids: bool = False
 
     def names(self, file: File) -> list[str]:
         """Return as many of the four names as there are columns."""
@@ -84,12 +104,14 @@ class Triples:
 
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns."""
-        return CsvFormat("\t", self.names(file)).read(file, roles)
+        return CsvFormat("\t", self.names(file), text=_ID_ROLES if self.text_ids else ()).read(file, roles)
 
 
 @dataclass(frozen=True)
 class SparseMatrix:
     """A matrix of users by items, as ``scipy.sparse.save_npz`` writes it: rows, columns and what is stored."""
+
+    ids_are_written: ClassVar[bool] = False
 
     def names(self, file: File) -> list[str]:
         """Return the names of row, column and value."""
@@ -111,13 +133,14 @@ class SparseMatrix:
         return pa.table(columns, names=self.names(file)).select(list(dict.fromkeys(roles.values())))
 
 
-def _ids(texts: Sequence[bytes]) -> pa.ChunkedArray:
-    return integers_or_text(pa.chunked_array([pa.array(texts, pa.binary()).cast(pa.string())]))
-
-
-FORMATS: Mapping[str, FileFormat] = {
-    "adjacency": Adjacency(),
-    "recbole": RecBole(),
-    "triples": Triples(),
-    "npz": SparseMatrix(),
-}
+def pair_format(name: PairFormat, *, text_ids: bool = False) -> FileFormat:
+    """Return the reader of a format; ``text_ids``: ids that look like integers stay text, but in matrices."""
+    match name:
+        case "adjacency":
+            return Adjacency(text_ids)
+        case "recbole":
+            return RecBole(text_ids)
+        case "triples":
+            return Triples(text_ids)
+        case "npz":
+            return SparseMatrix()

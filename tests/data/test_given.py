@@ -335,6 +335,25 @@ def test_sparse_matrices_are_read() -> None:
     assert fold.train.notes == ("2 of 5 items of the catalogue have no interactions",)
 
 
+@pytest.mark.parametrize(
+    ("format", "train", "test"),
+    [
+        ("adjacency", "01 7 08\n1 7\n", "01 9\n1 08\n"),
+        ("recbole", INTER + "01\t7\t1\t1\n01\t08\t1\t1\n1\t7\t1\t1\n", INTER + "01\t9\t1\t1\n1\t08\t1\t1\n"),
+        ("triples", "01\t7\n01\t08\n1\t7\n", "01\t9\n1\t08\n"),
+    ],
+)
+def test_ids_of_each_format_are_read_as_text_on_request(format: str, train: str, test: str) -> None:
+    Path("train").write_text(train)
+    Path("test").write_text(test)
+    data = loaded("pairs", format=format, train="train", test="test", ids="text")
+    assert raw(data) == {("01", "7"), ("01", "08"), ("1", "7"), ("01", "9"), ("1", "08")}
+    Path("train").write_text(train.replace("01", "3").replace("08", "8"))
+    with pytest.raises(DataError, match="reading ids as text makes them the same in all files"):
+        loaded("pairs", format=format, train="train", test="test")
+    loaded("pairs", format=format, train="train", test="test", ids="text")
+
+
 def test_one_file_of_a_format_comes_in_one_piece() -> None:
     Path("all.txt").write_text("1 1 2\n2 1\n")
     data = loaded("pairs", path="all.txt", format="adjacency")
@@ -383,7 +402,7 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (COLUMN, "user,item,part\n" + "".join(f"1,{n},{n}\n" for n in range(101)), E, ["101 parts", "at most 100"]),
     (ADJACENCY, T, E, ["train.csv: line 1 is 'user,item', without a space", "type: csv"]),
     (ADJACENCY, "1 1 2\n", "1\n", ["test.csv: has no rows, and is the test part"]),
-    (ADJACENCY, "1 1 2\n", "1 x\n", ["column 'item' is string, but int64 in train.csv", "same kind of ids"]),
+    (ADJACENCY, "1 1 2\n", "1 x\n", ["column 'item' is string, but int64 in train.csv", "ids: text"]),
     (ADJACENCY, "1 1 1\n", "1 2\n", ["user 1 meets item 1 more than once"]),
     (ADJACENCY | {"rating": "rating"}, "1 1\n", "1 2\n", ["no rating column 'rating'; columns: user, item"]),
     (ADJACENCY | {"n_items": 2}, "1 1\n", "1 2\n", ["n_items is 2", "one is 2"]),
@@ -393,6 +412,8 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (RECBOLE | {"rating": "ratings"}, INTER + "1\t1\t1\t1\n", INTER + "1\t2\t1\t1\n", ["did you mean 'rating'?"]),
     (TRIPLES, T, E, ["train.csv: line 1 has 1 columns separated by tabs", "type: csv"]),
     (TRIPLES, "1\t1\t5\n", "1\t2\n", ["test.csv: its columns are not those of train.csv: 'rating'"]),
+    (ADJACENCY | {"ids": "text", "n_items": 9}, "1 1\n", "1 2\n", ["ids: text does not go with n_items"]),
+    (NPZ | {"ids": "text"}, T, E, ["ids: text does not go with format: npz, whose ids are numbers"]),
     (NPZ, T, E, ["train.csv: is not a sparse matrix as scipy.sparse.save_npz writes it"]),
 ]  # fmt: skip
 

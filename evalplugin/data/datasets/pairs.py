@@ -14,7 +14,7 @@ from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.pair_formats import FORMATS
+from evalplugin.data.pair_formats import PairFormat, pair_format
 
 
 @dataset("pairs")
@@ -31,9 +31,7 @@ class Pairs(FileDataset):
     item_id. As with other datasets, ratings and times are read if their columns are named.
     """
 
-    format: Annotated[
-        Literal["adjacency", "recbole", "triples", "npz"], Field(description="format of the files")
-    ]
+    format: Annotated[PairFormat, Field(description="format of the files")]
     path: Annotated[
         str | PartPaths | None, Field(description="the file, where the data comes in one piece")
     ] = None
@@ -50,6 +48,9 @@ class Pairs(FileDataset):
             "too; null: the items of the data",
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ids: Annotated[
+        Literal["auto", "text"], Field(description="what ids are read as; see the dataset csv")
+    ] = field(default="auto", metadata=OMITTED_IF_DEFAULT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +59,9 @@ class Pairs(FileDataset):
             raise ValueError("pairs takes train and test, or path for data that comes in one piece")
         if self.path is not None and (parts or self.validation is not None):
             raise ValueError("pairs takes either path, or train and test (and validation)")
+        if self.ids == "text" and (self.format == "npz" or self.n_items is not None):
+            numbers = "n_items" if self.n_items is not None else "format: npz"
+            raise ValueError(f"ids: text does not go with {numbers}, whose ids are numbers: leave one out")
 
     @property
     def paths(self) -> str | PartPaths:
@@ -87,4 +91,4 @@ class Pairs(FileDataset):
         return data.on_catalogue(np.arange(self.n_items))
 
     def _format(self) -> FileFormat:
-        return FORMATS[self.format]
+        return pair_format(self.format, text_ids=self.ids == "text")
