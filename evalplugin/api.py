@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
+from evalplugin.lists import (
+    ListColumns,
+    ListScores,
+    ScoreRequest,
+    merge_events,
+    open_sources,
+    score_lists,
+    specs_of,
+)
 from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
@@ -200,6 +208,7 @@ def score(
     metrics: Sequence[str | MetricSpec],
     *,
     train: Any = None,
+    pool: Any = None,
     threshold: float | None = None,
     user: str = "user",
     item: str = "item",
@@ -209,6 +218,10 @@ def score(
     truth_user: str | None = None,
     truth_item: str | None = None,
     format: Literal["auto", "csv", "parquet", "trec"] = "auto",
+    truth_format: Literal[
+        "auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"
+    ] = "auto",
+    duplicates: Literal["error", "keep"] = "error",
     memory: str | int | None = None,
     partitioned: bool = False,
     engine: str | Mapping[str, Any] | None = None,
@@ -228,11 +241,17 @@ def score(
             Spark DataFrame where the lists are one.
         metrics: Names such as ``ndcg@10``.
         train: The train data, user, item and perhaps rating, for metrics that need it; also files.
+        pool: The users and items that lists were chosen from, for ``pool_recall``; also files. Its columns are called
+            as those of the truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         user, item, rank, score, rating: Names of columns. ``rank``, ``score`` and ``rating`` may be left out
             where they are called so.
         truth_user, truth_item: Names of these columns in truth and train data; None: as in the lists.
         format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
+        truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
+        duplicates: A pair of user and item that stands twice in the truth or the train data: refuse it, or ``keep``
+            all rows, as each is an event. The pair then counts once; its rating is the sum of the ratings of its rows,
+            without ratings their number.
         memory: How much may be used, such as ``2GB``: lists and truth in Parquet files that need more are
             scored part by part, with the same results to the last bit; None: everything is read at once. On an
             engine, it bounds each of its processes.
@@ -254,8 +273,18 @@ def score(
     """
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     specs = specs_of(metrics)
-    sources = open_sources({"lists": lists, "truth": truth, "train": train}, format=format)
-    request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
+    if duplicates not in ("error", "keep"):
+        raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
+    sources = open_sources(
+        {"lists": lists, "truth": truth, "train": train, "pool": pool},
+        format=format,
+        truth_format=truth_format,
+    )
+    if duplicates == "keep":
+        in_parts = memory is not None or partitioned or engine is not None
+        sources = merge_events(sources, columns, in_parts=in_parts)
+    relevance = Relevance.starting_at(threshold)
+    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
     return score_lists(
         sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
     )

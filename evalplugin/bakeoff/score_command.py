@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
@@ -15,7 +15,7 @@ from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.inputs import rows_named
+from evalplugin.lists.inputs import KEEP_EVENTS, TruthFormat, merge_events, rows_named
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec
@@ -30,9 +30,12 @@ class Options:
     truth: str
     metrics: Sequence[str]
     train: str | None
+    pool: str | None
     relevance: Relevance
     out: str | Path | None  # a URI, or a file of this machine
     format: Format
+    truth_format: TruthFormat
+    duplicates: Literal["error", "keep"]  # of pairs of truth and train data; keep: rows are events
     text_ids: bool
     memory: str | None
     partitioned: bool
@@ -43,12 +46,30 @@ class Options:
     @cached_property
     def sources(self) -> Mapping[Role, Any]:
         """The files, located, but not read; None for train data that is not given."""
-        paths: dict[Role, Any] = {"lists": self.lists, "truth": self.truth, "train": self.train}
-        return open_sources(paths, format=self.format, text_ids=self.text_ids)
+        paths: dict[Role, Any] = {
+            "lists": self.lists,
+            "truth": self.truth,
+            "train": self.train,
+            "pool": self.pool,
+        }
+        sources = open_sources(
+            paths, format=self.format, truth_format=self.truth_format, text_ids=self.text_ids
+        )
+        if self.duplicates == "keep":
+            in_parts = bool(self.memory or self.partitioned or self.engine)
+            sources = merge_events(sources, self.columns, in_parts=in_parts)
+        return sources
 
     def request(self, specs: Sequence[MetricSpec]) -> ScoreRequest:
         """Return the request of a score of some metrics."""
-        return ScoreRequest(specs, self.relevance, self.sources["train"], self.columns, curves=self.for_log)
+        return ScoreRequest(
+            specs,
+            self.relevance,
+            self.sources["train"],
+            self.columns,
+            curves=self.for_log,
+            pool=self.sources["pool"],
+        )
 
     def interactions(self, role: Role) -> Interactions:
         """Return the data of a table, read alone."""
@@ -63,7 +84,7 @@ def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, 
     """
     specs = specs_of(options.metrics)
     if options.out is not None:
-        refuse_input(options.out, [options.lists, options.truth, options.train], "*.parquet")
+        refuse_input(options.out, [options.lists, options.truth, options.train, options.pool], "*.parquet")
         check_output(options.out)
     scores = score_lists(
         options.sources["lists"],
@@ -90,6 +111,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
 
     conventions = profile(library)
     unused = {
+        "--pool": options.pool,
         "--out": options.out,
         "--log": options.for_log,
         "--memory": options.memory,
@@ -104,7 +126,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
     for name in options.metrics:
         conventions.metric(name)
     sources, request = options.sources, options.request(())
-    with rows_named(sources["lists"], sources["truth"], request):
+    with rows_named(sources["lists"], sources["truth"], request, KEEP_EVENTS):
         lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
 
@@ -133,9 +155,12 @@ def log(
         "lists": options.lists,
         "truth": options.truth,
         "train": options.train,
+        "pool": options.pool,
         "metrics": [spec.name for spec in specs],
         "threshold": options.relevance.threshold,
         "input_format": options.format,
+        "truth_format": None if options.truth_format == "auto" else options.truth_format,
+        "duplicates": None if options.duplicates == "error" else options.duplicates,
         "columns": {key: value for key, value in vars(options.columns).items() if value is not None},
     }
     given = {key: value for key, value in asked.items() if value is not None}
@@ -149,6 +174,6 @@ def log(
         asked=given,
         origin="score",
         dataset=options.truth,
-        data={key: given[key] for key in ("lists", "truth", "train") if key in given},
+        data={key: given[key] for key in ("lists", "truth", "train", "pool") if key in given},
     )
     return log_lists(lists, experiment=experiment, tracking_uri=tracking_uri)

@@ -26,6 +26,11 @@ from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warnin
     help="The train data, for metrics of the catalogue (coverage) or of history (novelty).",
 )
 @click.option(
+    "--pool",
+    metavar="FILES",
+    help="Users and items that lists were chosen from, for pool_recall: the ceiling that they leave.",
+)
+@click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Such as ndcg@10; several times."
 )
 @click.option(
@@ -43,10 +48,22 @@ from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warnin
     help="auto: by the names of the files; trec: a run and qrels.",
 )  # fmt: skip
 @click.option(
+    "--truth-format",
+    type=click.Choice(["auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"]),
+    default="auto",
+    help="Of truth and train data; auto: by a name such as .inter, else as the lists.",
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "keep"]),
+    default="error",
+    help="A pair that stands twice in the truth or the train data; keep: each row is an event, and ratings add up.",
+)
+@click.option(
     "--ids",
     type=click.Choice(["auto", "text"]),
     default="auto",
-    help="Ids in CSV files; auto: as integers if that changes none, else as text.",
+    help="Ids in files of text; auto: as integers if that changes none, else as text.",
 )
 @click.option(
     "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in parts."

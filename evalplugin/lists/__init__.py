@@ -9,7 +9,7 @@ from evalplugin.base.libraries import imported_names
 if TYPE_CHECKING:
     from evalplugin.lists.columns import ListColumns, ScoreRequest
     from evalplugin.lists.evaluator import Evaluator
-    from evalplugin.lists.inputs import open_sources, score_lists
+    from evalplugin.lists.inputs import merge_events, open_sources, score_lists
     from evalplugin.lists.scores import ListScores, specs_of
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ListColumns",
     "ListScores",
     "ScoreRequest",
+    "merge_events",
     "open_sources",
     "score_lists",
     "specs_of",
@@ -28,7 +29,7 @@ __getattr__ = imported_names(
     {
         "evalplugin.lists.columns": ("ListColumns", "ScoreRequest"),
         "evalplugin.lists.evaluator": ("Evaluator",),
-        "evalplugin.lists.inputs": ("open_sources", "score_lists"),
+        "evalplugin.lists.inputs": ("merge_events", "open_sources", "score_lists"),
         "evalplugin.lists.scores": ("ListScores", "specs_of"),
     },
 )

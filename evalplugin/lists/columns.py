@@ -50,6 +50,8 @@ class ListColumns:
             named = {"user": self.user, "item": self.item, order: by}
         else:
             named = {"user": self.truth_user or self.user, "item": self.truth_item or self.item}
+            if role == "pool":
+                return named
             # The named rating column is optional in train data.
             if self.rating is not None and (role == "truth" or self.rating in columns):
                 named["rating"] = self.rating
@@ -138,8 +140,16 @@ def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
     return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
 
 
-def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
+def refuse_rows(
+    error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns, remedy: str = ""
+) -> NoReturn:
     """Raise the error for rows that break a rule with their places in the input, which is read again.
+
+    Args:
+        error: From where the rows were read without their places.
+        source: The table, or the files.
+        columns: The names of its columns.
+        remedy: What to do about a pair that stands twice in truth or train data.
 
     Raises:
         DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
@@ -157,7 +167,8 @@ def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: Lis
             if len(places) == broken.rows:
                 if broken.kind == "rank":
                     table.refuse(names["rank"], row, broken.rule)
-                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}") from None
+                hint = f"; {remedy}" if remedy and broken.role != "lists" and broken.kind == "item" else ""
+                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}{hint}") from None
     raise error
 
 
@@ -213,6 +224,7 @@ class ScoreRequest:
     train: Any = None  # TableFiles, Table or a DataFrame of Spark
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
+    pool: TableFiles | Table | None = None  # the items that each user's list was chosen from
 
     @cached_property
     def history(self) -> PairColumns | None:
@@ -222,6 +234,15 @@ class ScoreRequest:
             DataError: No rows, a missing column, a value that breaks a rule.
         """
         return None if self.train is None else PairColumns.read_all(self.train, "train", self.columns)
+
+    @cached_property
+    def candidates(self) -> PairColumns | None:
+        """The pool, read at its first use.
+
+        Raises:
+            DataError: No rows, a missing column.
+        """
+        return None if self.pool is None else PairColumns.read_all(self.pool, "pool", self.columns)
 
     def read(self, lists: TableFiles | Table, truth: TableFiles | Table) -> ListInput:
         """Return the columns of lists, truth and train data.

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, Format, ParquetFormat, TrecFormat
+from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
 from evalplugin.files.inputs import fingerprint_of
-from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import Role, ScoreRequest, refuse_rows
+from evalplugin.lists.catalogue import Catalogue, interactions_alone
+from evalplugin.lists.columns import (
+    ListColumns,
+    PairColumns,
+    Role,
+    ScoreRequest,
+    check_same_kinds,
+    refuse_rows,
+)
 from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
@@ -29,20 +39,31 @@ from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 
+TruthFormat: TypeAlias = Literal[
+    Format, PairFormat
+]  # of truth and train data; auto: as the lists, or by name
 _FORMATS: tuple[str, ...] = get_args(Format)
+_PAIR_FORMATS: tuple[str, ...] = get_args(PairFormat)
+_PAIR_SUFFIXES: Mapping[str, PairFormat] = {".inter": "recbole", ".npz": "npz"}
+KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
 # Of files whose content is compared on all nodes; beyond, only the first of each table is.
 _MOST_BYTES = 10 * 2**30
 
 
 def open_sources(
-    given: Mapping[Role, Any], *, format: Format = "auto", text_ids: bool = False
+    given: Mapping[Role, Any],
+    *,
+    format: Format = "auto",
+    truth_format: TruthFormat = "auto",
+    text_ids: bool = False,
 ) -> dict[Role, Any]:
     """Return ``Table`` or ``TableFiles`` by role: files are located, but not read; Spark DataFrames stay as they are.
 
     Args:
-        given: Tables, or paths of a file, of a folder or a pattern; None for train data that is not given.
+        given: Tables, or paths of a file, of a folder or a pattern; None for train data or a pool that is not given.
         format: Format of the files.
-        text_ids: Ids in CSV files that look like integers stay text.
+        truth_format: Format of truth and train data; auto: by a name such as .inter, or else that of the lists.
+        text_ids: Ids in files of text that look like integers stay text.
 
     Raises:
         DataError: Files that are missing, something that is not a table, Spark DataFrames beside other lists or truth.
@@ -51,10 +72,11 @@ def open_sources(
         check_frames({role: type(table) for role, table in given.items()})
 
     def source(table: Any, role: Role) -> Any:
-        if is_spark(table) or (role == "train" and table is None):
+        if is_spark(table) or (role in ("train", "pool") and table is None):
             return table
         if isinstance(table, (str, Path)):
-            return open_files(table, role, format=format, text_ids=text_ids)
+            own = format if role == "lists" or truth_format == "auto" else truth_format
+            return open_files(table, role, format=own, text_ids=text_ids)
         return Table(table, role)
 
     return {role: source(table, role) for role, table in given.items()}
@@ -65,35 +87,38 @@ def open_files(
     role: str,
     *,
     folder: Path = Path(),
-    format: Format = "auto",
+    format: TruthFormat = "auto",
     text_ids: bool = False,
 ) -> TableFiles:
     """Return the files of a path, with their format.
 
     Args:
         path: A file, a pattern, or a folder of Parquet files.
-        role: ``lists``, ``truth`` or ``train``.
+        role: ``lists``, ``truth``, ``train`` or ``pool``.
         folder: Base of a relative path.
-        format: ``auto``: by the name of the first file.
-        text_ids: Ids in CSV files that look like integers stay text.
+        format: ``auto``: by the name of the first file. Lists have a rank or a score, which formats of pairs have not.
+        text_ids: Ids in files of text that look like integers stay text.
 
     Raises:
         DataError: The file does not exist, or its format is unknown.
     """
-    if format not in _FORMATS:
-        near = did_you_mean(format, _FORMATS)
-        raise DataError(f"the format must be one of {', '.join(_FORMATS)}, not {format!r}{near}")
+    allowed = _FORMATS if role == "lists" else _FORMATS + _PAIR_FORMATS
+    if format not in allowed:
+        near = did_you_mean(format, allowed)
+        raise DataError(f"the format of the {role} must be one of {', '.join(allowed)}, not {format!r}{near}")
     text = str(path)
     files, partitions = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
     first = files[0]
     name = first.name.casefold()
+    if format == "auto" and role != "lists":
+        format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
                 f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
-                f"or say which it is: {', '.join(_FORMATS[1:])}"
+                f"or say which it is: {', '.join(allowed[1:])}{_option(role)}"
             )
     reader: FileFormat
     match format:
@@ -101,10 +126,52 @@ def open_files(
             reader = ParquetFormat()
         case "trec":
             reader = TrecFormat(run=role == "lists")
+        case "adjacency" | "recbole" | "triples" | "npz":
+            reader = pair_format(format, text_ids=text_ids)
         case _:
             separator = "\t" if ".tsv" in name else ","
             reader = CsvFormat(separator, text=("user", "item") if text_ids else ())
     return TableFiles(text, files, reader, partitions)
+
+
+def _option(role: str) -> str:
+    return f" ({'--input-format' if role == 'lists' else '--truth-format'})"
+
+
+def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts: bool) -> dict[Role, Any]:
+    """Return the sources with each pair of truth and train data once, as in a bake-off on a log of events.
+
+    Its rating is the sum of the ratings of its rows; without ratings, their number.
+
+    Args:
+        sources: Of ``open_sources``.
+        columns: The names of their columns.
+        in_parts: Whether rows are to be scored part by part, which is refused.
+
+    Raises:
+        DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
+    """
+    if in_parts or any(map(is_spark, sources.values())):
+        raise DataError(
+            "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
+            "go with it: group the events by user and item yourself, with their number as the rating"
+        )
+    return {
+        role: source if role in ("lists", "pool") or source is None else _merged(source, role, columns)
+        for role, source in sources.items()
+    }
+
+
+def _merged(source: TableFiles | Table, role: Role, columns: ListColumns) -> Table:
+    rows = interactions_alone(PairColumns.read_all(source, role, columns))
+    pairs = replace(rows, events=True).merged()
+    names = columns.of(role, source.name, source.columns)
+    data = {
+        names["user"]: pairs.users[pairs.user],
+        names["item"]: pairs.items[pairs.item],
+        names.get("rating", columns.rating or "rating"): pairs.rating,
+    }
+    return Table(pa.table(data), source.name)
 
 
 def score_lists(
@@ -131,7 +198,14 @@ def score_lists(
         DataError: Input that breaks a rule, or exceeds the memory and is no Parquet file.
         EngineError: The engine cannot run calls.
     """
-    check_request(request.specs, request.train is not None)
+    check_request(request.specs, request.train is not None, has_pool=request.pool is not None)
+    if request.pool is not None and (
+        memory is not None or partitioned or engine is not None or any(map(is_spark, (lists, truth)))
+    ):
+        raise DataError(
+            "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
+            "it: leave them out, or the pool"
+        )
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
             raise DataError(
@@ -142,7 +216,7 @@ def score_lists(
                 "engine, partitioned: Spark DataFrames are scored by Spark; leave these out for them"
             )
         return score_frames(lists, truth, request)
-    with rows_named(lists, truth, request):
+    with rows_named(lists, truth, request, KEEP_EVENTS):
         chosen = engine_of(engine)
         n_parts, most = 1, 0
         if memory is not None:
@@ -151,7 +225,7 @@ def score_lists(
         are_parquet = _is_parquet(lists) and _is_parquet(truth)
         if n_parts == 1 and not partitioned and chosen is None:
             scores = None
-            if are_parquet:
+            if are_parquet and request.pool is None:
                 # An error is found again, with its row in the file, where all is read at once.
                 with suppress(DataError):
                     scores = score_in_memory(lists, truth, request)
@@ -215,20 +289,25 @@ def _open_session(
 
 
 @contextmanager
-def rows_named(lists: Any, truth: Any, request: ScoreRequest) -> Iterator[None]:
-    """Add the places in the input to an error in rows, wherever they were found."""
+def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") -> Iterator[None]:
+    """Add the places in the input to an error in rows, wherever they were found, and a remedy for repeated pairs."""
     try:
         yield
     except BrokenRowsError as error:
-        sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train}
-        refuse_rows(error, sources[error.broken.role], request.columns)
+        sources: dict[Role, Any] = {
+            "lists": lists,
+            "truth": truth,
+            "train": request.train,
+        }
+        refuse_rows(error, sources[error.broken.role], request.columns, remedy)
 
 
 def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
-    inputs, catalogue = request.read(lists, truth), None
-    if need_catalogue(request.specs):
-        catalogue = Catalogue.of(inputs[:2], inputs.train)
-    return Scoring(request, catalogue).state(inputs.lists, inputs.truth).scores()
+    inputs, pool, catalogue = request.read(lists, truth), request.candidates, None
+    check_same_kinds(lists=inputs.lists, pool=pool)
+    if need_catalogue(request.specs) or pool is not None:
+        catalogue = Catalogue.of([*inputs[:2], *([] if pool is None else [pool])], inputs.train)
+    return Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
 
 
 def _is_parquet(source: Any) -> bool:

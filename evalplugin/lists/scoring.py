@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import NO_ITEM
-from evalplugin.data.interactions import Interactions
+from evalplugin.base.arrays import NO_ITEM, search
+from evalplugin.base.errors import DataError
+from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.tables import Ids, ids_of
-from evalplugin.data.vocabulary import codes_end, codes_in, encode
+from evalplugin.data.vocabulary import codes_end, codes_in, codes_of, encode
 from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
 from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
@@ -69,6 +70,7 @@ class Scoring:
     catalogue: Catalogue | None = None  # None: no metric reads it
     n: int | None = None  # length of the longest list of all users; None: of these lists
     compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
+    pool: PairColumns | None = None  # what lists were chosen from, whose items the catalogue has
 
     def state(self, lists: PairColumns, truth: PairColumns | TruthRows) -> ScorerState:
         """Return the contribution of the users of some lists and truth to the scores.
@@ -108,6 +110,8 @@ class Scoring:
         rows = rows or group_rows(starts, run_user, len(users), columns, compiled=compiled)
         rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
         truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
+        user = None if catalogue is None else catalogue.user_codes(users)
+        pool_rows = None if self.pool is None else self._pool_rows(lists, users)
         return Blocks(
             users=users,
             # Not the method of ``lists``, which would keep all columns in memory.
@@ -118,10 +122,43 @@ class Scoring:
             raw_item=raw_item,
             relevance=self.request.relevance,
             truth_is_checked=truth.checked,
-            user=None if catalogue is None else catalogue.user_codes(users),
+            user=user,
             train=None if catalogue is None else catalogue.train_data,
+            n_candidates=None if pool_rows is None or user is None else pool_rows.counts[user],
+            pool=pool_rows,
             compiled=compiled,
         )
+
+    def _pool_rows(self, lists: PairColumns, users: npt.NDArray[np.generic]) -> Rows:
+        """Return the pool by the codes of the users to score.
+
+        Raises:
+            DataError: A list has an item that is not in the pool of its user.
+        """
+        assert self.pool is not None
+        assert self.catalogue is not None
+        known = users if self.catalogue.train is None else self.catalogue.users
+        distinct, (position,) = encode([self.pool.user])
+        user = codes_of(distinct, known)[position]
+        item = codes_in(self.pool.item, self.catalogue.items)
+        pairs = np.unique((user.astype(np.int64) * len(self.catalogue.items) + item)[user >= 0])
+        listed = codes_in(lists.user, known) * np.int64(len(self.catalogue.items))
+        listed += codes_in(lists.item, self.catalogue.items)
+        outside = np.flatnonzero(~search(pairs, listed)[1])
+        if len(outside):
+            first = divmod(int(listed[outside[0]]), len(self.catalogue.items))
+            names = [
+                ids[[code]].tolist()[0]
+                for ids, code in zip((known, self.catalogue.items), first, strict=True)
+            ]
+            raise DataError(
+                f"{self.pool.table.name}: {len(outside):,} of {len(listed):,} listed items are not in the pool of "
+                f"their user, such as item {names[1]!r} of user {names[0]!r}: name the pool that the lists were chosen "
+                f"from, or leave it out"
+            )
+        user, item = np.divmod(pairs, len(self.catalogue.items))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(known)))])
+        return Rows(indptr, item.astype(np.int32), np.ones(len(item), dtype=np.float32))
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:

@@ -28,7 +28,7 @@ _USERS = 2**13
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
 
 
-Role: TypeAlias = Literal["lists", "truth", "train"]
+Role: TypeAlias = Literal["lists", "truth", "train", "pool"]
 
 
 class Broken(NamedTuple):

@@ -152,8 +152,8 @@ def check_request(
             )
         if "pool" in spec.needs and not has_pool:
             raise DataError(
-                f"metric {spec.name} needs the pool that lists were chosen from, which a bake-off reads: recommend: "
-                f"{{candidates: given, path: FILE}}"
+                f"metric {spec.name} needs the pool that lists were chosen from: recommend: {{candidates: given, path: "
+                f"FILE}} in a bake-off, pool (--pool) in evalplugin score"
             )
         if "train" in spec.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 from math import nan
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import evalplugin
 from evalplugin.cli import main
@@ -463,3 +465,71 @@ def test_a_metric_without_an_honest_interval_says_why(capsys: pytest.CaptureFixt
     assert "no interval" not in capsys.readouterr().out
     show_scores([Row("dcg@10", 0.0, nan, nan, 50, 0)], title="a")
     assert "–: no interval, as hardly any user differs from all others" in capsys.readouterr().out
+
+
+# ---- truth in the formats of other libraries
+
+
+PAIRS = {
+    "truth.txt": ("adjacency", "1 20\n2 30\n4 10\n"),
+    "truth.tsv": ("triples", "1\t20\t4\n2\t30\t2.5\n4\t10\t1\n"),
+    "truth.inter": ("auto", "user_id:token\titem_id:token\trating:float\n1\t20\t4\n2\t30\t2.5\n4\t10\t1\n"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_truth_and_train_data_are_read_in_the_formats_of_pairs(
+    files: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    form, text = PAIRS[name]
+    Path(name).write_text(text)
+    options = ["--truth-format", form, "--train", name, "-m", "coverage@1"]
+    if name.endswith(".inter"):
+        options += ["--truth-user", "user_id", "--truth-item", "item_id"]
+    assert score(*asked(truth=name), *options, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {metric: found[metric]["mean"] for metric in EXPECTED} == EXPECTED
+
+
+def test_matrices_are_read_as_truth(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = (TRUTH["rating"], (TRUTH["user"], TRUTH["item"]))
+    sparse.save_npz("truth.npz", sparse.coo_array(cells, shape=(5, 31)))
+    assert score(*asked(truth="truth.npz"), "--threshold", "2", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["hit@1"]["mean"] == (0 + 1) / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--truth", "a.txt"],
+            "a.txt: the format is not known by the name: .* triples, npz (--truth-format)",
+        ),
+        (["--truth", "a.inter"], "a.inter: no user column 'user'; did you mean 'user_id'?"),
+        (
+            ["--truth", "a.txt", "--truth-format", "recbole"],
+            "a.txt: line 1: '1 20 30' has no type: a header of RecBole",
+        ),
+        (
+            ["--truth", "truth.csv", "--truth-format", "adjacency"],
+            "truth.csv: line 1 is 'user,item,rating', without a",
+        ),
+        (
+            ["--truth", "truth.csv", "--lists", "a.inter"],
+            "a.inter: the format is not known .* trec (--input-format)",
+        ),
+        (
+            ["--truth", "truth.csv", "--pool", "truth.csv"],
+            "truth.csv: 3 of 5 listed items are not in the pool of their",
+        ),
+        (["--truth", "truth.csv", "--pool", "none.csv"], "file not found: none.csv"),
+        (["--truth", "truth.csv", "--pool", "truth.csv", "--as", "recbole"], "--pool does not go with it"),
+    ],
+)
+def test_wrong_formats_and_pools_are_refused_with_the_remedy(
+    files: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    Path("a.txt").write_text("1 20 30\n")
+    Path("a.inter").write_text("user_id:token\titem_id:token\n1\t20\n")
+    assert score("--lists", "lists.csv", "-m", "recall@10", *options) == 2
+    assert re.search(re.escape(message).replace(r"\.\*", ".*"), capsys.readouterr().err)

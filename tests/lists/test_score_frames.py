@@ -331,7 +331,8 @@ SCORED = LISTS.drop(columns="rank")
         ),
         (
             LISTS, pd.concat([TRUTH, TRUTH[1:2]]),
-            "truth: the truth of user 'a' has item 'q' twice: row 2 (counted from 1) and row 5 (counted from 1)",
+            "truth: the truth of user 'a' has item 'q' twice: row 2 (counted from 1) and row 5 (counted from 1)"
+            "; where each row is an event, set duplicates to keep (--duplicates keep)",
         ),
         (
             LISTS, TRUTH.assign(rating=[1, 2, INF, 4]),
@@ -425,7 +426,8 @@ def test_integer_ids_of_any_width_and_sign() -> None:
         ({"rank": "item"}, "lists: column 'item' cannot be both item and rank: name two columns"),
         (
             {"train": pd.DataFrame({"user": ["a", "a"], "item": ["x", "x"]}), "metrics": ["novelty@1"]},
-            "train: the train data of user 'a' has item 'x' twice: row 1 (counted from 1) and row 2 (counted from 1)",
+            "train: the train data of user 'a' has item 'x' twice: row 1 (counted from 1) and row 2 (counted from 1)"
+            "; where each row is an event, set duplicates to keep (--duplicates keep)",
         ),
     ],
 )
@@ -443,3 +445,84 @@ def test_messages_show_integer_ids_as_they_are_written() -> None:
         DataError, match=r"^train: the train data of user 1 has item 7 twice: row 1 .* and row 2 "
     ):
         evalplugin.score(frame, frame, ["novelty@1"], train=twice)
+
+
+# ---- events and pools
+
+
+EVENTS = pd.DataFrame({"user": ["a", "a", "a", "b"], "item": ["x", "x", "y", "y"]})
+BOUGHT = EVENTS.assign(amount=[1.0, 2.5, 4.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("truth", "columns", "merged"),
+    [
+        (EVENTS, {}, [2.0, 1.0, 1.0]),
+        (BOUGHT, {"rating": "amount"}, [3.5, 4.0, 1.0]),
+        (pa.table(BOUGHT), {"rating": "amount"}, [3.5, 4.0, 1.0]),
+    ],
+)
+def test_events_of_truth_and_train_data_are_pairs_whose_ratings_add_up(
+    truth: Any, columns: dict[str, str], merged: list[float]
+) -> None:
+    listed = pd.DataFrame({"user": ["a", "a", "b"], "item": ["y", "x", "x"], "rank": [1, 2, 1]})
+    pairs = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "y"], "rating": merged})
+    metrics = ["ndcg@2", "recall(truth=repeat)@2", "recall(truth=explore)@2", "novelty@2"]
+    bought = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "x", "x"]})
+    found = evalplugin.score(listed, truth, metrics, train=bought, duplicates="keep", **columns)
+    expected = evalplugin.score(listed, pairs, metrics, train=bought.drop_duplicates())
+    pd.testing.assert_frame_equal(found.per_user, expected.per_user)
+    assert found.per_user["recall(truth=repeat)@2"].tolist() == pytest.approx([1.0, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize("options", [{"memory": "1GB"}, {"partitioned": True}, {"engine": "local"}])
+def test_events_and_pools_are_not_scored_in_parts(options: dict[str, Any]) -> None:
+    with pytest.raises(
+        DataError, match=r"^duplicates: keep merges events in memory, .* group the events by user"
+    ):
+        evalplugin.score(LISTS, TRUTH, ["rr"], duplicates="keep", **options)
+    with pytest.raises(DataError, match=r"^pool: a pool is read into memory, "):
+        evalplugin.score(LISTS, TRUTH, ["rr"], pool=LISTS[["user", "item"]], **options)
+
+
+@pytest.mark.parametrize("train", [None, pd.DataFrame({"user": ["u0", "u2"], "item": ["i9", "i1"]})])
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_metrics_of_a_pool_are_those_of_the_worked_examples(
+    train: pd.DataFrame | None, data: st.DataObject
+) -> None:
+    items = [f"i{n}" for n in range(6)]
+    pools = [data.draw(st.lists(st.sampled_from(items), min_size=1, unique=True)) for _ in range(3)]
+    lists = [pool[: data.draw(st.integers(1, len(pool)))] for pool in pools]
+    truth = [data.draw(st.sets(st.sampled_from(items), min_size=1)) for _ in pools]
+    found = evalplugin.score(
+        pd.DataFrame([(f"u{u}", item, r) for u, row in enumerate(lists) for r, item in enumerate(row, 1)],
+                     columns=["user", "item", "rank"]),
+        pd.DataFrame([(f"u{u}", item) for u, row in enumerate(truth) for item in row], columns=["user", "item"]),
+        ["pool_recall", "recall@3"],
+        train=train,
+        # Users without a list, and repeated rows, change nothing.
+        pool=pd.DataFrame([*((f"u{u}", item) for u, row in enumerate(pools) for item in [*row, row[0]]), ("z", "i0")],
+                          columns=["user", "item"]),
+    ).per_user  # fmt: skip
+    for name in found.columns:
+        assert found[name].tolist() == evaluate(name, lists=lists, truth=truth, pool=pools)
+
+
+def test_lists_with_items_outside_of_the_pool_are_refused() -> None:
+    pool = pd.DataFrame({"user": ["a", "b"], "item": ["x", "y"]})
+    listed = pd.DataFrame({"user": ["a", "b", "c"], "item": ["x", "x", "y"], "rank": [1, 1, 1]})
+    with pytest.raises(DataError) as refused:
+        evalplugin.score(listed, pool, ["pool_recall"], pool=pool)
+    assert str(refused.value) == (
+        "pool: 2 of 3 listed items are not in the pool of their user, such as item 'x' of user 'b': name the pool that "
+        "the lists were chosen from, or leave it out"
+    )
+    with pytest.raises(DataError, match="user ids are text in the lists .* but integers in the pool"):
+        evalplugin.score(listed, pool, ["pool_recall"], pool=pool.assign(user=[1, 2]))
+    with pytest.raises(DataError, match="pool: no item column 'item'; did you mean 'itm'"):
+        evalplugin.score(listed, pool, ["pool_recall"], pool=pool.rename(columns={"item": "itm"}))
+    with pytest.raises(DataError, match=r"needs the pool that lists were chosen from: .* pool \(--pool\)"):
+        evalplugin.score(listed, pool, ["pool_recall"])
+    with pytest.raises(DataError, match="duplicates must be error or keep, not 'last'"):
+        evalplugin.score(listed, pool, ["rr"], duplicates="last")  # type: ignore[arg-type]
