@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,13 +13,11 @@ from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixModel, MatrixValues, gram_of, matrix_of, rows_of
-from evalplugin.models.threads import for_ranges, one_blas_thread
+from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, rows_of
+from evalplugin.models.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
-
-_USERS = 256  # whose scores one thread computes at a time
 
 
 @model("ease")
@@ -43,9 +42,9 @@ class EASE(MatrixModel):
     ] = "float64"
 
     def prepare(self) -> None:
-        """Import SciPy."""
-        import scipy.linalg
-        import scipy.sparse  # noqa: F401
+        """Import SciPy and the compiled loops."""
+        import_module("scipy.linalg")
+        import_module("evalplugin.models.kernels.dense")
 
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of the matrix of items with items and of the blocks it is made in, apart from ``train``."""
@@ -61,6 +60,8 @@ class EASE(MatrixModel):
         Raises:
             ModelError: The catalogue needs more memory than the machine has.
         """
+        from evalplugin.models.kernels.dense import gram_of
+
         present = np.flatnonzero(train.item_counts)
         remedy = "take item neighbours, or a sample of the items"
         if self.precision == "float64":
@@ -87,18 +88,18 @@ class EASE(MatrixModel):
         return self._weighted(rows)
 
     def _weighted(self, rows: sparse.csr_array) -> Factors:
+        from evalplugin.models.kernels.dense import write_weighted
+
         scores = np.zeros((rows.shape[0], self._n_items), dtype=self.precision)
-
-        def some(start: int, stop: int) -> None:
-            scores[start:stop, self._present] = rows[start:stop] @ self._weights
-
-        for_ranges(some, len(scores), _USERS)
+        write_weighted(rows, self._weights, self._present, scores)
         return scores
 
 
 def _inverse(matrix: Factors) -> Factors:
     """Return the inverse of a symmetric, positive definite matrix, in its memory."""
     from scipy.linalg import lapack
+
+    from evalplugin.models.kernels.dense import mirror
 
     # Seen from LAPACK, whose matrices are stored by columns, the lower triangle is the upper one.
     functions: Any = lapack.get_lapack_funcs(("potrf", "potri"), dtype=matrix.dtype)
@@ -110,6 +111,5 @@ def _inverse(matrix: Factors) -> Factors:
     if failed or singular:
         raise ModelError("ease: the matrix of items cannot be inverted; raise l2")
     inverse: Factors = columns.T  # by rows again: its lower triangle is filled
-    for row in range(1, len(inverse)):
-        inverse[:row, row] = inverse[row, :row]
+    mirror(inverse)
     return inverse

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, npt, sparse
+from evalplugin.base.libraries import np, sparse
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
-
-
-_GRAM_ROWS = 256
 
 
 @dataclass
@@ -94,18 +91,6 @@ def matrix_of(train: Interactions, values: str) -> sparse.csr_array:
     rows = train.rows
     data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
     return sparse.csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
-
-
-def gram_of(matrix: sparse.csr_array, dtype: str = "float64") -> npt.NDArray[np.floating[Any]]:
-    """Return the products of all columns with all columns, made in blocks without a copy: (n_columns, n_columns)."""
-    columns = matrix.T.tocsr()
-    gram = np.empty((matrix.shape[1], matrix.shape[1]), dtype=dtype)
-
-    def rows(start: int, stop: int) -> None:
-        gram[start:stop] = (columns[start:stop] @ matrix).toarray()
-
-    for_ranges(rows, len(gram), _GRAM_ROWS)
-    return gram
 
 
 def squared_norms(rows: sparse.csr_array) -> Floats:

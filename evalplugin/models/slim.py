@@ -11,7 +11,7 @@ from pydantic import Field
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, sparse
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixValues, gram_of
+from evalplugin.models.factors import MatrixValues
 from evalplugin.models.neighbours import ProductModel, keep_columns
 from evalplugin.models.threads import for_ranges
 
@@ -44,6 +44,7 @@ class SLIM(ProductModel):
     def prepare(self) -> None:
         """Import SciPy and the compiled loops."""
         super().prepare()
+        import_module("evalplugin.models.kernels.dense")
         import_module("evalplugin.models.kernels.elastic_net")
 
     def fit_bytes(self, train: Interactions) -> int:
@@ -57,6 +58,7 @@ class SLIM(ProductModel):
         Raises:
             ModelError: There are negative ratings, or the catalogue needs more memory than the machine has.
         """
+        from evalplugin.models.kernels.dense import gram_of
         from evalplugin.models.kernels.elastic_net import Penalties, regress_columns
 
         matrix = self._matrix(train, "slim")

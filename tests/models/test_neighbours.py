@@ -10,7 +10,7 @@ from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates
 from evalplugin.models import MODELS, limit_threads
-from evalplugin.models.factors import gram_of
+from evalplugin.models.kernels.dense import gram_of
 from evalplugin.models.selection import select_candidates
 
 ALL = {

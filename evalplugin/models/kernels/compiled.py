@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 # Contiguous arrays that a loop reads; writable ones are accepted too.
 Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
+Floats32: TypeAlias = Annotated[npt.NDArray[np.float32], types.Array(types.float32, 1, "C", readonly=True)]
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
 Codes: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
 Words: TypeAlias = Annotated[npt.NDArray[np.uint64], types.Array(types.uint64, 1, "C", readonly=True)]
@@ -32,6 +33,7 @@ KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 CodeRowsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[:, :]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
+MatrixOut32: TypeAlias = Annotated[npt.NDArray[np.float32], types.float32[:, :]]
 
 
 class Entries(NamedTuple):
