@@ -9,6 +9,7 @@ from itertools import groupby
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
+from evalplugin.data.queries import Unit
 from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
 from evalplugin.metrics import parse
 from evalplugin.segments import HistoryLengths, Segmentation
@@ -64,6 +65,11 @@ class Contest:
     def primary(self) -> str:
         """The metric that ranks the models."""
         return self.metrics[0]
+
+    @property
+    def unit(self) -> Unit:
+        """What has a list and a score: a user, or a query."""
+        return next((model.scores.unit for model in self.models if model.scores is not None), "user")
 
     @property
     def all_warnings(self) -> tuple[str, ...]:

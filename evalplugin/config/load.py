@@ -23,7 +23,7 @@ from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
 from evalplugin.config.gate_checks import check_gate
-from evalplugin.config.new_checks import check_new
+from evalplugin.config.new_checks import check_new, check_units
 from evalplugin.config.schema import ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
 from evalplugin.config.tuning_checks import check_tuning
@@ -92,6 +92,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     primary = checks.primary(compare, metrics)
     check_gate(checks, models, compare.baseline)
     check_new(checks, splits, models)
+    check_units(checks, splits, segments)
     tune = check_tuning(checks, models, primary)
     if tune is not None and tune.split is not None:
         check_new(checks, [tune.split], models, tuning=True)

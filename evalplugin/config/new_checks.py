@@ -1,4 +1,4 @@
-"""Checks of models and metrics against splits whose test users or test items are new."""
+"""Checks of models, metrics and segments against splits with new users or items, or with queries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.config.checked import ModelRecipe, Named
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import parameter_at
-from evalplugin.data import Splitter
+from evalplugin.data import SPLITS, Splitter
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
 from evalplugin.models.base import lists_new_items, takes_history
+from evalplugin.segments import Segmenter
 
 
 class _Ability(NamedTuple):
@@ -62,6 +63,21 @@ def check_new(
             )
         if ability.declared == "new_users":
             _check_metrics(checks, asking[0])
+
+
+def check_units(
+    checks: Checks, splits: Sequence[Named[Splitter]], segments: Sequence[Named[Segmenter]]
+) -> None:
+    """Add a problem for each segment of queries where a split has users, and for splits of both in one config."""
+    units = {split.name: getattr(split.component, "unit", "user") for split in splits}
+    of_users = [name for name, unit in units.items() if unit == "user"]
+    for number, segment in enumerate(segments):
+        if of_users and getattr(segment.component, "unit", "user") == "query":
+            checks.add(
+                checks.nested(("segments", number), "type"),
+                f"{segment.type} divides queries, and the split {of_users[0]} has users; the splits with queries: "
+                f"{', '.join(entry.name for entry in SPLITS if getattr(entry.cls, 'unit', 'user') == 'query')}",
+            )
 
 
 def _why(recipe: ModelRecipe) -> str:

@@ -25,6 +25,7 @@ from evalplugin.data.given import GivenSplit, in_one_piece
 from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.new_items import NewItems
 from evalplugin.data.new_users import NewUsers
+from evalplugin.data.next_item import NextItem
 from evalplugin.data.pool import Pooled, PoolTable
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
@@ -51,6 +52,7 @@ __all__ = [
     "MovieLens",
     "NewItems",
     "NewUsers",
+    "NextItem",
     "NoSplit",
     "Pairs",
     "Parquet",

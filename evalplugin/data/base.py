@@ -13,6 +13,7 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions, joined
+from evalplugin.data.queries import Unit
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,18 @@ class Split:
         None  # the events of the train data, where it is a log of them, to be split again
     )
     offered: Flags | None = None  # (n_items,) items that lists may have; None: the whole catalogue
+    unit: Unit = (
+        "user"  # what has a list and a truth; the id of a query names its session, see data/queries.py
+    )
+    history_log: Interactions | None = None  # the events of the history, where it is a log of them
 
     def __post_init__(self) -> None:
         if self.train.events or self.test.events:
             object.__setattr__(self, "repeats", True)
         if self.train.events:
             object.__setattr__(self, "log", replace(self.train, part=None, parts=()))
+        if self.history is not None and self.history.events:
+            object.__setattr__(self, "history_log", self.history)
         for name, given in self._parts.items():
             data = given.merged(first=name == "test")
             object.__setattr__(self, name, data)
@@ -113,6 +120,11 @@ class Split:
     def train_events(self) -> Interactions:
         """The train data as it was before events of the same pair were merged."""
         return self.train if self.log is None else self.log
+
+    @property
+    def history_events(self) -> Interactions | None:
+        """The history as it was before events of the same pair were merged."""
+        return self.history if self.history_log is None else self.history_log
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -210,7 +222,7 @@ class Splitter(Protocol):
     model that is registered learns from; without it, that is all data. ``uses_parts: bool = True``, a class variable,
     says that the parts that data comes in are looked at; else they are joined before. ``new_users: bool = True`` says
     that test users have a history in place of train data, ``new_items: bool = True`` that test items have no train
-    data: a config with a model that cannot list them is refused.
+    data: a config with a model that cannot list them is refused. ``unit: Unit = "query"`` says that units are queries.
 
     The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
     """

@@ -277,6 +277,6 @@ def _merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> 
         notes=tuple(dict.fromkeys(note for lists in ranges for note in lists.notes)),
         inputs=merged([fitted.inputs, *(lists.inputs for lists in ranges)]),
     )
-    scores = with_ids(ScorerState.merge([part.state for part in parts]).scores(), test)
+    scores = with_ids(ScorerState.merge([part.state for part in parts]).scores(), task.split)
     costs = task_costs(task, made, sum((part.costs for part in parts), Costs()))
     return TaskResult(made, scores, costs, merged([part.inputs for part in parts]))

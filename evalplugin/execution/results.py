@@ -15,6 +15,7 @@ from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.data.interactions import joined
+from evalplugin.data.queries import Unit
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -127,6 +128,7 @@ class DataInfo:
     # Of users who are not in the train data, in the first fold.
     history: Interactions | None = field(default=None, repr=False)
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
+    unit: Unit = "user"  # what has a list and a truth; "users" are queries, else
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
 
     @cached_property

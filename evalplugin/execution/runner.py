@@ -27,7 +27,15 @@ from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
-from evalplugin.segments import NO_HISTORY, Cold, Segmentation, history_lengths, segmentation
+from evalplugin.segments import (
+    NO_HISTORY,
+    Cold,
+    Position,
+    Repeat,
+    Segmentation,
+    history_lengths,
+    segmentation,
+)
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
@@ -186,6 +194,7 @@ def _prepare(
         segments=segments,
         history=first.history,
         histories=history_lengths(folds),
+        unit=first.unit,
         pool=fingerprint([allowed.digest for allowed in candidates])
         if config.spec.recommend.candidates == "given"
         else None,
@@ -260,13 +269,19 @@ def _split(
 def _segments(
     config: CheckedConfig, folds: Sequence[Split], context: LoadContext
 ) -> tuple[tuple[Segmentation, ...], list[str]]:
-    """Return the segmentations, and a note on each default one that is left out because it has one group."""
+    """Return the segmentations, and a note on each default one that is left out because it has one group.
+
+    Queries are divided by position and repeat too.
+    """
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
     are_asked_for = "segments" in config.spec.model_fields_set
     shown, notes = [], []
-    for named in config.segments:
-        segment = segmentation(named.name, named.component, folds, context)
+    segmenters = [(named.name, named.component) for named in config.segments]
+    if folds[0].unit == "query" and not are_asked_for:
+        segmenters += [("position", Position()), ("repeat", Repeat())]
+    for name, segmenter in segmenters:
+        segment = segmentation(name, segmenter, folds, context)
         groups = np.unique(segment.group)
         label = segment.labels[groups[0]]
         is_of_newcomers = segment.name == "cold" and label == NO_HISTORY

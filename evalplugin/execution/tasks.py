@@ -26,7 +26,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
-from evalplugin.models.base import ListRequest, TaskRecommender
+from evalplugin.models.base import ListRequest, TaskRecommender, is_sequential
 from evalplugin.models.recommend import ColdUsers
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         lists = task.lists or _make_lists(task, label, observer)
         with observer.progress(f"score {label}"):
             per_user, scoring, inputs = measured(
-                task, lambda: with_ids(score_state(task, lists).scores(), task.split.test)
+                task, lambda: with_ids(score_state(task, lists).scores(), task.split)
             )
     return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
 
@@ -185,7 +185,7 @@ class Work:
             self.start(model)
             peak = measured.enter_context(peak_memory())
             with self._watch.time("fit_seconds"):
-                model.fit(task.split.train, rng)
+                model.fit(_train_data(model, task.split), rng)
         return model, peak
 
     def start(self, model: Recommender) -> None:
@@ -231,12 +231,17 @@ class Work:
                 task.split.fold,
                 task.folder,
                 task.tracking_uri,
-                task.split.history,
+                task.split.history_events if is_sequential(model) else task.split.history,
             )
             with self._watch.time("recommend_seconds"):
                 made = recommend(model, request, cold_users=task.cold_users, progress=advance)
             parts.append(made)
         return joined_lists(parts)
+
+
+def _train_data(model: Recommender, split: Split) -> Interactions:
+    """Return what a model learns from: each pair once, or the events in their order."""
+    return split.train_events if is_sequential(model) else split.train
 
 
 def joined_lists(parts: Sequence[TopN]) -> TopN:

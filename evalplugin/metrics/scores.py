@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd
+from evalplugin.data.queries import Unit, sessions_of
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
 
@@ -28,7 +29,8 @@ class PerUserScores:
     ``users`` (U,) raw ids; ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
     ``overall`` holds the metrics that are one number a model (``coverage@10``), by canonical name. ``at_k``
     holds the curve of each metric family over the cutoff: ``{"ndcg": {1: 0.1, 2: 0.15, ...}}``, means.
-    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent.
+    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent. With the ``unit`` query,
+    "users" are queries, and their ids name their sessions.
     """
 
     users: npt.NDArray[np.generic]
@@ -37,6 +39,12 @@ class PerUserScores:
     overall: Mapping[str, float] = field(default_factory=dict)
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     pr_curve: Mapping[int, float] = field(default_factory=dict)
+    unit: Unit = "user"
+
+    @cached_property
+    def clusters(self) -> Codes | None:
+        """A code for the session of each query (U,), whose queries depend on each other; None: users do not."""
+        return sessions_of(self.users) if self.unit == "query" else None
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
@@ -118,4 +126,5 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
             for name, curve in first.at_k.items()
         },
         pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
+        unit=first.unit,
     )

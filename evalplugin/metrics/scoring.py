@@ -20,7 +20,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
 
 if TYPE_CHECKING:
-    from evalplugin.data.interactions import Interactions
+    from evalplugin.data import Split
 
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
@@ -57,9 +57,9 @@ def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence
     return score_blocks(blocks, request, blocks.user)
 
 
-def with_ids(scores: PerUserScores, truth: Interactions) -> PerUserScores:
-    """Return the scores of ``score_part`` with raw ids in place of codes."""
-    return replace(scores, users=truth.users[scores.users.astype(np.int64)])
+def with_ids(scores: PerUserScores, split: Split) -> PerUserScores:
+    """Return the scores of ``score_part`` with the raw ids of a split's units in place of codes."""
+    return replace(scores, users=split.test.users[scores.users.astype(np.int64)], unit=split.unit)
 
 
 def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:

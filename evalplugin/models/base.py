@@ -53,6 +53,9 @@ class Recommender(Protocol):
     model can answer them; left out, it is whether it has ``recommend_for``. ``lists_new_items: bool = True`` says that
     the model can list items without train data, for example by their attributes, as the split ``new_items`` asks.
 
+    ``sequential: bool = True`` says that the order of events matters: ``fit`` and ``recommend_for`` are given a log of
+    events, in which pairs repeat, in place of one row for each pair. Its rows are in order of time.
+
     ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
     for such users the most popular items of the train data, in place of the model. Any other text describes in a few
     words the model's own answer. Without the attribute, the model itself is asked.
@@ -170,6 +173,11 @@ def takes_history(model: Recommender | type[Recommender]) -> bool:
 def lists_new_items(model: Recommender | type[Recommender]) -> bool:
     """Return whether a model declares that it can list items without train data."""
     return bool(getattr(model, "lists_new_items", False))
+
+
+def is_sequential(model: Recommender | type[Recommender]) -> bool:
+    """Return whether a model declares that the order of events matters to it."""
+    return bool(getattr(model, "sequential", False))
 
 
 def cold_answer(model: Recommender | type[Recommender]) -> str | None:

@@ -5,6 +5,7 @@ from evalplugin.segments.base import SEGMENTS, Segmentation, Segmenter, segment,
 from evalplugin.segments.behaviour import NO_HISTORY, Activity, Cold, Popularity
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 from evalplugin.segments.history import HistoryLengths, history_lengths
+from evalplugin.segments.queries import Position, Repeat
 
 __all__ = [
     "NO_HISTORY",
@@ -15,6 +16,8 @@ __all__ = [
     "Groups",
     "HistoryLengths",
     "Popularity",
+    "Position",
+    "Repeat",
     "Segmentation",
     "Segmenter",
     "by_number",

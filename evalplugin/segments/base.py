@@ -59,6 +59,8 @@ class Segmenter(Protocol):
     A class variable ``from_truth = True`` says that users are divided by their held-out items. Such groups explain
     scores, but are unknown when a list is made: no winner is named in them.
 
+    A class variable ``unit = "query"`` says that queries are divided, as the split ``next_item`` makes them.
+
     A third method is optional: ``check(context) -> list[Problem]`` returns the problems found without reading data,
     such as a missing file; their paths name parameters.
     """
@@ -100,6 +102,10 @@ def segmentation(
         DataError: Data that the segment needs is missing or breaks a rule.
         PluginError: The segment did not return one value and one group for each user.
     """
+    if getattr(segmenter, "unit", "user") not in ("user", folds[0].unit):
+        raise DataError(
+            f"segment {name!r}: divides queries, such as those of the split next_item; here are users"
+        )
     vocabulary = folds[0].test.users
     known = np.zeros(len(vocabulary), dtype=np.bool_)
     users, values = [], []

@@ -20,6 +20,7 @@ from evalplugin.data import (
     Split,
     Splitter,
 )
+from evalplugin.data.queries import Unit
 from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require
 
 PARTS = ("train", "validation", "test")
@@ -108,7 +109,7 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     Every fold has train and test data on the vocabularies of the data, in its order, without a pair in both; folds are
     numbered from 0; what is in neither part, nor in a history, is noted; the same generator gives the same folds,
     whatever numpy's global state; the data is not modified. A split that ``uses_parts`` is given data in the parts
-    train, validation and test.
+    train, validation and test. Units that are queries are on a vocabulary of train sessions and queries, in any order.
 
     Args:
         split: A registered name, a class, or any callable that returns a new split.
@@ -138,9 +139,13 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
 
 
 def _check_fold(fold: Split, data: Interactions) -> None:
-    parts = [_rows(part, data) for part in _parts(fold)]
-    for name, rows in zip(("train data", "test data", "the history"), parts, strict=False):
-        require(bool(np.all(np.diff(rows) > 0)), f"{name} must be in the order of the data")
+    parts = [_rows(part, data, fold.unit) for part in _parts(fold)]
+    if fold.unit == "user":
+        for name, rows in zip(("train data", "test data", "the history"), parts, strict=False):
+            require(bool(np.all(np.diff(rows) > 0)), f"{name} must be in the order of the data")
+    else:
+        both = set(data.user[parts[0]].tolist()) & set(data.user[parts[1]].tolist())
+        require(not both, "a session must not have both train data and queries")
     left = len(data) - len(np.unique(np.concatenate(parts)))
     require(not left or bool(fold.notes), f"{left} interactions are in neither part, and no note says so")
 
@@ -150,13 +155,22 @@ def _parts(fold: Split) -> list[Interactions]:
     return [fold.train, fold.test, *([] if fold.history is None else [fold.history])]
 
 
-def _rows(part: Interactions, data: Interactions) -> Ints:
+def _rows(part: Interactions, data: Interactions, unit: Unit) -> Ints:
     """Return the row in the data of each interaction of a part: ratings tell rows apart."""
     rows = part.rating.astype(np.int64)
     known = (rows >= 0) & (rows < len(data))
     require(bool(known.all()), "ratings must be those of the data")
-    same = np.array_equal(part.user, data.user[rows]) and np.array_equal(part.item, data.item[rows])
-    require(same, "users, items and ratings must belong together as in the data")
+    if unit == "user":
+        same_user = np.array_equal(part.user, data.user[rows])
+    else:  # a train session has its own id, a query one that begins with it
+        texts, own = part.users[part.user].tolist(), data.users[data.user[rows]].tolist()
+        same_user = all(
+            text.partition(":")[0] == str(session) for text, session in zip(texts, own, strict=True)
+        )
+    require(
+        same_user and np.array_equal(part.item, data.item[rows]),
+        "users, items and ratings must belong together as in the data",
+    )
     return rows
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags
 from evalplugin.data import Interactions, LoadContext, Split
+from evalplugin.data.interactions import joined
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups
 from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require, require_plain
@@ -25,7 +26,8 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
 
     Args:
         segment: A registered name, a class, or any callable that returns a new segment.
-        params: Its arguments. The users of the data are the integers 0 to 59.
+        params: Its arguments. The users of the data are the integers 0 to 59; a segment of queries is given the
+            queries 00:1, 00:2, 00:3, 01:1 and so on.
 
     Raises:
         AssertionError: A law is broken; the message names the law and the first wrong user.
@@ -37,6 +39,8 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
     for round_ in range(2):
         rng = np.random.default_rng(round_)
         folds = [_draw(rng, 0), _draw(rng, 1)]
+        if getattr(segmenter, "unit", "user") == "query":
+            folds = [_of_queries(fold, rng) for fold in folds]
         for fold in folds:
             _check_fold(name, segmenter, fold, rng)
         _check_folds(name, segmenter, folds)
@@ -73,7 +77,12 @@ def _check_folds(name: str, segmenter: Segmenter, folds: list[Split]) -> None:
     order = np.argsort(users)
     divided = segmentation(name, segmenter, folds, LoadContext())
     law = "a user must be in the group of the first fold that tests the user"
-    _same(users[order], segmenter.divide(values[order]).group, divided.of(users[order]), law)
+    _same(
+        users[order],
+        segmenter.divide(values[order]).group,
+        divided.of(folds[0].test.users[users[order]]),
+        law,
+    )
 
 
 def _draw(rng: np.random.Generator, fold: int) -> Split:
@@ -81,6 +90,14 @@ def _draw(rng: np.random.Generator, fold: int) -> Split:
     in_train = rng.random((N_USERS, N_ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (N_USERS, 1))
     held_out = (rng.random((N_USERS, N_ITEMS)) < 0.1) & ~in_train & (np.arange(N_USERS) % 7 > 0)[:, None]
     return Split(_interactions(in_train, rng), _interactions(held_out, rng), fold)
+
+
+def _of_queries(fold: Split, rng: np.random.Generator) -> Split:
+    """Return a fold whose users are queries, three of a session, of which some have a known item as their truth."""
+    ids = np.array([f"{user // 3:02d}:{user % 3 + 1}" for user in range(N_USERS)], dtype=object)
+    repeats = fold.train.select(rng.random(len(fold.train)) < 0.1)
+    test = replace(joined(fold.test, repeats), users=ids)
+    return replace(fold, train=replace(fold.train, users=ids), test=test, unit="query", repeats=True)
 
 
 def _interactions(cells: Flags, rng: np.random.Generator) -> Interactions:

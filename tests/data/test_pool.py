@@ -19,7 +19,7 @@ from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import ConfigError, DataError, UnchangedError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.data import Candidates, Interactions
+from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.runner import prepare
 from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.metrics import Blocks, parse
@@ -276,7 +276,7 @@ def test_pool_recall_has_the_same_bits_however_users_are_divided() -> None:
             some = TopN(top_n.user[mine], top_n.item[mine], top_n.score[mine])
             blocks = Blocks.of(some, truth.select(mine[truth.user]), candidates=candidates)
             states.append(score_part(blocks, specs))
-        merged = with_ids(ScorerState.merge(states[::-1]).scores(), truth)
+        merged = with_ids(ScorerState.merge(states[::-1]).scores(), Split(truth, truth, overlap_allowed=True))
         assert np.array_equal(merged.values, whole.values, equal_nan=True)
 
 

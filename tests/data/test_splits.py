@@ -374,6 +374,7 @@ def test_a_split_compares_vocabularies_by_their_values() -> None:
 def test_every_registered_split_keeps_the_contract(name: str) -> None:
     params = {
         "new_items": {"n_items": 5},
+        "next_item": {"test": "n_sessions", "n_sessions": 20},
         "new_users": {"n_users": 20, "fold_in": 0.5},
         "sample_users": {"n_users": 20},
         "temporal": {"quantile": 0.8},

@@ -518,7 +518,7 @@ def test_lists_with_items_outside_of_the_pool_are_refused() -> None:
         "pool: 2 of 3 listed items are not in the pool of their user, such as item 'x' of user 'b': name the pool that "
         "the lists were chosen from, or leave it out"
     )
-    with pytest.raises(DataError, match="user ids are text in the lists .* but integers in the pool"):
+    with pytest.raises(DataError, match=r"user ids are text in the lists .* but integers in the pool"):
         evalplugin.score(listed, pool, ["pool_recall"], pool=pool.assign(user=[1, 2]))
     with pytest.raises(DataError, match="pool: no item column 'item'; did you mean 'itm'"):
         evalplugin.score(listed, pool, ["pool_recall"], pool=pool.rename(columns={"item": "itm"}))

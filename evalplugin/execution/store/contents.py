@@ -94,6 +94,7 @@ def scores_files(result: TaskResult) -> Files:
     """Return writers of the files of scores."""
     scores = result.per_user
     facts = {
+        "unit": scores.unit,
         "metrics": scores.metrics,
         "overall": scores.overall,
         "at_k": [[name, list(curve.items())] for name, curve in scores.at_k.items()],
@@ -117,6 +118,7 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
         overall=facts["overall"],
         at_k={name: dict(curve) for name, curve in facts["at_k"]},
         pr_curve=dict(facts["pr_curve"]),
+        unit=facts.get("unit", "user"),  # earlier versions knew users alone
     )
     scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
     return TaskResult(lists, per_user, replace(lists.costs, **scored))

@@ -299,6 +299,11 @@ def _lists_depend_on(task: Task) -> Depends | None:
     }
     if task.split.history is not None:
         depends_on["history"] = task.split.history.digest
+    # Models of sequences learn from the order of events.
+    events = {
+        name: log.digest for name in ("log", "history_log") if (log := getattr(task.split, name)) is not None
+    }
+    depends_on |= events
     if task.model.inputs:
         depends_on["inputs"] = list(task.model.inputs)
     if task.race is not None:

@@ -206,7 +206,8 @@ def _only(
     values = scores.values[:, [scores.metrics.index(m) for m in names]]
     if users is not None:
         rows = np.isin(scores.users, users)
-        return replace(model, scores=PerUserScores(scores.users[rows], values[rows], names), fold_means=())
+        common = PerUserScores(scores.users[rows], values[rows], names, unit=scores.unit)
+        return replace(model, scores=common, fold_means=())
     families = {parse(m).at(None).name for m in metrics}
     cut = replace(
         scores,

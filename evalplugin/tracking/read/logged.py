@@ -52,8 +52,8 @@ _DIGITS = 6  # hexadecimal, of the digest of a key or of a value in the seal
 _PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
 # Tags that are read back, and do not change once a model's results are logged.
 _SEALED_TAGS = (
-    "role", "bakeoff", "model", "model_type", "dataset", "split", "place", "metrics_hash", "definitions", "warnings",
-    "checksums",
+    "role", "bakeoff", "model", "model_type", "dataset", "split", "unit", "place", "metrics_hash", "definitions",
+    "warnings", "checksums",
 )  # fmt: skip
 
 
@@ -414,6 +414,7 @@ class LoggedRun:
             overall={m: logged.get(metric_name(m), math.nan) for m in self.definitions if m not in names},
             at_k={family: curve for family, curve in curves.items() if curve},
             pr_curve=self._history("pr_curve/precision"),
+            unit="query" if self.tag("unit") == "query" else "user",
         )
 
     def _means_at(self, kind: Literal["fold", "seed"], steps: int) -> tuple[Mapping[str, float], ...]:

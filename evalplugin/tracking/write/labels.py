@@ -105,6 +105,8 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
     yield Tag("evalplugin.model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
     yield Tag("evalplugin.split", info.split or info.split_type)
+    if info.unit != "user":
+        yield Tag("evalplugin.unit", info.unit)
     if info.findings:
         yield findings_tag(info.findings)
 

@@ -1,0 +1,234 @@
+"""The split ``next_item``: every event of a session after the first is a query, whose truth is that event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from evalplugin.base.arrays import Codes, Flags, Ints
+from evalplugin.base.errors import DataError, ParameterError, Problem
+from evalplugin.base.libraries import np
+from evalplugin.data.base import Split, split
+from evalplugin.data.given import in_one_piece
+from evalplugin.data.interactions import Interactions, rows_by_code
+from evalplugin.data.parts import FoldParts, folds_of
+from evalplugin.data.queries import Unit, query_ids
+from evalplugin.data.splits import times_of
+
+_DAY = 86_400  # seconds
+
+
+@split("next_item")
+@dataclass(frozen=True)
+class NextItem:
+    """Sessions are either train data or tested: each event of a test session after the first makes a query.
+
+    The dataset's user is the session. A query's history are the events of the session before it, its truth is the next
+    one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order of time,
+    and in the order of the rows where times are equal. Models answer by ``recommend_for``, those of sessions by the
+    order of the history; a config with a model that cannot is refused. Means are over queries; intervals and tests take
+    the queries of a session together, as they are not independent.
+
+    As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
+    """
+
+    unit: ClassVar[Unit] = "query"
+    new_users: ClassVar[bool] = True
+    uses_parts: ClassVar[bool] = True
+
+    test: Annotated[
+        Literal["last_day", "n_sessions", "given"],
+        Field(
+            description="the sessions to test: those that end within the last day or days, the n_sessions that end "
+            "last, or those of the test part of the data"
+        ),
+    ] = "last_day"
+    days: Annotated[
+        float | None,
+        Field(gt=0, description="length of the last_day, in days of the timestamps; left out: 1"),
+    ] = None
+    n_sessions: Annotated[
+        int | None, Field(ge=1, description="number of sessions to test, with test: n_sessions")
+    ] = None
+    queries: Annotated[
+        Literal["all", "last"],
+        Field(description="all events after the first of a session, or the last one alone"),
+    ] = "all"
+    max_history: Annotated[
+        int, Field(ge=1, description="events of a history at most: the latest ones; longer ones are counted")
+    ] = 100
+    cold: Annotated[
+        Literal["keep", "drop"],
+        Field(
+            description="queries whose truth is an item without train data: keep them, as lists that miss it, or drop "
+            "them; both are counted"
+        ),
+    ] = "keep"
+
+    def __post_init__(self) -> None:
+        if (self.test == "n_sessions") != (self.n_sessions is not None):
+            raise ValueError("next_item takes n_sessions with test: n_sessions, and not without it")
+        if self.days is not None and self.test != "last_day":
+            raise ParameterError(
+                [Problem(("days",), f"goes with test: last_day, not with test: {self.test}")]
+            )
+
+    def of_train_data(self) -> NextItem:
+        """Return the split of the train data for tuning: where test sessions are given, by the last day."""
+        return replace(self, test="last_day") if self.test == "given" else self
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold."""
+        times_of(data, "next_item")
+        if self.test != "given":
+            data = in_one_piece(data)
+            return [self._fold(data, self._latest(data))]
+        if not data.parts:
+            raise DataError(
+                "split next_item: test: given needs data that comes in parts, and this comes in one piece: name the "
+                "files by path: {train: FILE, test: FILE}, or the column of the part by part",
+                parameter="test",
+            )
+        fold, *others = folds_of(data.parts)
+        if others:
+            raise DataError(
+                f"split next_item: test: given takes one train and one test part, and the data has {1 + len(others)} "
+                f"folds; name two files, or test the sessions that end last",
+                parameter="test",
+            )
+        return [self._given(data, fold)]
+
+    def _given(self, data: Interactions, fold: FoldParts) -> Split:
+        assert data.part is not None
+        role = np.array([2 * (part in fold.test) or part in fold.all for part in data.parts], dtype=int)[
+            data.part
+        ]
+        in_train, in_test = (
+            np.bincount(data.user[role == number], minlength=data.n_users) > 0 for number in (1, 2)
+        )
+        if len(both := np.flatnonzero(in_train & in_test)):
+            raise DataError(
+                f"split next_item: {len(both):,} sessions are in the train and in the test part, the first is "
+                f"{data.users[both[:1]].tolist()[0]!r}: a session is either train data or tested",
+                parameter="test",
+            )
+        data = replace(data.select(role > 0), part=None, parts=())
+        return self._fold(data, in_test)
+
+    def _latest(self, data: Interactions) -> Flags:
+        """Return which sessions are tested by the time of their last event: bool (n_users,)."""
+        assert data.timestamp is not None
+        last = np.full(data.n_users, np.iinfo(np.int64).min)
+        np.maximum.at(last, data.user, data.timestamp)
+        there = data.rows.counts > 0
+        if self.n_sessions is None:
+            since = last.max() - (1.0 if self.days is None else self.days) * _DAY
+            latest: Flags = there & (last >= since)
+            return latest
+        if self.n_sessions >= there.sum():
+            raise DataError(
+                f"split next_item: n_sessions is {self.n_sessions}, but there are {there.sum()} sessions, so that none "
+                f"is left to learn from; lower n_sessions",
+                parameter="n_sessions",
+            )
+        # Of sessions that end at the same time, those with the larger id are tested.
+        tested = np.zeros(data.n_users, dtype=np.bool_)
+        tested[np.lexsort((last, there))[-self.n_sessions :]] = True
+        return tested
+
+    def _fold(self, data: Interactions, tested: Flags) -> Split:
+        """Return the fold that tests some sessions (n_users,), of data in one piece."""
+        events = _in_order(data)
+        is_test = tested[events.user]
+        if is_test.all() or not is_test.any():
+            which = "all" if is_test.all() else "none"
+            raise DataError(
+                f"split next_item: {which} of the {int((data.rows.counts > 0).sum()):,} sessions are tested by test: "
+                f"{self.test}; test {'fewer' if is_test.all() else 'more'}",
+                parameter="test",
+            )
+        start, _ = rows_by_code(events.user, events.n_users)
+        known = np.arange(len(events)) - start[events.user]  # events of the session before each
+        asked = is_test & (known > 0)
+        if self.queries == "last":
+            asked &= known == (events.rows.counts[events.user] - 1)
+        notes = [*_notes(events, tested, known)]
+        if not asked.any():
+            raise DataError("split next_item: no test session has two events, so that there is no query")
+        is_cold = asked & (np.bincount(events.item[~is_test], minlength=data.n_items) == 0)[events.item]
+        if cold := int(is_cold.sum()):
+            done = (
+                "dropped"
+                if self.cold == "drop"
+                else "kept: no list of a model that learns from items can have it"
+            )
+            notes.append(
+                f"the truth of {cold:,} of {int(asked.sum()):,} queries is an item without train data; {done}"
+            )
+            if self.cold == "drop":
+                asked &= ~is_cold
+                if not asked.any():
+                    raise DataError("split next_item: the truth of every query is an item without train data")
+        rows = np.flatnonzero(asked)
+        if cut := int((known[rows] > self.max_history).sum()):
+            notes.append(
+                f"{cut:,} histories of more than {self.max_history} events are cut to the latest of them"
+            )
+        return self._of_rows(events, rows, known, np.flatnonzero(~is_test), notes)
+
+    def _of_rows(self, events: Interactions, rows: Ints, known: Ints, train: Ints, notes: list[str]) -> Split:
+        """Return the fold whose queries are before some rows, on a vocabulary of train sessions and queries."""
+        lengths = np.minimum(known[rows], self.max_history)
+        ends = np.cumsum(lengths)
+        # The rows of each history, query by query: those just before the truth.
+        history = np.repeat(rows - ends, lengths) + np.arange(ends[-1])
+        queries = query_ids(events.users[events.user[rows]], known[rows])
+        learnt = np.unique(events.user[train])
+        ids = np.concatenate([events.users[learnt].astype(str).astype(object), queries])
+        order = np.argsort(ids)
+        code = np.empty(len(ids), dtype=np.int32)
+        code[order] = np.arange(len(ids), dtype=np.int32)
+        session = np.concatenate([learnt, events.user[rows]])[order]
+        whole = replace(
+            events, users=ids[order], user_attributes=events.user_attributes.select(session), events=True
+        )
+        code_of = np.zeros(events.n_users, dtype=np.int32)
+        code_of[learnt] = code[: len(learnt)]
+        asked = code[len(learnt) :]
+
+        def part(chosen: Ints, user: Codes) -> Interactions:
+            return replace(whole.select(chosen), user=user)
+
+        notes.append(f"{len(rows):,} queries of {len(np.unique(events.user[rows])):,} sessions")
+        return Split(
+            part(train, code_of[events.user[train]]),
+            part(rows, asked),
+            notes=tuple(notes),
+            history=part(history, np.repeat(asked, lengths)),
+            unit=self.unit,
+        )
+
+
+def _in_order(data: Interactions) -> Interactions:
+    """Return the events session by session, in order of time, and of the rows where times are equal."""
+    assert data.timestamp is not None
+    return data.select(np.lexsort((data.timestamp, data.user)))
+
+
+def _notes(events: Interactions, tested: Flags, known: Ints) -> list[str]:
+    """Return sentences on sessions of one event, and on sessions whose order is that of the rows."""
+    assert events.timestamp is not None
+    notes = []
+    counts = events.rows.counts
+    if single := int((tested & (counts == 1)).sum()):
+        notes.append(f"{single:,} of {int(tested.sum()):,} test sessions have one event, and so no query")
+    equal = np.flatnonzero((np.diff(events.timestamp) == 0) & (known[1:] > 0))
+    if len(equal):
+        sessions = len(np.unique(events.user[equal]))
+        notes.append(
+            f"{len(equal):,} events of {sessions:,} sessions have the time of the event before: these are in the order "
+            f"of the rows"
+        )
+    return notes

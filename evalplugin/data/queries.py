@@ -1,0 +1,45 @@
+"""Ids of queries, which name a session and what is known of it: ``SESSION:EVENTS``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from evalplugin.base.arrays import Codes, Ints
+from evalplugin.base.libraries import np, npt, pa, pc
+
+# What has a list and a truth.
+Unit = Literal["user", "query"]
+
+_SEPARATOR = ":"
+
+
+def query_ids(sessions: npt.NDArray[np.generic], known: Ints) -> npt.NDArray[np.object_]:
+    """Return the ids of queries, such as ``1042:3``: str as object (Q,).
+
+    Args:
+        sessions: Raw id of each query's session (Q,).
+        known: Number of events of the session before the query (Q,).
+    """
+    texts = sessions.astype(str).tolist()
+    ids = [f"{session}{_SEPARATOR}{events}" for session, events in zip(texts, known.tolist(), strict=True)]
+    return np.array(ids, dtype=object)
+
+
+def sessions_of(queries: npt.NDArray[np.generic]) -> Codes:
+    """Return a code for the session of each query, by its id (Q,): int32 (Q,), queries of one session alike."""
+    codes: Codes = _parts(queries)[0].dictionary_encode().indices.to_numpy()
+    return codes
+
+
+def positions_of(queries: npt.NDArray[np.generic]) -> Ints:
+    """Return the number of events before each query, by its id (Q,): int64 (Q,)."""
+    known: Ints = _parts(queries)[1].cast(pa.int64()).to_numpy()
+    return known
+
+
+def _parts(queries: npt.NDArray[np.generic]) -> tuple[pa.Array, pa.Array]:
+    """Return the texts before and behind the last separator of each id."""
+    ids = pa.array(queries, pa.large_string())
+    parts = pc.split_pattern(ids, _SEPARATOR, max_splits=1, reverse=True)
+    texts = parts.flatten()
+    return texts[::2], texts[1::2]

@@ -1,0 +1,233 @@
+"""Queries of sessions: the split ``next_item``, ids of queries, and the segments of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin.base.errors import DataError, ParameterError
+from evalplugin.data import SPLITS, Interactions, LoadContext, NewUsers, NextItem, Split
+from evalplugin.data.attributes import Attributes
+from evalplugin.data.queries import positions_of, query_ids, sessions_of
+from evalplugin.segments import Position, Repeat, segmentation
+
+DAY = 86_400
+# Session 9 ends last and repeats item 5, 7 has one event, the rows of 3 are not in order of time.
+EVENTS = [
+    (1, 5, 10), (1, 6, 20), (2, 6, 10), (2, 7, 30), (3, 5, 45), (3, 7, 40), (4, 8, DAY), (7, 5, 2 * DAY),
+    (8, 5, 2 * DAY), (8, 6, 2 * DAY),
+    (9, 5, 2 * DAY + 1), (9, 6, 2 * DAY + 2), (9, 5, 2 * DAY + 3), (9, 99, 2 * DAY + 4),
+]  # fmt: skip
+
+
+def log(events: Iterable[tuple[Any, int, int]] = EVENTS, **changes: Any) -> Interactions:
+    frame = pd.DataFrame(events, columns=["user", "item", "time"])
+    return Interactions.from_frame(frame, timestamp="time", duplicates="keep", **changes)
+
+
+def of(split: NextItem, data: Interactions | None = None) -> Split:
+    [fold] = split.split(log() if data is None else data, np.random.default_rng(0))
+    return fold
+
+
+def rows(data: Interactions | None) -> list[tuple[str, int]]:
+    assert data is not None
+    pairs = list(zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True))
+    return sorted(pairs, key=lambda pair: pair[0])  # stable: the order of a query's events counts
+
+
+def test_every_event_after_the_first_is_a_query_with_the_events_before_it():
+    fold = of(NextItem())
+    assert fold.unit == "query"
+    assert rows(fold.test) == [("8:1", 6), ("9:1", 6), ("9:2", 5), ("9:3", 99)]
+    assert rows(fold.history_events) == [
+        ("8:1", 5), ("9:1", 5), ("9:2", 5), ("9:2", 6), ("9:3", 5), ("9:3", 6), ("9:3", 5),
+    ]  # fmt: skip
+    # In order of time, and each pair once where a model does not ask for events.
+    assert rows(fold.train_events) == [("1", 5), ("1", 6), ("2", 6), ("2", 7), ("3", 7), ("3", 5), ("4", 8)]
+    assert sorted(set(rows(fold.history))) == sorted(set(rows(fold.history_events)))
+    assert len(fold.history or ()) == 6
+    assert fold.notes == (
+        "1 of 3 test sessions have one event, and so no query",
+        "1 events of 1 sessions have the time of the event before: these are in the order of the rows",
+        "the truth of 1 of 4 queries is an item without train data; kept: no list of a model that learns from items "
+        "can have it",
+        "4 queries of 2 sessions",
+    )
+
+
+def test_the_last_event_alone_is_a_query():
+    assert rows(of(NextItem(queries="last")).test) == [("8:1", 6), ("9:3", 99)]
+
+
+def test_queries_for_items_without_train_data_can_be_dropped():
+    fold = of(NextItem(cold="drop"))
+    assert [query for query, _ in rows(fold.test)] == ["8:1", "9:1", "9:2"]
+    assert "9:3" not in {query for query, _ in rows(fold.history)}
+
+
+def test_histories_are_cut_to_the_latest_events_and_counted():
+    fold = of(NextItem(max_history=1))
+    assert rows(fold.history_events) == [("8:1", 5), ("9:1", 5), ("9:2", 6), ("9:3", 5)]
+    assert "2 histories of more than 1 events are cut to the latest of them" in fold.notes
+
+
+@pytest.mark.parametrize(
+    ("split", "sessions"),
+    [
+        (NextItem(days=1.5), "4 8 9"),  # session 4 has one event, and so no query
+        (NextItem(test="n_sessions", n_sessions=1), "9"),
+        (NextItem(test="n_sessions", n_sessions=2), "8 9"),
+        (NextItem(test="n_sessions", n_sessions=5), "3 8 9"),
+    ],
+)
+def test_sessions_that_end_last_are_tested(split: NextItem, sessions: str):
+    fold = of(split)
+    tested = {query.split(":")[0] for query, _ in rows(fold.test)}
+    train = {session for session, _ in rows(fold.train)}
+    assert tested == set(sessions.split()) - {"4"}
+    assert not train & set(sessions.split())
+
+
+def test_given_sessions_are_tested():
+    data = log()
+    part = np.isin(data.users[data.user], [2, 9]).astype(np.int8)
+    parts = replace(data, part=part, parts=("train", "test"))
+    fold = of(NextItem(test="given"), parts)
+    assert {query for query, _ in rows(fold.test)} == {"2:1", "9:1", "9:2", "9:3"}
+    assert NextItem(test="given").of_train_data() == NextItem()
+    with pytest.raises(DataError, match="takes one train and one test part, and the data has 2 folds"):
+        of(NextItem(test="given"), replace(parts, parts=("1", "2")))
+    both = replace(parts, part=np.arange(len(data), dtype=np.int8) % 2)
+    with pytest.raises(
+        DataError, match="5 sessions are in the train and in the test part, the first is 1: a session"
+    ):
+        of(NextItem(test="given"), both)
+
+
+def test_train_data_is_split_again_for_tuning():
+    fold = of(NextItem(test="n_sessions", n_sessions=2))
+    inner = of(NextItem(test="n_sessions", n_sessions=4), fold.train_events)
+    assert [query for query, _ in rows(inner.test)] == ["2:1", "3:1"]
+    assert {session for session, _ in rows(inner.train)} == {"1"}
+
+
+def test_attributes_of_sessions_are_those_of_their_queries():
+    data = log()
+    device = np.array([f"device {user}" for user in data.users.tolist()], dtype=object)
+    fold = of(NextItem(), replace(data, user_attributes=Attributes({"device": device})))
+    shown = dict(zip(fold.test.users.tolist(), fold.test.user_attributes["device"].tolist(), strict=True))
+    assert shown == {session: f"device {session.split(':')[0]}" for session in shown}
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (NextItem(days=10), "all of the 7 sessions are tested by test: last_day; test fewer"),
+        (NextItem(test="n_sessions", n_sessions=7), "n_sessions is 7, but there are 7 sessions"),
+        (NextItem(test="given"), "test: given needs data that comes in parts"),
+        (NextItem(test="n_sessions", n_sessions=1, cold="drop"), None),
+    ],
+)
+def test_data_that_cannot_be_split_is_refused(split: NextItem, message: str | None):
+    if message is None:
+        with pytest.raises(DataError, match="the truth of every query is an item without train data"):
+            of(split, log([(1, 1, 0), (2, 2, 9), (2, 3, 10)]))
+    else:
+        with pytest.raises(DataError, match=message):
+            of(split)
+
+
+def test_data_without_times_or_pairs_of_events_is_refused():
+    with pytest.raises(DataError, match="split next_item needs timestamps"):
+        of(NextItem(), Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})))
+    with pytest.raises(DataError, match="no test session has two events"):
+        of(NextItem(), log([(1, 1, 0), (1, 2, 1), (2, 1, 2 * DAY)]))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"test": "n_sessions"}, "takes n_sessions with test: n_sessions"),
+        ({"n_sessions": 5}, "takes n_sessions with test: n_sessions"),
+        (
+            {"test": "n_sessions", "n_sessions": 5, "days": 2},
+            "goes with test: last_day, not with test: n_sessions",
+        ),
+        ({"test": "lastday"}, "last_day"),
+        ({"max_history": 0}, "max_history"),
+    ],
+)
+def test_wrong_parameters_are_refused(params: dict[str, Any], message: str):
+    with pytest.raises(ParameterError) as caught:
+        SPLITS.create("next_item", params)
+    assert message in str(caught.value)
+
+
+@given(st.lists(st.tuples(st.text(max_size=4), st.integers(1, 10**6)), min_size=1, max_size=20))
+def test_ids_of_queries_tell_session_and_position(named: list[tuple[str, int]]):
+    sessions = np.array([name for name, _ in named], dtype=object)
+    known = np.array([number for _, number in named])
+    ids = query_ids(sessions, known)
+    np.testing.assert_array_equal(positions_of(ids), known)
+    expected = pd.factorize(sessions)[0]
+    np.testing.assert_array_equal(sessions_of(ids), expected)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 50)), min_size=8, max_size=40))
+def test_histories_and_truths_are_the_sessions_in_order(events: list[tuple[int, int, int]]):
+    data = log([*events, (98, 0, 0), (99, 0, 10 * DAY), (99, 1, 10 * DAY + 1)])
+    fold = of(NextItem(test="n_sessions", n_sessions=2), data)
+    told: dict[str, list[int]] = {}
+    for query, item in rows(fold.history_events):
+        told.setdefault(query, []).append(item)
+    for query, truth in rows(fold.test):
+        session, known = query.split(":")
+        own = sorted((e for e in data_rows(data) if str(e[0]) == session), key=lambda event: event[2])
+        items = [item for _, item, _ in own]
+        assert told[query] == items[: int(known)]
+        assert truth == items[int(known)]
+
+
+def data_rows(data: Interactions) -> list[tuple[int, int, int]]:
+    assert data.timestamp is not None
+    return list(
+        zip(
+            data.users[data.user].tolist(),
+            data.items[data.item].tolist(),
+            data.timestamp.tolist(),
+            strict=True,
+        )
+    )
+
+
+def test_queries_are_grouped_by_position_and_by_repeats():
+    fold = of(NextItem())
+    position = segmentation("position", Position(groups=2), [fold], LoadContext(base=Path()))
+    assert position.labels == ("after 1 event", "after 2 events or more")
+    assert position.group.tolist() == [0, 0, 1, 1]
+    repeat = segmentation("repeat", Repeat(), [fold], LoadContext(base=Path()))
+    assert repeat.from_truth
+    groups = [repeat.labels[group] for group in repeat.group]
+    assert dict(zip(repeat.users.tolist(), groups, strict=True)) == {
+        "8:1": "explores", "9:1": "explores", "9:2": "repeats", "9:3": "explores",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("segmenter", [Position(), Repeat()])
+def test_users_are_not_grouped_as_queries(segmenter: Any):
+    [fold] = NewUsers(n_users=1, fold_in=0.5).split(
+        log([(u, i, 0) for u in range(3) for i in range(4)]), np.random.default_rng(0)
+    )
+    with pytest.raises(
+        DataError, match="segment 'it': divides queries, such as those of the split next_item; here are users"
+    ):
+        segmentation("it", segmenter, [fold], LoadContext(base=Path()))
