@@ -14,6 +14,8 @@ from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import draw, times_of
 
+_SHOWN = 5  # of the new items
+
 
 @split("new_items")
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ class NewItems:
             new = np.zeros(data.n_items, dtype=np.bool_)
             new[order[-n_new:]] = True
         test = new[data.item]
+        first = data.items[new][:_SHOWN].tolist()
         note = (
-            f"{int(new.sum()):,} of {int(there.sum()):,} items are new: their {int(test.sum()):,} interactions are the "
-            f"truth"
+            f"{int(new.sum()):,} of {int(there.sum()):,} items are new ({', '.join(map(str, first))}"
+            f"{', ...' if new.sum() > _SHOWN else ''}): their {int(test.sum()):,} interactions are the truth"
         )
         offered = new if self.candidates == "new" else None
         return [Split(data.select(~test), data.select(test), notes=(note,), offered=offered)]

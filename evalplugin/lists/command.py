@@ -38,10 +38,10 @@ class Command:
     The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
     data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
     lists (user), {history} for the file of what is known of users who are not in the train data (with the columns of
-    {train}; it has rows with a split such as new_users alone), {candidates} for the file of items (item; with the
-    candidates judged, sampled or given: user and item), {out} for the file to write, or a folder of such files (user,
-    item and rank from 1, or score), {n} for the length of the lists, {seed} for an integer and {fold} for the number of
-    the fold, from 1; {{word}} is {word} itself.
+    {train}; it has rows with a split such as new_users alone), {candidates} for the file of items (item; with the split
+    new_items, the new ones; with the candidates judged, sampled or given: user and item), {out} for the file to write,
+    or a folder of such files (user, item and rank from 1, or score), {n} for the length of the lists, {seed} for an
+    integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
 
     Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a list
     score 0. Unknown ids, short lists and missing users are counted, and shown as warnings. A program that fails,
@@ -211,11 +211,14 @@ def _memory_limit() -> str:
 
 def _tables(request: ListRequest) -> dict[str, pa.Table]:
     """Return the tables that the program reads."""
-    train, included = request.train, request.candidates.included
+    train, allowed = request.train, request.candidates
     nothing = train.select(np.empty(0, dtype=np.int64))
     candidates = {"item": train.items}
-    if included is not None:
-        row, code = row_codes(included, request.users)
+    if allowed.kind == "offered":
+        assert allowed.included is not None
+        candidates = {"item": train.items[np.unique(allowed.included.item)]}  # the same for all users
+    elif allowed.included is not None:
+        row, code = row_codes(allowed.included, request.users)
         candidates = {"user": train.users[request.users[row]], "item": train.items[code]}
     return {
         "train": _interactions_table(train),

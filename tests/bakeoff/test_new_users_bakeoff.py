@@ -245,6 +245,33 @@ def test_a_program_gets_a_file_of_histories():
         assert np.abs(listed - known.min()).tolist() == np.sort(gap)[: len(listed)].tolist()
 
 
+SHOWN = """
+import shutil, sys
+candidates, users, out = sys.argv[1:]
+shutil.copy(candidates, "shown.csv")
+items = open(candidates).read().split()[1:]
+with open(out, "w") as file:
+    print("user,item,rank", *(f"{user},{items[0]},1" for user in open(users).read().split()[1:]), sep="\\n", file=file)
+"""
+
+
+@pytest.mark.usefixtures("no_drawing", "store")
+def test_new_items_are_shown_once_to_programs_and_in_the_note_and_are_no_finding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("shown.py").write_text(SHOWN)
+    command = [sys.executable, "shown.py", "{candidates}", "{users}", "{out}"]
+    models = ["random", {"name": "shown", "type": "command", "params": {"command": command, "format": "csv"}}]
+    given = config(split={"type": "new_items", "n_items": 8}, models=models)
+    [fold] = prepared(given).folds
+    new = [str(item) for item in fold.test.items[np.unique(fold.test.item)].tolist()]
+    assert main(["run", write_config(given)]) == 0
+    assert Path("shown.csv").read_text().split() == ["item", *new]
+    shown = capsys.readouterr().err
+    assert f"items are new ({', '.join(new[:5])}, ...): their " in shown
+    assert "EV102" not in shown
+
+
 def test_new_items_are_listed_alone_by_models_that_can():
     Path("by_number.py").write_text(ITEMS)
     given = config(

@@ -176,7 +176,12 @@ def test_all_interactions_of_new_items_are_the_truth():
     assert len(new) == 6
     assert not new & set(fold.train.item.tolist())
     assert len(fold.train) + len(fold.test) == len(DATA)
-    assert fold.notes == (f"6 of 30 items are new: their {len(fold.test)} interactions are the truth",)
+    first = ", ".join(map(str, DATA.items[np.unique(fold.test.item)][:5].tolist()))
+    assert fold.notes == (
+        f"6 of 30 items are new ({first}, ...): their {len(fold.test)} interactions are the truth",
+    )
+    few = of(NewItems(n_items=2))
+    assert f"({', '.join(map(str, DATA.items[np.unique(few.test.item)].tolist()))}): " in few.notes[0]
     assert fold.counts["cold_items"] == 6
 
 
