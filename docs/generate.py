@@ -29,7 +29,7 @@ from evalplugin.components.parameters import Parameter, parameters_of
 from evalplugin.components.registry import Entry
 from evalplugin.features.checks import CHECKS, check_of
 from evalplugin.features.checks.base import of_data, of_models
-from evalplugin.features.published.reproduction import reason_lines
+from evalplugin.features.published.reproduction import reason_lines, scale_lines
 from evalplugin.features.published.table import NamedTable, find_tables
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
@@ -270,7 +270,7 @@ def _published_table(named: NamedTable, measured: dict[str, Any]) -> str:
         f"{table.title}. {measured['summary'].partition(': ')[2].capitalize()}.",
         f"**Source:** {table.source.title} [{table.source.place}]({table.source.url})",
         _table(("model", "metric", "published", "measured", ""), rows),
-        "\n".join(f"- {line}" for line in reason_lines(table)),
+        "\n".join(f"- {line}" for line in (*scale_lines(table), *reason_lines(table))),
     ]
     return "\n\n".join(filter(None, parts))
 

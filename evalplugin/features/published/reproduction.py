@@ -10,12 +10,13 @@ from typing import Any, Literal
 from evalplugin.base.numbers import span
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.features.published.table import NO_VALUE, Difference, NamedTable, PublishedTable
+from evalplugin.features.published.table import NO_VALUE, NamedTable, PublishedTable, Scale
 from evalplugin.metrics import parse
 from evalplugin.report.tables import TextCell, TextTable
 
-Verdict = Literal["agrees", "explained", "stochastic", "differs", "failed"]
-_GOOD = ("agrees", "explained", "stochastic")
+Verdict = Literal["agrees", "explained", "stochastic", "differs", "failed", "unpublished"]
+_GOOD = ("agrees", "explained", "stochastic", "unpublished")
+_DIGITS = 4  # of a value that is not published: as most papers print
 
 
 @dataclass(frozen=True)
@@ -23,18 +24,18 @@ class Value:
     """A published value, and what was measured."""
 
     model: str
-    metric: str
-    published: str  # as it is printed
-    measured: float
+    metric: str  # the publication's name, if it prints another scale
+    published: str  # as it is printed; ``NO_VALUE`` where it is not
+    measured: float  # on the scale of the publication
     low: float  # of the interval of the mean over users; NaN for a metric with one number for each model
     high: float
     seeds: tuple[float, ...] = ()  # the means of a model that draws random numbers, one for each seed
-    explained: Difference | None = None  # why it need not agree
+    within: float = 0.0  # the largest difference that the table has a reason for
 
     @property
     def digits(self) -> int:
         """The number of printed decimals."""
-        return len(self.published.partition(".")[2])
+        return _DIGITS if self.published == NO_VALUE else len(self.published.partition(".")[2])
 
     @property
     def difference(self) -> float:
@@ -46,8 +47,10 @@ class Value:
         """``agrees`` to the printed digit, or why it need not, or ``differs``; ``failed`` with its model.
 
         ``stochastic``: it is within the range of the seeds. ``explained``: it differs by no more than the table has a
-        reason for.
+        reason for. ``unpublished``: there is nothing that it could agree with.
         """
+        if self.published == NO_VALUE:
+            return "unpublished"
         if math.isnan(self.measured):
             return "failed"
         # A printed digit stands for half a unit in its place to both sides; the margin is of binary fractions.
@@ -56,19 +59,20 @@ class Value:
             return "stochastic"
         if abs(self.difference) <= half:
             return "agrees"
-        within = self.explained is not None and abs(self.difference) <= self.explained.within
-        return "explained" if within else "differs"
+        return "explained" if abs(self.difference) <= self.within else "differs"
 
     @property
     def measured_text(self) -> str:
-        """What was measured, with one digit more than was published."""
-        return f"{self.measured:.{self.digits + 1}f}"
+        """What was measured, with one digit more than was published; ``NO_VALUE`` if the model failed."""
+        return NO_VALUE if math.isnan(self.measured) else f"{self.measured:.{self.digits + 1}f}"
 
     @property
     def verdict_text(self) -> str:
         """The verdict with the difference, for people."""
         if self.verdict in ("agrees", "failed"):
             return self.verdict
+        if self.verdict == "unpublished":
+            return "no published value"
         if self.verdict == "stochastic":
             low, high = (f"{seed:.{self.digits}f}" for seed in (min(self.seeds), max(self.seeds)))
             return f"stochastic: {len(self.seeds)} seeds give {low} to {high}"
@@ -93,12 +97,14 @@ class Reproduction:
             row = rows[model]
             for metric, published in zip(table.metrics, texts.split(), strict=True):
                 name = parse(metric).name
-                if published == NO_VALUE:
-                    continue
+                scale = table.scales.get(metric, Scale(name=name, times=1.0))
                 cell = row.cells.get(name, Cell(name, math.nan))
-                seeds = tuple(means[name] for means in row.seed_means)
+                low, high = sorted((scale.printed(cell.low), scale.printed(cell.high)))
+                seeds = tuple(scale.printed(means[name]) for means in row.seed_means)
+                measured = scale.printed(cell.mean)
                 reason = table.differences.get(model)
-                values.append(Value(model, name, published, cell.mean, cell.low, cell.high, seeds, reason))
+                within = 0.0 if reason is None else reason.within_of(metric)
+                values.append(Value(model, scale.name, published, measured, low, high, seeds, within))
         return cls(named, tuple(values))
 
     @property
@@ -118,7 +124,8 @@ class Reproduction:
             "failed": "were not measured, as their models failed",
         }
         found = [f"{counts[verdict]} {text}" for verdict, text in words.items() if counts[verdict]]
-        return f"{self.named.name}: of {len(self.values)} values {', '.join(found)}"
+        text = f"{self.named.name}: of {len(self.values) - counts['unpublished']} values {', '.join(found)}"
+        return f"{text}; {counts['unpublished']} more are not published" if counts["unpublished"] else text
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything as plain values for JSON."""
@@ -153,10 +160,20 @@ class Reproduction:
         )
         source = table.source
         legend = [f"{source.title} {source.place} {source.url}"]
-        legend += reason_lines(table)
+        legend += [*scale_lines(table), *reason_lines(table)]
         heads = ("model", "metric", "published", "measured", "95 % interval", "verdict")
         title = f"{self.named.name}: {table.title}"
         return TextTable(title, heads, rows, verdict=self.summary, legend=tuple(legend))
+
+
+def scale_lines(table: PublishedTable) -> list[str]:
+    """Return a line for each metric that the publication prints on another scale."""
+    lines = []
+    for metric, scale in table.scales.items():
+        sign = "-" if scale.times < 0 else "+"
+        sum_of = f"{scale.plus:g} {sign} {abs(scale.times):.6g}" if scale.plus else f"{scale.times:.6g}"
+        lines.append(f"{scale.name}: {sum_of} × {metric}")
+    return lines
 
 
 def reason_lines(table: PublishedTable) -> list[str]:

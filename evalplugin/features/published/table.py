@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -18,6 +18,7 @@ SHIPPED = Path(__file__).resolve().parents[2] / "published"
 DATA = "{data}"  # in a config: the folder with the files of published tables
 CONVERTED = "{converted}"  # in a config: a folder with tables that are made of them for the time of a run
 NO_VALUE = "-"
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Source(Closed):
@@ -52,7 +53,25 @@ class Difference(Closed):
     """Why the values of a model need not come out to the printed digit."""
 
     reason: str = Field(min_length=1, description="The reason, with what was measured.")
-    within: float = Field(gt=0, description="The largest absolute difference that it explains.")
+    within: Positive | dict[str, Positive] = Field(
+        description="The largest absolute difference that it explains: of all metrics, or of each that it concerns."
+    )
+
+    def within_of(self, metric: str) -> float:
+        """Return the largest difference of a metric that it explains: 0 if it does not concern the metric."""
+        return self.within.get(metric, 0.0) if isinstance(self.within, dict) else self.within
+
+
+class Scale(Closed):
+    """How a publication prints a metric: ``plus + times * value``, by a name of its own."""
+
+    name: str = Field(min_length=1, description="The name that it is shown by, such as Gini diversity@50.")
+    times: float = Field(description="Factor; 100 for values in percent.")
+    plus: float = Field(default=0.0, description="Summand.")
+
+    def printed(self, value: float) -> float:
+        """Return a value of the metric as the publication would print it, unrounded."""
+        return self.plus + self.times * value
 
 
 class PublishedTable(Closed):
@@ -64,7 +83,11 @@ class PublishedTable(Closed):
     metrics: list[str] = Field(min_length=1, description="The metrics of the values, in their order.")
     values: dict[str, str] = Field(
         min_length=1,
-        description="The values of each model of the config as they are printed, separated by spaces; - for none.",
+        description="The values of each model of the config as they are printed, separated by spaces; - for none: what "
+        "is measured is shown, and counts for nothing.",
+    )
+    scales: dict[str, Scale] = Field(
+        default={}, description="Metrics that the publication prints on another scale, such as percent."
     )
     differences: dict[str, Difference] = Field(
         default={}, description="Models whose values depend on something that the publication leaves open."
@@ -87,10 +110,19 @@ class PublishedTable(Closed):
                 raise ValueError(
                     f"values: {model} has {given} values, but there are {len(self.metrics)} metrics"
                 )
-        for model in self.differences:
-            if model not in self.values:
-                raise ValueError(f"differences: no values of {model}{did_you_mean(model, list(self.values))}")
+        for model, difference in self.differences.items():
+            _check_known(f"differences: no values of {model}", model, list(self.values))
+            if isinstance(difference.within, dict):
+                for metric in difference.within:
+                    _check_known(f"differences.{model}.within: no metric {metric}", metric, self.metrics)
+        for metric in self.scales:
+            _check_known(f"scales: no metric {metric}", metric, self.metrics)
         return self
+
+
+def _check_known(problem: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise ValueError(f"{problem}{did_you_mean(name, known)}; there are {', '.join(known)}")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from evalplugin.config import load
 from evalplugin.data import LoadContext
 from evalplugin.features.published.files import provide
 from evalplugin.features.published.reproduction import Value
-from evalplugin.features.published.table import SHIPPED, DataFile, Difference, NamedTable, find_tables
+from evalplugin.features.published.table import SHIPPED, DataFile, NamedTable, find_tables
 
 # Two of the three users find their item in the first place: recall@1 is 2/3.
 FILES = {"train.txt": "1 10 20\n2 10 30\n3 20\n", "test.txt": "1 30\n2 20\n3 30\n"}
@@ -88,9 +88,8 @@ def documented_tables() -> list[dict[str, Any]]:
 # ---- values
 
 
-def value(published: str, measured: float, *seeds: float, within: float | None = None) -> Value:
-    reason = None if within is None else Difference(reason="ties", within=within)
-    return Value("m", "recall@20", published, measured, math.nan, math.nan, seeds, reason)
+def value(published: str, measured: float, *seeds: float, within: float = 0.0) -> Value:
+    return Value("m", "recall@20", published, measured, math.nan, math.nan, seeds, within)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +105,8 @@ def value(published: str, measured: float, *seeds: float, within: float | None =
         (value("0.0382", 0.0370, 0.0360, 0.0381), "differs", "differs by -0.00120"),
         (value("0.0382", math.nan), "failed", "failed"),
         (value("12", 12.4), "agrees", "agrees"),
+        (value("-", 0.0382), "unpublished", "no published value"),
+        (value("-", math.nan), "unpublished", "no published value"),
     ],
 )
 def test_a_value_agrees_to_the_printed_digit_or_says_why_not(shown: Value, verdict: str, text: str) -> None:
@@ -128,7 +129,7 @@ def test_every_shipped_table_is_valid_and_has_its_values_in_the_documentation(
     checked = load(config)
     assert {model.name for model in checked.models} >= set(named.table.values)
     shown = next(line for line in documented_tables() if line["name"] == file.stem)
-    listed = [text for row in named.table.values.values() for text in row.split() if text != "-"]
+    listed = [text for row in named.table.values.values() for text in row.split()]
     assert [row["published"] for row in shown["values"]] == listed
     assert shown["agrees"]
 
@@ -140,6 +141,14 @@ def test_every_shipped_table_is_valid_and_has_its_values_in_the_documentation(
         ({"values": {"top": "0.667"}}, "values: top has 1 values, but there are 2 metrics"),
         ({"values": {"top": "0.667 2/3"}}, "top: '2/3' is no printed value, such as 0.0382, nor -"),
         ({"differences": {"tip": {"reason": "r", "within": 1.0}}}, "no values of tip; did you mean 'top'?"),
+        (
+            {"differences": {"top": {"reason": "r", "within": {"recal@1": 1.0}}}},
+            "differences.top.within: no metric recal@1; did you mean 'recall@1'?; there are recall@1, hit@1",
+        ),
+        (
+            {"scales": {"hit@2": {"name": "hits", "times": 100}}},
+            "scales: no metric hit@2; did you mean 'hit@1'?",
+        ),
         ({"source": {"title": "t", "place": "p"}}, "source.url: missing key 'url'"),
         (
             {"data": [{"file": "f", "sha256": "0" * 64}]},
@@ -252,6 +261,41 @@ def test_a_table_is_reproduced_and_logged(home: Path, capsys: pytest.CaptureFixt
     )
     text = mlflow.artifacts.load_text(f"runs:/{runs.run_id[0]}/published.md")
     assert "of 2 values 2 agree to the printed digit" in text
+
+
+@pytest.mark.usefixtures("no_drawing", "store")
+def test_metrics_without_a_published_value_are_shown_and_count_for_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(home, values={"top": "0.667 -"})
+    assert main(["reproduce", str(file), "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["summary"] == "own: of 1 values 1 agree to the printed digit; 1 more are not published"
+    row = shown["values"][1]
+    assert (row["published"], row["verdict"], row["text"]) == ("-", "unpublished", "no published value")
+    assert row["measured"] == pytest.approx(2 / 3)
+    for form in ("text", "markdown"):
+        assert main(["reproduce", str(file), "--format", form]) == 0
+        assert re.search(r"hit@1.* - .*0\.66667.*no published value", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("no_drawing", "store")
+def test_values_are_compared_on_the_scale_of_the_publication(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scales = {
+        "recall@1": {"name": "recall@1 in %", "times": 100},
+        "hit@1": {"name": "miss@1", "times": -1, "plus": 1},
+    }
+    file = written(home, values={"top": "66.7 0.32"}, scales=scales)
+    assert main(["reproduce", str(file)]) == 1
+    shown = capsys.readouterr().out
+    assert re.search(r"recall@1 in % +66\.7 +66\.67 .*agrees", shown)
+    assert re.search(r"miss@1 +0\.32 +0\.333 .*differs by \+0\.013", shown)
+    assert "recall@1 in %: 100 × recall@1" in shown
+    assert "miss@1: 1 - 1 × hit@1" in shown
+    explained = {"top": {"reason": "coarse", "within": {"hit@1": 0.02}}}
+    assert main(["reproduce", str(written(home, values={"top": "66.7 0.32"}, scales=scales, differences=explained))]) == 0  # fmt: skip  # noqa: E501
 
 
 @pytest.mark.usefixtures("no_drawing", "store")
