@@ -78,7 +78,7 @@ def published_data():
     if "EVALPLUGIN_DATA_HOME" not in os.environ or not folder.is_dir():
         pytest.skip("EVALPLUGIN_DATA_HOME is not set, or has no published/ml1m-spectralcf")
     train, test = (pairs_of(folder / f"{name}_users.dat") for name in ("train", "test"))
-    n_users, n_items = max(user for user, _ in train) + 1, 3706  # their catalogue, in the logarithm of TF-IDF
+    n_users, n_items = max(user for user, _ in train) + 1, 3705  # their catalogue, in the logarithm of TF-IDF
     return of_pairs(train, n_users, n_items), of_pairs(test, n_users, n_items)
 
 
