@@ -209,7 +209,8 @@ class Work:
 
     def _recommend(self, model: Recommender, users: Codes, advance: Callable[[int], None]) -> TopN:
         """Return the lists of the users; in a race, of the users seen until the trial was dropped."""
-        task, train, candidates = self._task, self._task.split.train, self._task.candidates
+        task, candidates = self._task, self._task.candidates
+        train = _train_data(model, task.split)
         # A model that makes all lists at once would have to make them anew at each stage.
         race = None if isinstance(model, TaskRecommender) else task.race
         if task.ties is not None:

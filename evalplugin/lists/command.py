@@ -38,7 +38,8 @@ class Command:
     The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
     data (columns user, item, rating and, where there are times, timestamp), {users} for the file of the users who get
     lists (user), {history} for the file of what is known of users who are not in the train data (with the columns of
-    {train}; it has rows with a split such as new_users alone), {candidates} for the file of items (item; with the split
+    {train}; it has rows with splits such as new_users and next_item alone, and a program that reads it is given events
+    in their order, repeated pairs included), {candidates} for the file of items (item; with the split
     new_items, the new ones; with the candidates judged, sampled or given: user and item), {out} for the file to write,
     or a folder of such files (user, item and rank from 1, or score), {n} for the length of the lists, {seed} for an
     integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
@@ -101,6 +102,11 @@ class Command:
     def takes_history(self) -> bool:
         """Whether the program is given the histories of users who are not in the train data."""
         return any("history" in _names_in(argument) for argument in self.command)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the program is given events in their order: where it is given histories."""
+        return self.takes_history
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such program."""

@@ -252,7 +252,7 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
             f"{looks}: a few large ones decide what is learned; {logarithm}{option}"
         )
     metrics = [spec for spec in config.metrics if getattr(spec.metric, "gain", "binary") != "binary"]
-    if metrics:
+    if metrics and data.info.unit == "user":  # the truth of a query is one event
         # Every registered metric is a dataclass.
         binary = [replace(m, metric=replace(m.metric, gain="binary")).name for m in metrics]  # type: ignore[type-var]
         yield Found(

@@ -10,6 +10,7 @@ from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split, in_one_piece
 from evalplugin.data.filters import filter_text
+from evalplugin.execution.results import DataInfo
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 
@@ -53,8 +54,14 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         users = f", and {share(own)} of the test users have some of their own" if own > _OWN_FUTURE else ""
         yield Found(
             f"split {data.info.split}: on average {share(later)} of the train data are later than a test "
-            f"interaction{users}: models learn from the future; {_left_by_time(in_one_piece(data.info.full))}"
+            f"interaction{users}: models learn from the future; {_remedy(data.info)}"
         )
+
+
+def _remedy(info: DataInfo) -> str:
+    if info.unit == "query":
+        return "test the sessions that end last: split: {type: next_item, test: last_day}"
+    return _left_by_time(in_one_piece(info.full))
 
 
 def _left_by_time(full: Interactions) -> str:
@@ -75,9 +82,10 @@ def _left_by_time(full: Interactions) -> str:
 def _future_shares(fold: Split) -> tuple[float, float] | None:
     """Return the shares of test users with a later train interaction and of later train data; None without times.
 
-    What is known of new users counts as train data.
+    What is known of new users counts as train data; the history of a query is of its own session alone.
     """
-    train, test = fold.train_events if fold.history is None else fold.known, fold.test
+    own = fold.history is None or fold.unit == "query"
+    train, test = fold.train_events if own else fold.known, fold.test
     if train.timestamp is None or test.timestamp is None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)

@@ -32,6 +32,8 @@ from evalplugin.features.gate.report import (
     decision_statement,
     decision_tags,
 )
+from evalplugin.models import MODELS
+from evalplugin.models.base import is_sequential
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
@@ -193,11 +195,14 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
-    data = newest(in_one_piece(won.data.full)).merged()
+    data = newest(in_one_piece(won.data.full))
+    if not is_sequential(MODELS.create(recipe.type, recipe.params)):
+        data = data.merged()
     if getattr(splitter, "new_users", False):
+        whom = "sessions that it then has" if won.data.unit == "query" else "users whom it then knows"
         workspace.observer.report(
-            f"{winner} is fitted on all data to be registered: its lists are of users whom it then knows, and those of "
-            f"new users are made from their histories by the model itself"
+            f"{winner} is fitted on all data to be registered: its lists are of {whom}, and those of new ones are made "
+            f"from their histories by the model itself"
         )
     lists = _lists(running, recipe, data, register.n)
     evidence = Evidence(

@@ -1,0 +1,182 @@
+"""Bake-offs of queries: every event of a test session has a list, as a user has one elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bakeoffs import run_bakeoff
+from samples import small_config
+
+import evalplugin
+from evalplugin.bakeoff.flow import Outcome
+from evalplugin.base.errors import ConfigError, DataError
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from evalplugin.features.checks.feature import data_findings
+
+DAY = 86_400
+# Lists what was clicked last, and then the items of the train data in order; notes the rows that it was given.
+LAST = """
+import sys
+import pandas as pd
+train, users, history, out = sys.argv[1:]
+train, users, history = map(pd.read_csv, (train, users, history))
+history.to_csv("history.csv", index=False)
+train.to_csv("train.csv", index=False)
+last = history.groupby("user", sort=False)["item"].last()
+rows = [(user, item, rank) for user in users["user"]
+        for rank, item in enumerate(dict.fromkeys([last[user], *sorted(set(train["item"]))]), 1) if rank <= 10]
+pd.DataFrame(rows, columns=["user", "item", "rank"]).to_csv(out, index=False)
+"""
+PROGRAM = {
+    "name": "last",
+    "type": "command",
+    "params": {
+        "command": [sys.executable, "last.py", "{train}", "{users}", "{history}", "{out}"],
+        "format": "csv",
+        "version": "1",
+    },
+}
+pytestmark = [pytest.mark.usefixtures("store", "no_drawing"), pytest.mark.filterwarnings("ignore:.*EV1")]
+
+
+def clicks(sessions: int = 60) -> pd.DataFrame:
+    """Return a log of sessions whose items follow each other, some of them repeated; the last 20 are of one day."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for session in range(sessions):
+        item = int(rng.integers(0, 12))
+        start = (20 if session >= sessions - 20 else session // 10) * DAY + 600 * (session % 10)
+        for event in range(int(rng.integers(1, 7))):
+            rows.append((session, item, start + event))
+            item = (item + int(rng.choice([0, 1, 1, 1, 5]))) % 12
+    return pd.DataFrame(rows, columns=["session", "item", "time"])
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    clicks().to_csv("clicks.csv", index=False)
+    Path("last.py").write_text(LAST)
+    dataset = {
+        "name": "clicks", "type": "csv", "path": str(Path("clicks.csv").absolute()), "user": "session", "item": "item",
+        "timestamp": "time", "duplicates": "keep",
+    }  # fmt: skip
+    return small_config(
+        datasets=[dataset],
+        split={"type": "next_item"},
+        relevance={},
+        recommend={"n": 10},
+        metrics=["hit@3", "rr@10", "ndcg@10"],
+        models=["popularity", PROGRAM],
+        compare={"baseline": "popularity"},
+        tracking={"uri": "sqlite:///mlflow.db"},
+        **changes,
+    )
+
+
+def run(**changes: Any) -> Outcome:
+    return run_bakeoff(load(config(**changes)))
+
+
+@pytest.mark.slow
+def test_queries_are_listed_scored_logged_and_read_back():
+    outcome = run()
+    frame = clicks()
+    tested = frame[frame["session"] >= 40]  # those of the last day
+    place = tested.groupby("session").cumcount()
+    expected = [
+        f"{session}:{known}" for session, known in zip(tested["session"], place, strict=True) if known
+    ]
+    for model in outcome.result.models:
+        assert model.error is None, model.error
+        assert model.per_user is not None
+        assert model.per_user.unit == "query"
+        assert sorted(model.per_user.users.tolist()) == sorted(expected)
+    # The program was given the events in order, repeats included.
+    history = pd.read_csv("history.csv")
+    for (session, known), events in history.groupby(history["user"].str.split(":").map(tuple)):
+        own = frame[frame["session"] == int(session)]["item"].tolist()
+        assert events["item"].tolist() == own[: int(known)]
+    assert len(pd.read_csv("train.csv")) == len(frame[frame["session"] < 40])
+    # Its list begins with the last event: a hit at once where the session repeats it.
+    scores = next(m.per_user for m in outcome.result.models if m.model == "last")
+    assert scores is not None
+    item = dict(zip(expected, tested["item"][place > 0].tolist(), strict=True))
+    before = history.groupby("user", sort=False)["item"].last()
+    rr = dict(zip(scores.users.tolist(), scores.column("rr@10").tolist(), strict=True))
+    assert all((rr[query] == 1) == (item[query] == before[query]) for query in expected)
+    assert [segment.name for segment in outcome.comparisons[0].contest.segments][-2:] == [
+        "position",
+        "repeat",
+    ]
+
+    (again,) = evalplugin.compare(tracking_uri="sqlite:///mlflow.db").comparisons
+    assert again.contest.unit == "query"
+    logged = next(row.scores for row in again.models if row.model == "last")
+    assert logged is not None
+    np.testing.assert_array_equal(logged.clusters, scores.clusters)
+    assert len(np.unique(scores.clusters)) == tested[place > 0]["session"].nunique()
+    for pair, other in zip(again.pairs, outcome.comparisons[0].pairs, strict=True):
+        assert pair.paired == other.paired
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_scores():
+    checked = load(config() | {"models": ["popularity", "neighbours.item"]})
+    one, two = (run_bakeoff(checked, workers=workers, mode="fresh") for workers in (1, 2))
+    for a, b in zip(one.result.models, two.result.models, strict=True):
+        assert a.per_user is not None
+        assert b.per_user is not None
+        np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
+        assert a.per_user.unit == b.per_user.unit == "query"
+
+
+def test_checks_know_that_models_do_not_learn_from_histories():
+    def codes(**changes: Any) -> list[str]:
+        checked = load(config() | {"metrics": ["ndcg@10"], "checks": {"ignore": ["EV109"]}, **changes})
+        return [finding.code for finding in data_findings(checked, prepare(checked, None, Observer()))]
+
+    assert codes() == []
+    # Test sessions that are not the last ones: their train data is later.
+    frame = pd.read_csv("clicks.csv")
+    parts = [frame[frame["session"] >= 10], frame[frame["session"] < 10]]
+    for part, name in zip(parts, ("train.csv", "test.csv"), strict=True):
+        part.to_csv(name, index=False)
+    given = config()["datasets"][0] | {
+        "path": {n: str(Path(f"{n}.csv").absolute()) for n in ("train", "test")}
+    }
+    assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
+
+
+def test_segments_of_queries_are_refused_for_users():
+    message = (
+        r"segments\[1\]: position divides queries, and the split last_n has users; .* with queries: next_item"
+    )
+    with pytest.raises(ConfigError, match=message):
+        load(small_config(segments=["activity", "position"]))
+
+
+def test_models_that_cannot_answer_a_history_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"surprise\.SVD cannot list items for users who are not in the train data"
+    ):
+        load(config() | {"models": ["popularity", "surprise.SVD"]})
+
+
+def test_sessions_of_two_parts_are_refused_with_place():
+    clicks().to_csv("one.csv", index=False)
+    clicks().tail(30).to_csv("two.csv", index=False)
+    given = config() | {"split": {"type": "next_item", "test": "given"}}
+    given["datasets"][0]["path"] = {
+        "train": str(Path("one.csv").absolute()),
+        "test": str(Path("two.csv").absolute()),
+    }
+    with pytest.raises(
+        DataError, match=r"split.test: .* sessions are in the train and in the test part, the first is"
+    ):
+        run_bakeoff(load(given))
