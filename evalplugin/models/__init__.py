@@ -7,6 +7,7 @@ from evalplugin.models import (  # noqa: F401 - registers the models
     implicit,
     lenskit,
     neighbours,
+    sessions,
     sklearn,
     slim,
     surprise,

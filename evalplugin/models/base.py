@@ -117,6 +117,16 @@ class CandidateRecommender(ScoringRecommender, Protocol):
         """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
 
 
+@runtime_checkable
+class HistoryCandidateRecommender(FoldInRecommender, Protocol):
+    """A recommender that answers histories without most scores: for models of evalplugin, whose lists are unchecked."""
+
+    def recommend_candidates_for(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions
+    ) -> tuple[Codes, Floats]:
+        """Return the lists of users with a history as ``recommend_candidates`` does."""
+
+
 @dataclass(frozen=True, eq=False)
 class ListRequest:
     """The lists that are asked for, and the data that the model was fitted on."""

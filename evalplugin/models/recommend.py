@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row
+from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator
@@ -14,6 +14,7 @@ from evalplugin.models.base import (
     BlockOrder,
     CandidateRecommender,
     FoldInRecommender,
+    HistoryCandidateRecommender,
     ListRecommender,
     ListRequest,
     RatingPredictor,
@@ -76,10 +77,13 @@ def recommend(
     score = np.empty((len(users), request.n), dtype=np.float64)
     unknown = np.zeros(len(users), dtype=np.bool_)
     folded_in = np.zeros(len(users), dtype=np.bool_)
+    history_of: Callable[[Codes], Interactions] | None = None
     popular = MostPopular()
     if request.history is not None:
         folded_in = request.history.rows.counts[users] > 0
         _check_takes_history(model)
+        if isinstance(model, HistoryCandidateRecommender):
+            history_of = _histories(request.history)
     if "popularity" in (cold_users, cold_answer(model)):
         unknown = (train.rows.counts[users] == 0) & ~folded_in
         popular.fit(train, generator(0, "popularity"))
@@ -100,7 +104,9 @@ def recommend(
             if len(asked := rows[some]):
                 item[asked], score[asked] = _lists_of(answering, replace(request, users=users[asked]))
         if len(asked := rows[of_history]):
-            item[asked], score[asked] = _from_histories(model, replace(request, users=users[asked]))
+            item[asked], score[asked] = _from_histories(
+                model, replace(request, users=users[asked]), history_of
+            )
         if progress is not None:
             progress(len(block))
     return TopN(users, item, score)
@@ -205,8 +211,22 @@ def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
     return _selected(model, "scores", _answer(model, "scores", request.users), request)
 
 
-def _from_histories(model: Recommender, request: ListRequest) -> Block:
+def _histories(history: Interactions) -> Callable[[Codes], Interactions]:
+    """Return a function that selects the history of some users, without a look at all others."""
+    from evalplugin.data.interactions import rows_by_code
+
+    start, rows = rows_by_code(history.user, history.n_users)
+    return lambda users: history.select(rows[row_entries(start, users)[0]])
+
+
+def _from_histories(
+    model: Recommender, request: ListRequest, history_of: Callable[[Codes], Interactions] | None
+) -> Block:
     """Return the lists of users who are known by their history."""
+    if isinstance(model, HistoryCandidateRecommender):
+        assert history_of is not None
+        history = history_of(request.users)
+        return model.recommend_candidates_for(request.users, request.n, request.candidates, history)
     assert isinstance(model, FoldInRecommender)
     returned = _answer(model, "recommend_for", request.users, more=(request.history,))
     return _selected(model, "recommend_for", returned, request)

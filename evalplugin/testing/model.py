@@ -23,7 +23,7 @@ from evalplugin.models import (
     predict_ratings,
     recommend,
 )
-from evalplugin.models.base import ListRequest, cold_answer, takes_history
+from evalplugin.models.base import ListRequest, cold_answer, is_sequential, takes_history
 from evalplugin.testing.cases import created, require, require_plain
 
 Make = Callable[[], Recommender]
@@ -36,7 +36,8 @@ def check_recommender(recommender: str | Callable[..., Recommender], **params: A
 
     A model without personal lists (popularity, chance) declares the class variable ``personalised = False`` and need
     not learn the checkerboard. A model that ignores ratings declares ``uses_ratings = False`` (a class variable or a
-    property) and gets a checkerboard without dislikes.
+    property) and gets a checkerboard without dislikes. A model that declares ``sequential = True`` gets walks along
+    two lines of items in its place, and must list the next item first.
 
     Args:
         recommender: A registered name, a class, or any callable that returns a new model.
@@ -69,24 +70,52 @@ def checkerboard(*, dislikes: bool = True) -> Interactions:
     )
 
 
+def walks() -> Interactions:
+    """Return events with one right answer: even users walk along a line of the even items, odd users of the odd ones.
+
+    A line has 15 items, which 15 users walk along from its first one: the first two users up to its end, the next two
+    to the item before, and so on. The last user and the last item of the vocabularies have no events.
+    """
+    user, step = (axis.ravel() for axis in np.meshgrid(np.arange(30), np.arange(15), indexing="ij"))
+    walked = step < 15 - user // 2
+    user, step = user[walked], step[walked]
+    return Interactions(
+        user=user.astype(np.int32),
+        item=(2 * step + user % 2).astype(np.int32),
+        rating=np.ones(len(user), dtype=np.float32),
+        timestamp=100 * step + user,
+        users=np.arange(31) + 100,
+        items=np.arange(31) * 2 + 1000,
+        events=True,
+    )
+
+
+def _right_answer(model: Recommender, data: Interactions, user: int) -> tuple[list[int], str]:
+    """Return the items that must be listed first for a user of ``_board``, in any order, and why."""
+    own = np.setdiff1d(np.arange(user % 2, 30, 2), data.rows[user])
+    if is_sequential(model):
+        return own[:1].tolist(), "the next of its line"
+    return own.tolist(), "its own colour, without an interaction"
+
+
 def check_parameters_are_plain(make: Make) -> None:
     """Check that the parameters survive serialisation."""
     require_plain(make())
 
 
 def check_learns_the_checkerboard(make: Make) -> None:
-    """Check that the unseen items of a user's own colour are listed first."""
+    """Check that the unseen items of a user's own colour are listed first, or of a sequential model the next item."""
     model, data = _fitted(make)
     if not getattr(model, "personalised", True):
         return
-    for user, listed in enumerate(_lists(model, data, _UNSEEN_OWN).item[:40]):
-        own = np.arange(user % 2, 30, 2)
-        right = np.setdiff1d(own, data.rows[user])
+    board = "walks" if is_sequential(model) else "checkerboard"
+    for user, items in enumerate(_lists(model, data, _UNSEEN_OWN).item[: data.n_users - 1]):
+        right, reason = _right_answer(model, data, user)
+        listed = items[: len(right)]
         require(
             np.array_equal(np.sort(listed), right),
-            f"on the checkerboard the first items of user code {user} must be {right.tolist()} in any order "
-            f"(its own colour, without an interaction), and are {listed.tolist()}; "
-            f"a model without personal lists declares `personalised = False`",
+            f"on the {board} the first items of user code {user} must be {right} in any order ({reason}), and are "
+            f"{listed.tolist()}; a model without personal lists declares `personalised = False`",
         )
 
 
@@ -188,7 +217,7 @@ def check_answers_users_by_their_history(make: Make) -> None:
     if not hasattr(model, "recommend_for") or not takes_history(model):
         return
     board = _board(model)
-    new = np.array([38, 39], dtype=np.int32)  # one of each colour
+    new = np.array([board.n_users - 3, board.n_users - 2], dtype=np.int32)  # one of each colour
     is_new = np.isin(board.user, new)
     train, history = board.select(~is_new), board.select(is_new)
     model.fit(train, _rng())
@@ -201,12 +230,12 @@ def check_answers_users_by_their_history(make: Make) -> None:
         alone = _lists(model, train, 10, history=own, users=[user])
         law = f"recommend_for: the list of user code {user} depends on other users of the call, or their histories"
         require(np.array_equal(alone.item[0], together.item[place]), law)
-        right = np.setdiff1d(np.arange(user % 2, 30, 2), own.rows[user])
-        listed = together.item[place, :_UNSEEN_OWN]
+        right, reason = _right_answer(model, own, user)
+        listed = together.item[place, : len(right)]
         require(
             not getattr(model, "personalised", True) or np.array_equal(np.sort(listed), right),
-            f"recommend_for: on the checkerboard the first items of user code {user} must be {right.tolist()} in any "
-            f"order (the own colour, not in the history), and are {listed.tolist()}",
+            f"recommend_for: the first items of user code {user} must be {right} in any order ({reason}), and are "
+            f"{listed.tolist()}",
         )
 
 
@@ -263,7 +292,7 @@ def _rng() -> np.random.Generator:
 
 
 def _board(model: Recommender) -> Interactions:
-    return checkerboard(dislikes=getattr(model, "uses_ratings", True))
+    return walks() if is_sequential(model) else checkerboard(dislikes=getattr(model, "uses_ratings", True))
 
 
 def _fitted(make: Make) -> tuple[Recommender, Interactions]:

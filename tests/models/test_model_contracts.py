@@ -9,7 +9,7 @@ import pytest
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.models import MODELS
 from evalplugin.testing import check_recommender
-from evalplugin.testing.model import RECOMMENDER_CHECKS, check_leaves_data_untouched, checkerboard
+from evalplugin.testing.model import RECOMMENDER_CHECKS, check_leaves_data_untouched, checkerboard, walks
 
 load_plugin_file(Path(__file__).parent / "plugin_example.py")
 
@@ -28,6 +28,12 @@ SMALL = {
     ],
     "neighbours.user": [{}, {"inverted": True, "similarity": "tversky", "weighting": "bm25"}],
     "random": [{}, {"legacy_seed": 10}],
+    "session.knn": [
+        {},
+        {"similarity": "cosine", "weighting": "same", "weighting_score": "same"},
+        {"sampling": "random", "sample_size": 20, "last_n_clicks": 5, "idf_weighting": 1.0},
+    ],
+    "session.rules": [{}, {"kind": "association"}, {"weighting": "linear", "steps": 20, "pruning": None}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }
 # Models that need a file, a program or another environment have the same tests beside those of their own.
@@ -61,6 +67,13 @@ def test_the_checkerboard_has_one_right_answer():
     assert checkerboard(dislikes=False).rating_scale == (1, 1)
 
 
+def test_walks_have_one_right_answer():
+    data = walks()
+    assert np.bincount(data.user, minlength=31).tolist() == [15 - user // 2 for user in range(30)] + [0]
+    walk = data.item[data.user == 25][np.argsort(data.timestamp[data.user == 25])]
+    assert walk.tolist() == [1, 3, 5]
+
+
 @dataclass
 class Good:
     """Likes the right colour, by knowing the board."""
@@ -81,6 +94,15 @@ def test_check_recommender_takes_class_factory_or_name():
 class Unpersonal(Good):
     def scores(self, users):
         return np.broadcast_to(np.arange(self.n, dtype=float), (len(users), self.n))
+
+
+class Hasty(Good):
+    """Lists the right colour from the end of the line."""
+
+    sequential = True
+
+    def scores(self, users):
+        return super().scores(users) * (1 + np.arange(self.n))
 
 
 class Forgetful(Good):
@@ -169,6 +191,10 @@ class Unpicklable(Good):
         (
             Unpersonal,
             r"user code 0 must be \[0, 10, 20\] in any order .* a model without personal lists",
+        ),
+        (
+            Hasty,
+            r"on the walks the first items of user code 4 must be \[26\] in any order \(the next of its line\)",
         ),
         (Forgetful, "two models with the same seed make different lists: user code 0 gets"),
         (Accumulating, "a model that was fitted before makes other lists than a new one"),
