@@ -48,7 +48,9 @@ def reproduce(
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as converted:
         folder = provide(named.table.data, Path(converted), context)
         config = load(named.config_with(folder, Path(converted)), data_home=data_home)
-        named.check_models([model.name for model in config.models])
+        named.check_config(
+            [model.name for model in config.models], [metric.name for metric in config.metrics]
+        )
         workspace = Workspace.open(
             config,
             tracking_uri=tracking_uri,

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from evalplugin.base.errors import DataError, Problem, did_you_mean
+from evalplugin.base.errors import DataError, EvalpluginError, Problem, did_you_mean
 from evalplugin.components.parameters import problems_of
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.sections import Closed
+from evalplugin.metrics import parse
 
 SHIPPED = Path(__file__).resolve().parents[2] / "published"
 DATA = "{data}"  # in a config: the folder with the files of published tables
@@ -156,8 +157,12 @@ class NamedTable:
         folders = {DATA: str(data), CONVERTED: str(converted)}
         return {"experiment": f"published {self.name}", **_filled(self.table.config, folders)}
 
-    def check_models(self, models: Sequence[str]) -> None:
-        """Refuse values of models that the config does not have.
+    def check_config(self, models: Sequence[str], metrics: Sequence[str]) -> None:
+        """Refuse values of models, or of metrics, that the config does not have.
+
+        Args:
+            models: The names of the models of the config.
+            metrics: The canonical names of its metrics.
 
         Raises:
             ConfigError: There are some; with their places.
@@ -171,6 +176,17 @@ class NamedTable:
             for model in self.table.values
             if model not in models
         ]
+        for position, metric in enumerate(self.table.metrics):
+            try:
+                name = parse(metric).name
+            except EvalpluginError as error:
+                problems.append(Problem(("metrics", position), str(error)))
+                continue
+            if name not in metrics:
+                missing = (
+                    f"no metric {name!r} in the config{did_you_mean(name, metrics)}; add it to config.metrics"
+                )
+                problems.append(Problem(("metrics", position), missing))
         if problems:
             raise self.document.error(problems)
 

@@ -185,6 +185,27 @@ def test_a_model_without_values_in_the_config_is_refused(
     assert "values.tip: no model 'tip' in the config; did you mean 'top'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (
+            "hit@2",
+            "metrics[1]: no metric 'hit@2' in the config; did you mean 'hit@1'?; add it to config.metrics",
+        ),
+        ("hti@1", "metrics[1]: unknown metric 'hti'; did you mean 'hit'?"),
+    ],
+)
+def test_a_metric_that_the_config_lacks_is_refused_before_the_run(
+    home: Path, capsys: pytest.CaptureFixture[str], metric: str, message: str
+) -> None:
+    file = written(home, metrics=["recall@1", metric])
+    assert main(["reproduce", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert f"{file}:" in shown
+    assert "fit top" not in shown
+
+
 # ---- files
 
 
