@@ -70,9 +70,10 @@ class RecBole:
         """Return the names without their types."""
         typed = CsvFormat("\t").names(file)
         for name in typed:
-            if ":" not in name:
+            if name.count(":") != 1:
+                has = "has no type" if ":" not in name else "is several names, which tabs must separate"
                 raise DataError(
-                    f"{path_text(file)}: line 1: {name!r} has no type: a header of RecBole looks like user_id:token, "
+                    f"{path_text(file)}: line 1: {name!r} {has}: a header of RecBole looks like user_id:token, "
                     f"item_id:token, rating:float, separated by tabs"
                 )
         return [name.partition(":")[0] for name in typed]

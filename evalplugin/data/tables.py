@@ -299,7 +299,10 @@ class Table:
         if whole:
             made = f"no {role} may be missing (this made floats of all)"
             self._refuse_rows(name, np.flatnonzero(missing), made, missing=True)
-        self.refuse(name, 0, f"{rule}, not floats" + "; convert the column to integers first" * whole)
+        fraction = (
+            0 if whole else int(np.argmax(column != np.floor(column)))
+        )  # files with integers are read as floats too
+        self.refuse(name, fraction, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
     def _refuse_mixed(self, name: str, rule: str, never_missing: str) -> NoReturn:
         """Refuse the first value of a DataFrame's column that differs in type, so that Arrow has no type for it."""

@@ -34,7 +34,7 @@ def check_kinds(role: str, **columns: Ids) -> None:
             raise DataError(
                 f"{role} ids are {ids.kind} in the {first}{_example(ids)}, but {other.kind} in the {name}"
                 f"{_example(other)}: they can never be equal; convert one of the two columns, or read those of CSV "
-                f"files as text (--ids text)"
+                f"files as text (ids: text, or --ids text)"
             )
 
 

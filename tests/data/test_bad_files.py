@@ -275,7 +275,7 @@ def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
     assert message.startswith(
         "user ids are text in the lists (such as '01'), but integers in the truth (such as 1): they can never be equal"
     )
-    assert "read those of CSV files as text (--ids text)" in message
+    assert "read those of CSV files as text (ids: text, or --ids text)" in message
     message = refusal(lambda: Csv("[ab].csv").load(LoadContext()))
     assert "b.csv: column 'user' is int64, but string in a.csv; reading ids as text makes" in message
 

@@ -271,12 +271,12 @@ SCORED = LISTS.drop(columns="rank")
         (
             lists(user=[1, 1, 1, 2, 2, 3]), TRUTH,
             "user ids are integers in the lists (such as 1), but text in the truth (such as 'a'): they can never be "
-            "equal; convert one of the two columns, or read those of CSV files as text (--ids text)",
+            "equal; convert one of the two columns, or read those of CSV files as text (ids: text, or --ids text)",
         ),
         (
             LISTS, TRUTH.assign(item=[1, 2, 3, 4]),
             "item ids are text in the lists (such as 'x'), but integers in the truth (such as 1): they can never be "
-            "equal; convert one of the two columns, or read those of CSV files as text (--ids text)",
+            "equal; convert one of the two columns, or read those of CSV files as text (ids: text, or --ids text)",
         ),
         (
             lists(user=["a", None, "a", "b", "b", "c"]), TRUTH,

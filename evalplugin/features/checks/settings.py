@@ -93,9 +93,9 @@ def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[F
     if others is not None and 2 * others < items:
         yield Found(
             f"recommend.candidates: given ranks held-out items among {others:,.0f} others of {items:,} a user "
-            f"({share(others / items)}), and the pools have every held-out item, as those that are made from the "
-            f"truth: numbers can be compared with others on the same pools only, are far above those on the whole "
-            f"catalogue, and models may come in another order there; for that, set candidates: unseen"
+            f"({share(others / items)}), and the pools have every held-out item of their users, as those that are "
+            f"made from the truth: numbers can be compared with others on the same pools only, are far above those on "
+            f"the whole catalogue, and models may come in another order there; for that, set candidates: unseen"
         )
 
 
