@@ -42,6 +42,7 @@ def evalplugin(data: Any, job: dict[str, Any]) -> dict[str, Any]:
         users=np.arange(data["n_users"]),
         items=np.arange(data["n_items"]),
     )
+    users = np.unique(train.user)
     model: Any = MODELS.create(job["type"], job["params"])
     start = time.perf_counter()
     if hasattr(model, "prepare"):
@@ -50,7 +51,6 @@ def evalplugin(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     model.fit(train, generator(0, "benchmark"))
     fitted = time.perf_counter()
-    users = np.unique(train.user)
     top = recommend(model, ListRequest(train, users, N, Candidates("unseen", excluded=train.rows)))
     done = time.perf_counter()
     return {"cold": cold, "fit": fitted - start, "lists": done - fitted, "users": len(top)}
