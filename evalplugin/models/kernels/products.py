@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from scipy import sparse
 
@@ -13,7 +14,8 @@ from evalplugin.models.kernels import compiled as nb
 from evalplugin.models.threads import for_ranges
 
 _ROWS = 64  # rows at a time
-_PLACES = 4  # entries that are kept for each of the k until the best are selected
+_PLACES = 4  # entries, or groups of entries, from which each of the k is selected
+_SHARE = 8  # a row of lists with products for this part of the columns takes less time if all are looked at
 
 
 class Divisor(NamedTuple):
@@ -143,6 +145,49 @@ def entries_of(matrix: sparse.csr_array) -> nb.Entries:
     )
 
 
+@numba.njit(nogil=True, error_model="numpy")
+def _multiply(row: Any, turn: Any, left: Any, right: Any, left_out: Any, many: Any, work: Any) -> Any:
+    """Multiply a row of ``left`` by ``right``; write columns and sums, zeros for those ``left_out``; return how many.
+
+    The columns are all if there are more than ``many`` products to add, else those that the row meets, in the order in
+    which it does. ``turn`` is another for each call.
+    """
+    a_indptr, a_column, a_value = left
+    b_indptr, b_column, b_value = right
+    sums, last, column, total = work
+    n_columns, n_products = len(sums), 0
+    for entry in range(a_indptr[row], a_indptr[row + 1]):
+        n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
+    if n_products > many:
+        for entry in range(a_indptr[row], a_indptr[row + 1]):
+            factor, middle = a_value[entry], a_column[entry]
+            for other in range(b_indptr[middle], b_indptr[middle + 1]):
+                sums[b_column[other]] += factor * b_value[other]
+        for c in left_out:
+            sums[c] = 0.0
+        for c in range(n_columns):
+            column[c] = c
+            total[c] = sums[c]
+            sums[c] = 0.0
+        return n_columns
+    n_met = 0
+    for entry in range(a_indptr[row], a_indptr[row + 1]):
+        factor, middle = a_value[entry], a_column[entry]
+        for other in range(b_indptr[middle], b_indptr[middle + 1]):
+            c = b_column[other]
+            sums[c] += factor * b_value[other]
+            if last[c] != turn:
+                last[c] = turn
+                column[n_met] = c
+                n_met += 1
+    for c in left_out:
+        sums[c] = 0.0
+    for place in range(n_met):
+        total[place] = sums[column[place]]
+        sums[column[place]] = 0.0
+    return n_met
+
+
 @nb.compiled
 def _top_rows(
     start: int,
@@ -155,41 +200,20 @@ def _top_rows(
     column: nb.CodesOut,
     value: nb.FloatsOut,
 ) -> None:
-    a_indptr, a_column, a_value = left
-    b_indptr, b_column, b_value = right
     own, row_sum, column_sum, row_factor, column_factor = divisor
     n = len(column_sum)
-    sums = np.zeros(n)
-    last = np.full(
-        n, -1, dtype=np.int64
-    )  # row that has met a column; not kept for rows that meet most of them
-    met = np.empty(n, dtype=np.int32)
+    met, sums = np.empty(n, dtype=np.int32), np.empty(n)
+    work = np.zeros(n), np.full(n, -1, dtype=np.int32), met, sums
     found, quotient = np.empty(n, dtype=np.int32), np.empty(n)
+    itself = np.empty(1, dtype=np.int32)
     size = 0
     for row in range(start, stop):
-        n_products = 0
-        for entry in range(a_indptr[row], a_indptr[row + 1]):
-            n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
-        all_columns, n_met = n_products > n, 0
-        for entry in range(a_indptr[row], a_indptr[row + 1]):
-            factor, first, end = a_value[entry], b_indptr[a_column[entry]], b_indptr[a_column[entry] + 1]
-            if all_columns:
-                for other in range(first, end):
-                    sums[b_column[other]] += factor * b_value[other]
-                continue
-            for other in range(first, end):
-                c = b_column[other]
-                sums[c] += factor * b_value[other]
-                if last[c] != row:
-                    last[c] = row
-                    met[n_met] = c
-                    n_met += 1
+        itself[0] = row
+        n_met = _multiply(row, row, left, right, itself, n, work)
         low, n_found, limit = -np.inf, 0, _PLACES * k
-        for place in range(n if all_columns else n_met):
-            c = np.int32(place) if all_columns else met[place]
-            total = sums[c]
-            sums[c] = 0.0
-            if total == 0.0 or c == row:
+        for place in range(n_met):
+            c, total = met[place], sums[place]
+            if total == 0.0:
                 continue
             divided = total / (
                 own * total + row_sum[row] + column_sum[c] + row_factor[row] * column_factor[c]
@@ -236,6 +260,31 @@ def _add_rows(rows: nb.Ints, left: nb.Entries, right: nb.Entries, product: nb.Ma
                 product[place, b_column[other]] += factor * b_value[other]
 
 
+@numba.njit(nogil=True, error_model="numpy")
+def _keep_best(column: Any, value: Any, size: Any, k: Any, best: Any) -> Any:
+    """Move the entries above zero that can be among the k largest to the front, in order; return how many.
+
+    The k-th largest of the maxima of disjoint groups is a bound: k entries reach it, and few others do.
+    """
+    low = 0.0
+    if size > k:
+        n_groups = min(size, _PLACES * k | 1)
+        for group in range(n_groups):
+            best[group] = value[group]
+        for start in range(n_groups, size - n_groups + 1, n_groups):
+            for group in range(n_groups):
+                best[group] = max(best[group], value[start + group])
+        low = np.partition(best[:n_groups], n_groups - k)[n_groups - k]
+    kept = 0
+    # Branchless, as branches would be unpredictable.
+    for place in range(size):
+        entry = value[place]
+        column[kept] = column[place]
+        value[kept] = entry
+        kept += entry >= low and entry > 0.0
+    return kept
+
+
 @nb.compiled
 def _list_rows(
     rows: nb.Ints,
@@ -248,58 +297,15 @@ def _list_rows(
     column: nb.CodeRowsOut,
     value: nb.MatrixOut,
 ) -> None:
-    a_indptr, a_column, a_value = left
-    b_indptr, b_column, b_value = right
     n_columns, n = len(rank), column.shape[1]
-    sums = np.zeros(n_columns)
-    last = np.full(n_columns, -1, dtype=np.int32)  # the last row that has met a column
-    done = np.full(
-        n_columns, -1, dtype=np.int32
-    )  # the last row that must not list a column, or not once more
-    met = np.empty(n_columns, dtype=np.int32)
     found, total = np.empty(n_columns, dtype=np.int32), np.empty(n_columns)
+    work = np.zeros(n_columns), np.full(n_columns, -1, dtype=np.int32), found, total
+    maxima = np.empty(n_columns)
+    done = np.full(n_columns, -1, dtype=np.int32)  # the last row that lists no zero of a column
     for place in range(len(rows)):
-        n_products = 0
-        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
-            n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
-        all_columns, n_met = n_products > n_columns, 0
-        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
-            factor, first, end = a_value[entry], b_indptr[a_column[entry]], b_indptr[a_column[entry] + 1]
-            if all_columns:
-                for other in range(first, end):
-                    sums[b_column[other]] += factor * b_value[other]
-                continue
-            for other in range(first, end):
-                c = b_column[other]
-                sums[c] += factor * b_value[other]
-                if last[c] != place:
-                    last[c] = place
-                    met[n_met] = c
-                    n_met += 1
-        for entry in range(skipped_start[rows[place]], skipped_start[rows[place] + 1]):
-            done[skipped[entry]] = place
-        low, n_found, limit = 0.0, 0, _PLACES * n
-        for entry in range(n_columns if all_columns else n_met):
-            c = np.int32(entry) if all_columns else met[entry]
-            product = sums[c]
-            sums[c] = 0.0
-            if product == 0.0 or done[c] == place:
-                continue
-            done[c] = place
-            if product < low:
-                continue
-            found[n_found] = c
-            total[n_found] = product
-            n_found += 1
-            if n_found > limit:
-                low = np.partition(total[:n_found], n_found - n)[n_found - n]
-                kept = 0
-                for other in range(n_found):
-                    if total[other] >= low:
-                        found[kept] = found[other]
-                        total[kept] = total[other]
-                        kept += 1
-                n_found, limit = kept, kept + _PLACES * n
+        left_out = skipped[skipped_start[rows[place]] : skipped_start[rows[place] + 1]]
+        n_found = _multiply(rows[place], place, left, right, left_out, n_columns // _SHARE, work)
+        n_found = _keep_best(found, total, n_found, n, maxima)
         size = min(n, n_found)
         best = np.argsort(-total[:n_found])
         for position in range(min(size, n_found - 1)):
@@ -310,6 +316,12 @@ def _list_rows(
         for position in range(size):
             column[place, position] = found[best[position]]
             value[place, position] = total[best[position]]
+        if size == n:
+            continue
+        for c in left_out:
+            done[c] = place
+        for c in found[:size]:
+            done[c] = place
         for c in order:
             if size == n:
                 break
