@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.libraries import np, npt
+from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.moments import Moments
 
 DISTINCT = 2**20  # values told apart; their last binary digits are dropped until no more are left
@@ -110,10 +111,22 @@ class Distribution:
     zeros: int = 0  # values that are exactly 0
     counts: ValueCounts = field(default_factory=ValueCounts)
     few: tuple[FewValues, ...] = ()  # all values, while they are fewer than VALUES_BELOW
+    clusters: ClusterMoments | None = None  # None: the values are independent
 
     @classmethod
-    def of(cls, values: Floats, users: npt.NDArray[np.generic] | None = None) -> Distribution:
-        """Return the distribution of values (U,), NaN where undefined; ``users`` (U,) are raw ids or positions."""
+    def of(
+        cls,
+        values: Floats,
+        users: npt.NDArray[np.generic] | None = None,
+        clusters: npt.NDArray[np.integer] | None = None,
+    ) -> Distribution:
+        """Return the distribution of values.
+
+        Args:
+            values: float64 (U,), NaN where undefined.
+            users: Raw ids or positions (U,); None: the values of few users are not kept.
+            clusters: Codes (U,), equal for values that may depend on each other; None: all are independent.
+        """
         is_defined = ~np.isnan(values)
         defined = values[is_defined]
         few: tuple[FewValues, ...] = ()
@@ -121,19 +134,31 @@ class Distribution:
             few = (FewValues(users[is_defined], defined),)
         zeros = int(np.count_nonzero(defined == 0))
         counts = ValueCounts.of(defined)
-        return cls(Moments.of(defined), len(values) - len(defined), zeros, counts, few)
+        by_cluster = None
+        if clusters is not None:
+            _, codes = np.unique(clusters[is_defined], return_inverse=True)
+            by_cluster = ClusterMoments.of(defined, codes)
+        return cls(Moments.of(defined), len(values) - len(defined), zeros, counts, few, by_cluster)
 
     @classmethod
     def merge(cls, parts: Iterable[Distribution]) -> Distribution:
-        """Return the distribution of all parts together; they have no user in common."""
+        """Return the distribution of all parts together; they have no user in common, and no cluster.
+
+        Raises:
+            ValueError: Only some of the parts know their clusters.
+        """
         parts = list(parts)
         moments = sum((part.moments for part in parts), Moments())
+        clusters = [part.clusters for part in parts if part.clusters is not None]
+        if clusters and len(clusters) < len(parts):
+            raise ValueError("the clusters of some values are known, but not those of others")
         return cls(
             moments,
             sum(part.undefined for part in parts),
             sum(part.zeros for part in parts),
             ValueCounts.merge(part.counts for part in parts),
             tuple(few for part in parts for few in part.few) if moments.n < VALUES_BELOW else (),
+            sum(clusters, ClusterMoments()) if clusters else None,
         )
 
     @property

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np
 
+ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
+
 _UNIT = 1074  # all float64 are multiples of 2 ** -1074, their squares of its square
 _BLOCK, _BITS = 2**15, 16  # values that stay in the processor's cache; 2 + _BLOCK <= 2 ** _BITS
 _HUGE = 2.0**900  # below it, no sum of a block overflows

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, special
-from evalplugin.comparison.statistics.intervals import ROUNDING, Column
+from evalplugin.comparison.statistics.clusters import Clustered, check_clusters, clusters_in_order
+from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.one_sided import weakest
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.seeds import SeedSpread
-from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.metrics.moments import ROUNDING, mean_of_defined
 
 _DRAWS = 10_000
 _VALUES_AT_ONCE = 2**20
@@ -26,6 +27,7 @@ def may_be_best(
     *,
     level: float = 0.95,
     seeds: Sequence[SeedSpread | None] = (),
+    clusters: npt.NDArray[np.integer] | None = None,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.bool_]:
     """Return which models may have the highest true mean: bool (M,), higher scores being better.
@@ -39,6 +41,9 @@ def may_be_best(
     Where models were fitted with several ``seeds``, these are a further source of chance, which is independent between
     models: variances are added, with the fewest of Welch's degrees of freedom of any pair.
 
+    Where users are in ``clusters``, such as the queries of sessions, linearized values of the clusters are the scores,
+    with the fewest degrees of freedom of the differences from the leader.
+
     Models with equal scores stay or are left out together. With a single user all stay, as nothing is known of the
     spread; so does a single model. A difference that is the same for every user needs no test.
 
@@ -49,23 +54,28 @@ def may_be_best(
         scores: float64 (U, M), a row for each user; without NaN.
         level: Least probability that the best is among them.
         seeds: Spread of each model's mean from seed to seed; None for a model that was fitted once.
+        clusters: Codes (U,), equal for users that may depend on each other; None: all are independent.
         rng: Draws the critical values.
 
     Raises:
-        DataError: A level that is not at least 0.5 and below 1, or scores that are not finite.
+        DataError: A level that is not at least 0.5 and below 1, scores that are not finite, or clusters of other users.
     """
     if not 0.5 <= level < 1:
         raise DataError(f"the level must be at least 0.5 and below 1, not {level}")
     if not np.isfinite(scores).all():
         raise DataError("the models that may be the best need finite scores")
-    n_users, n_models = scores.shape
+    check_clusters(clusters, len(scores))
+    codes = None if clusters is None else clusters_in_order(clusters)
+    values = scores if codes is None else _linearized(scores, codes)
+    n_users, n_models = values.shape
     if n_users < 2 or n_models < 2:
         return np.ones(n_models, dtype=np.bool_)
 
     # Sorted, so that the draws do not depend on the order of the columns.
-    order = np.lexsort((np.arange(n_users) @ scores, -scores.mean(axis=0)))
+    order = np.lexsort((np.arange(n_users) @ values, -values.mean(axis=0)))
     spreads = [seeds[model] for model in order] if any(seeds) else []
-    gains = _gains(scores[:, order], spreads)
+    degrees = n_users - 1 if codes is None else _cluster_degrees(scores[:, order], codes)
+    gains = _gains(values[:, order], degrees, spreads)
     statistic = gains.statistic.max(axis=1)
     # One test alone, and Bonferroni's correction: the critical value is between them.
     low, high = special.stdtrit(gains.degrees, [level, 1 - (1 - level) / (n_models - 1)])
@@ -93,7 +103,19 @@ class _Gains(NamedTuple):
     degrees: float  # of freedom
 
 
-def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
+def _linearized(scores: Floats, codes: Ints) -> Floats:
+    """Return the linearized values of clusters (V, M) of scores (U, M) in clusters (U,)."""
+    return np.stack([Clustered.of(column, codes).linearized for column in scores.T], axis=1)
+
+
+def _cluster_degrees(scores: Floats, codes: Ints) -> float:
+    """Return the fewest degrees of freedom of the differences of scores (U, M) from those of the first model."""
+    gains = [paired_difference(scores[:, 0], column) for column in scores.T]
+    degrees = [Clustered.of(gain, codes).spread.degrees for gain in gains if gain.any()]
+    return min(degrees, default=int(codes.max()))
+
+
+def _gains(scores: Floats, degrees: float, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     n = len(scores)
     means = scores.mean(axis=0)
     difference = means - means[:, None]
@@ -110,11 +132,10 @@ def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
         third[a, b] = float((((gain - mean) / unit) ** 3).mean())
         third[b, a] = -third[a, b]
     np.fill_diagonal(square, 0)
-    degrees: float = n - 1
     if seeds:
         # As if every user had so much more variance that the mean has the variance of the seeds.
         added = (n - 1) * np.array([0.0 if spread is None else spread.error**2 for spread in seeds]) / unit**2
-        degrees = _fewest_degrees(square / (n - 1), added / (n - 1), seeds, n)
+        degrees = _fewest_degrees(square / (n - 1), added / (n - 1), seeds, degrees)
         products = products + np.diag(added)
         square = np.where((square > 0) | (difference != 0), square + added[:, None] + added, 0)
     spread = unit * np.sqrt(square * n / (n - 1))
@@ -125,18 +146,20 @@ def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     return _Gains(difference, spread, statistic, products * unit**2, degrees)
 
 
-def _fewest_degrees(of_users: Floats, of_seeds: Column, seeds: Sequence[SeedSpread | None], n: int) -> float:
-    """Return the fewest degrees of freedom (Welch) of any pair; n - 1 where no seeds add to a variance.
+def _fewest_degrees(
+    of_users: Floats, of_seeds: Column, seeds: Sequence[SeedSpread | None], degrees: float
+) -> float:
+    """Return the fewest degrees of freedom (Welch) of any pair; those of users where no seeds add to a variance.
 
-    ``of_users`` are the variances of the mean differences over n users (M, M), ``of_seeds`` the variances that the
-    seeds give each mean (M,).
+    ``of_users`` are the variances of the mean differences over users (M, M), with ``degrees`` of freedom, ``of_seeds``
+    the variances that the seeds give each mean (M,).
     """
     fits = np.array([2 if spread is None else spread.seeds for spread in seeds])
     parts = of_seeds**2 / (fits - 1)
     whole = (of_users + of_seeds[:, None] + of_seeds) ** 2
-    split = of_users**2 / (n - 1) + parts[:, None] + parts
+    split = of_users**2 / degrees + parts[:, None] + parts
     pairs = (split > 0) & ~np.eye(len(seeds), dtype=np.bool_)
-    return float(np.min(whole[pairs] / split[pairs], initial=n - 1))
+    return float(np.min(whole[pairs] / split[pairs], initial=degrees))
 
 
 def _moments(scores: Floats, means: Floats) -> tuple[Floats, Floats, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, special
+from evalplugin.base.libraries import np, npt, special
+from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
@@ -14,7 +15,9 @@ from evalplugin.metrics.moments import mean_of_defined
 Statistic = TypeVar("Statistic", float, Column)
 
 
-def lower_bound(values: Column, *, level: float = 0.95) -> float:
+def lower_bound(
+    values: Column, *, level: float = 0.95, clusters: npt.NDArray[np.integer] | None = None
+) -> float:
     """Return the one-sided lower bound of the true mean, given users' values (U,) without NaN.
 
     It is Student's bound, or Hall's where that is lower. Student's is too high where few values are far below the
@@ -25,36 +28,43 @@ def lower_bound(values: Column, *, level: float = 0.95) -> float:
     NaN below two values or with an infinite one; the mean itself where all values are equal.
     Source: Hall 1992, "On the removal of skewness by transformation".
 
+    Args:
+        values: float64 (U,).
+        level: Share of bounds that are below the true mean.
+        clusters: Codes (U,), equal for values that may depend on each other; None: all are independent.
+
     Raises:
-        DataError: A level that is not at least 0.5 and below 1.
+        DataError: A level that is not at least 0.5 and below 1, or clusters of other values.
     """
     if not 0.5 <= level < 1:
         raise DataError(f"the level of a one-sided bound must be at least 0.5 and below 1, not {level}")
-    if not _is_testable(values):
+    units, degrees = independent_units(values, clusters)
+    if not _is_testable(units):
         return float("nan")
-    mean, sd, skewness = _moments(values)
+    mean, sd, skewness = _moments(units)
     if not sd:
         return mean
 
-    n = len(values)
-    student = float(special.stdtrit(n - 1, level)) / np.sqrt(n)
+    n = len(units)
+    student = float(special.stdtrit(degrees, level)) / np.sqrt(n)
     hall = _hall_inverse(student, skewness, n)
     return float(mean - sd * max(student, hall))
 
 
-def p_above(values: Column, limit: float = 0.0) -> float:
+def p_above(values: Column, limit: float = 0.0, *, clusters: npt.NDArray[np.integer] | None = None) -> float:
     """Return the one-sided p-value of a true mean above ``limit``, given users' values (U,) without NaN.
 
     It is below ``1 - level`` exactly where ``lower_bound`` at that level is above the limit. NaN as there.
     """
-    if not _is_testable(values):
+    units, degrees = independent_units(values, clusters)
+    if not _is_testable(units):
         return float("nan")
-    mean, sd, skewness = _moments(values)
+    mean, sd, skewness = _moments(units)
     if not sd:
         return LEAST_P if mean > limit else 1.0
 
-    n = len(values)
-    return float(np.maximum(special.stdtr(n - 1, -weakest((mean - limit) / sd, skewness, n)), LEAST_P))
+    statistic = weakest((mean - limit) / sd, skewness, len(units))
+    return float(np.maximum(special.stdtr(degrees, -statistic), LEAST_P))
 
 
 def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:

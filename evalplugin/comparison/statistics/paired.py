@@ -6,11 +6,23 @@ import math
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, npt, special
-from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
+from evalplugin.comparison.statistics.clusters import (
+    Clustered,
+    ClusterSpread,
+    check_clusters,
+    clustered_columns,
+)
+from evalplugin.comparison.statistics.intervals import (
+    Column,
+    Interval,
+    Method,
+    check_interval,
+    intervals_of,
+)
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
@@ -43,18 +55,50 @@ class Paired:
     # Method of the permutation test: exact, 10,000 sign flips, bound of all sign flips, normal limit.
     permutations: str
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
+    differing_clusters: int | None = None  # clusters whose sums differ; None: users are independent
 
     @property
     def differing(self) -> int:
-        """The number of users for whom the models differ."""
+        """The number of users, or clusters of them, for whom the models differ."""
+        if self.differing_clusters is not None:
+            return self.differing_clusters
         return round(self.users * (self.above + self.below)) if self.users else 0
+
+    @property
+    def clusters(self) -> int | None:
+        """The number of clusters of users; None: they are independent."""
+        return self.interval.clusters
+
+    @property
+    def design_effect(self) -> float:
+        """Variance of the mean difference over the one that it had with independent users."""
+        return self.interval.design_effect
+
+    @property
+    def units(self) -> int:
+        """The number of independent units: of clusters, or of users."""
+        return self.users if self.clusters is None else self.clusters
+
+    @property
+    def sd_of_units(self) -> float:
+        """Standard deviation between as many independent values as there are units; 0 where none is known."""
+        if not (self.effect and math.isfinite(self.effect)):
+            return 0.0
+        sd = self.interval.mean / self.effect
+        return sd if self.clusters is None else sd * math.sqrt(self.design_effect * self.units / self.users)
 
     @property
     def users_needed(self) -> int | None:
         """The number of users with whom the measured difference is detectable; None for no difference."""
-        if not (np.isfinite(self.effect) and self.effect):
+        if not (np.isfinite(self.effect) and self.effect and self.design_effect):
             return None
-        return users_needed(1.0, abs(self.effect), level=self.interval.level)
+        return users_needed(
+            1.0,
+            abs(self.effect),
+            level=self.interval.level,
+            cluster_size=self.users / self.units,
+            design_effect=self.design_effect,
+        )
 
 
 def compare_pairs(
@@ -64,6 +108,7 @@ def compare_pairs(
     level: float = 0.95,
     method: Method = "auto",
     tests: Collection[Test] = (),
+    clusters: npt.NDArray[np.integer] | None = None,
     rng: np.random.Generator,
 ) -> list[Paired]:
     """Return the comparison of each column of ``a`` with the same column of ``b``.
@@ -82,11 +127,16 @@ def compare_pairs(
 
     ``detectable`` is for the two-sided t test at 1 - ``level`` and a power of 80 %; see ``detectable_gain``.
 
+    Where users are in ``clusters``, such as the queries of sessions, interval and t test are those of
+    ``clustered_interval``, and the other tests are of the clusters' sums of differences: the permutation test flips the
+    signs of all differences of a cluster together. It is exact if the models could be exchanged cluster by cluster.
+
     Args:
         a, b: float64 (U, C), with the same users as rows.
         level: Of the intervals.
         method: Of the intervals; see above.
         tests: Tests in addition to the permutation test.
+        clusters: Codes (U,), equal for users that may depend on each other; None: all are independent.
         rng: Draws the signs and the resamples.
 
     Raises:
@@ -98,18 +148,43 @@ def compare_pairs(
     for test in tests:
         if test not in TESTS:
             raise DataError(f"there is no paired test {test!r}{did_you_mean(test, TESTS, noun='tests')}")
+    check_clusters(clusters, len(a))
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
     moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
-    method = "t" if method == "auto" else method
-    intervals = intervals_of(differences, [m.difference for m in moments], level, method, rng)
-    testable = [d if m.is_testable else d[:0] for d, m in zip(differences, moments, strict=True)]
-    permuted = sign_flip_tests(testable, _PERMUTATIONS, rng, moments)
-    return [
-        _paired(m, interval, result, {"permutation", *tests}, d)
-        for m, d, interval, result in zip(moments, differences, intervals, permuted, strict=True)
+    clustered = clustered_columns(differences, list(both.T), clusters)
+    units = [
+        _Units(d, m, None) if c is None else _Units.of_clusters(c)
+        for d, m, c in zip(differences, moments, clustered, strict=True)
     ]
+    method = "t" if method == "auto" else method
+    intervals = intervals_of(
+        differences, [m.difference for m in moments], level, method, rng, clustered=clustered
+    )
+    testable = [u.difference if u.moments.is_testable else u.difference[:0] for u in units]
+    permuted = sign_flip_tests(testable, _PERMUTATIONS, rng, [u.moments for u in units])
+    return [
+        _paired(m, interval, result, {"permutation", *tests}, u)
+        for m, u, interval, result in zip(moments, units, intervals, permuted, strict=True)
+    ]
+
+
+class _Units(NamedTuple):
+    """The differences whose signs may change independently: of users, or sums of clusters."""
+
+    difference: Column
+    moments: PairMoments
+    spread: ClusterSpread | None  # None: of users
+
+    @classmethod
+    def of_clusters(cls, clustered: Clustered) -> _Units:
+        sums = clustered.sums
+        return cls(sums, PairMoments.of(sums, np.zeros(len(sums)), sums), clustered.spread)
+
+    @property
+    def differing(self) -> int:
+        return self.moments.above + self.moments.below
 
 
 def _paired(
@@ -117,7 +192,7 @@ def _paired(
     interval: Interval,
     permuted: Permuted,
     tests: Collection[Test],
-    difference: Column,
+    units: _Units,
 ) -> Paired:
     with np.errstate(invalid="ignore", over="ignore"):  # of infinite values
         n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
@@ -132,26 +207,43 @@ def _paired(
             above=_share(pairs.above, n),
             equal=_share(n - pairs.above - pairs.below, n),
             below=_share(pairs.below, n),
-            p=_p_values(pairs, difference, effect, permuted, tests),
+            p=_p_values(units, interval.mean, effect, permuted, tests),
             permutations=permuted.by,
-            detectable=detectable_gain(sd, n, level=interval.level) if sd > 0 else math.nan,
+            detectable=_detectable(sd, n, interval),
+            differing_clusters=None if units.spread is None else units.differing,
         )
 
 
+def _detectable(sd: float, n: int, interval: Interval) -> float:
+    clusters = n if interval.clusters is None else interval.clusters
+    if not (sd > 0 and interval.design_effect > 0 and clusters > 1):
+        return math.nan
+    return detectable_gain(
+        sd, n, level=interval.level, cluster_size=n / clusters, design_effect=interval.design_effect
+    )
+
+
 def _p_values(
-    pairs: PairMoments, difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
+    units: _Units, mean: float, effect: float, permuted: Permuted, tests: Collection[Test]
 ) -> dict[Test, float]:
     ordered = [test for test in TESTS if test in tests]
-    if not pairs.is_testable:
+    if not units.moments.is_testable:
         return dict.fromkeys(ordered, math.nan)
-    if not pairs.above + pairs.below:
+    if not units.differing:
         return dict.fromkeys(ordered, 1.0)
     p: dict[Test, float] = {"permutation": permuted.p}
     if "wilcoxon" in tests:
-        p["wilcoxon"] = _wilcoxon(difference[difference != 0])
+        p["wilcoxon"] = _wilcoxon(units.difference[units.difference != 0])
     if "t" in tests:
-        p["t"] = float(2 * special.stdtr(pairs.n - 1, -abs(effect) * math.sqrt(pairs.n)))
+        p["t"] = _t_test(units, mean, effect)
     return {test: float(np.maximum(value, LEAST_P)) for test, value in p.items()}
+
+
+def _t_test(units: _Units, mean: float, effect: float) -> float:
+    if (spread := units.spread) is None:
+        n = units.moments.n
+        return float(2 * special.stdtr(n - 1, -abs(effect) * math.sqrt(n)))
+    return float(2 * special.stdtr(spread.degrees, -abs(mean) / spread.error)) if spread.error else math.nan
 
 
 def _wilcoxon(nonzero: Column) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalplugin.base.libraries import np
-from evalplugin.comparison.statistics.intervals import ROUNDING, Column
-from evalplugin.metrics.moments import ExactSum, Moments
+from evalplugin.comparison.statistics.intervals import Column
+from evalplugin.metrics.moments import ROUNDING, ExactSum, Moments
 
 
 @dataclass(frozen=True)

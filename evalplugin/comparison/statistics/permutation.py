@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evalplugin.base.libraries import np, special
-from evalplugin.comparison.statistics.intervals import ROUNDING, Column
+from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.pairs import PairMoments
-from evalplugin.metrics.moments import Moments
+from evalplugin.metrics.moments import ROUNDING, Moments
 
 # Users with different scores from whom on a test at 5 % calls models of equal means different in 5.5 % on average and
 # at most 6.3 %, also where one serves twice as many half as well; below it is up to 8 % (experiments/statistics).

@@ -17,37 +17,62 @@ _LARGEST_RATIO = 1e150  # of spread and gain, whose square is a float
 
 
 def detectable_gain(
-    sd: float, users: int, *, level: float = 0.95, power: float = POWER, one_sided: bool = False
+    sd: float,
+    users: int,
+    *,
+    level: float = 0.95,
+    power: float = POWER,
+    one_sided: bool = False,
+    cluster_size: float = 1.0,
+    design_effect: float = 1.0,
 ) -> float:
     """Return the smallest true mean difference that a paired t test finds with a probability of ``power``.
 
     That is d * sd / sqrt(users), where d is the noncentrality at which t with users - 1 degrees of freedom is beyond
     the critical value in that share of cases. It is a property of the test: it does not depend on what was measured.
+    Where pairs are in clusters, such as the queries of sessions, t has one degree of freedom less than there are
+    clusters, and the variance grows by the design effect.
 
     Args:
         sd: Standard deviation of users' differences, above 0.
-        users: Number of pairs, at least 2.
+        users: Number of pairs, at least 2 and of at least 2 clusters.
         level: Confidence of the test; for one of m comparisons (Bonferroni, the first step of Holm's correction)
             1 - (1 - level) / m.
         power: Probability that the difference is found, at least 0.6.
         one_sided: Whether only a gain is tested for, as by a gate, and not a loss too.
+        cluster_size: Mean number of pairs of a cluster, at least 1.
+        design_effect: Variance of the mean difference over the one that it had with independent pairs, above 0.
 
     Raises:
         DataError: An argument outside its range.
     """
     _check(sd, level, power, one_sided=one_sided)
-    if users < 2:
-        raise DataError(f"a paired comparison needs at least 2 users, not {users}")
-    return _noncentrality(users, level, power, one_sided) * sd / math.sqrt(users)
+    _check_clusters(cluster_size, design_effect)
+    clusters = round(users / cluster_size)
+    if clusters < 2:
+        of = "" if cluster_size == 1 else f" in clusters of {cluster_size:g}: at least 2 clusters"
+        raise DataError(f"a paired comparison needs at least 2 users, not {users}{of}")
+    return (
+        _noncentrality(clusters, level, power, one_sided) * sd * math.sqrt(design_effect) / math.sqrt(users)
+    )
 
 
 def users_needed(
-    sd: float, gain: float, *, level: float = 0.95, power: float = POWER, one_sided: bool = False
+    sd: float,
+    gain: float,
+    *,
+    level: float = 0.95,
+    power: float = POWER,
+    one_sided: bool = False,
+    cluster_size: float = 1.0,
+    design_effect: float = 1.0,
 ) -> int:
     """Return the smallest number of users with whom ``gain`` is detectable; the inverse of ``detectable_gain``.
 
+    Where users are in clusters, it is that of the smallest number of clusters.
+
     Args:
-        sd, level, power, one_sided: As for ``detectable_gain``.
+        sd, level, power, one_sided, cluster_size, design_effect: As for ``detectable_gain``.
         gain: True mean difference, above 0.
 
     Raises:
@@ -56,20 +81,22 @@ def users_needed(
     _check(sd, level, power, one_sided=one_sided)
     if not (math.isfinite(gain) and gain > 0):
         raise DataError(f"the gain to be found must be above 0, not {gain:g}: no number of users shows that")
+    _check_clusters(cluster_size, design_effect)
+    sd *= math.sqrt(design_effect / cluster_size)  # between cluster means
     if sd / gain > _LARGEST_RATIO:
         raise DataError(f"a gain of {gain:g} is too small beside a standard deviation of {sd:g}")
     normal = (_noncentrality(_NORMAL_FROM, level, power, one_sided) * sd / gain) ** 2
     if normal >= _NORMAL_FROM:
-        return math.ceil(normal)
+        return math.ceil(math.ceil(normal) * cluster_size)
 
-    def is_enough(users: int) -> bool:
-        return detectable_gain(sd, users, level=level, power=power, one_sided=one_sided) <= gain
+    def is_enough(clusters: int) -> bool:
+        return detectable_gain(sd, clusters, level=level, power=power, one_sided=one_sided) <= gain
 
     # Student's test needs more users than the normal limit, and each further user lowers the detectable gain.
     least, most = 1, max(2, math.ceil(normal))
     while not is_enough(most):
         least, most = most, 2 * most
-    return bisect_left(range(most), True, lo=least + 1, key=is_enough)
+    return math.ceil(bisect_left(range(most), True, lo=least + 1, key=is_enough) * cluster_size)
 
 
 def _noncentrality(users: int, level: float, power: float, one_sided: bool) -> float:
@@ -91,3 +118,10 @@ def _check(sd: float, level: float, power: float, *, one_sided: bool) -> None:
         raise DataError(f"the level must be {least} and below 1, not {level:g}")
     if not _LEAST_POWER <= power < 1:
         raise DataError(f"the power must be at least {_LEAST_POWER} and below 1, not {power:g}")
+
+
+def _check_clusters(cluster_size: float, design_effect: float) -> None:
+    if not (math.isfinite(cluster_size) and cluster_size >= 1):
+        raise DataError(f"the mean size of clusters must be at least 1, not {cluster_size:g}")
+    if not (math.isfinite(design_effect) and design_effect > 0):
+        raise DataError(f"the design effect must be above 0, not {design_effect:g}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from evalplugin.base.libraries import np, special
+from evalplugin.base.libraries import np, npt, special
 from evalplugin.comparison.statistics.intervals import Column, Interval
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired
@@ -71,8 +71,8 @@ def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None
     difference = paired.interval
     if not spreads or paired.equal == 1 or not math.isfinite(difference.low):
         return paired
-    sd = difference.mean / paired.effect if paired.effect and math.isfinite(paired.effect) else 0.0
-    of_users = SeedSpread(sd, paired.users)
+    sd = paired.sd_of_units
+    of_users = SeedSpread(sd, paired.units)
     least = _p_of([of_users, *spreads], difference.mean)
     of_seeds = sum(spread.error**2 for spread in spreads)
     growth = math.sqrt(1 + of_seeds / of_users.error**2) if sd else math.nan
@@ -98,9 +98,15 @@ def range_of_seeds(a: SeedSpread | None, b: SeedSpread | None, level: float) -> 
     return float(special.stdtrit(degrees, (1 + level) / 2)) * math.sqrt(variance)
 
 
-def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: float) -> float:
-    """Return ``lower_bound`` of users' values (U,), lowered by the spread of other seeds."""
-    bound = lower_bound(values, level=level)
+def bound_with_seeds(
+    values: Column,
+    spreads: Sequence[SeedSpread],
+    *,
+    level: float,
+    clusters: npt.NDArray[np.integer] | None = None,
+) -> float:
+    """Return ``lower_bound`` of users' values (U,) in clusters (U,), lowered by the spread of other seeds."""
+    bound = lower_bound(values, level=level, clusters=clusters)
     if not spreads or not math.isfinite(bound):
         return bound
     mean = mean_of_defined(values)
@@ -109,17 +115,21 @@ def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: fl
     return mean - math.sqrt((mean - bound) ** 2 + squares)
 
 
-def p_above_with_seeds(values: Column, spreads: Sequence[SeedSpread]) -> float:
+def p_above_with_seeds(
+    values: Column, spreads: Sequence[SeedSpread], *, clusters: npt.NDArray[np.integer] | None = None
+) -> float:
     """Return the one-sided p-value of a true mean above 0 that agrees with ``bound_with_seeds``.
 
     It is the smallest error at which the bound is above 0; above one half it is ``p_above``.
     """
-    p = p_above(values)
+    p = p_above(values, clusters=clusters)
     if not spreads or not math.isfinite(p) or p >= 0.5:
         return p
-    return _smallest_p(
-        max(p, _LEAST), 0.5, lambda error: bound_with_seeds(values, spreads, level=1 - error) > 0
-    )
+
+    def is_above(error: float) -> bool:
+        return bound_with_seeds(values, spreads, level=1 - error, clusters=clusters) > 0
+
+    return _smallest_p(max(p, _LEAST), 0.5, is_above)
 
 
 def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:

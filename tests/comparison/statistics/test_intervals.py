@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import excludes
-from scipy import stats
+from scipy import special, stats
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import (
@@ -19,6 +19,7 @@ from evalplugin.comparison.statistics.intervals import (
     mean_intervals,
 )
 from evalplugin.metrics.distribution import Distribution
+from evalplugin.metrics.moments import Moments
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -269,3 +270,10 @@ def test_resamples_are_drawn_once_for_all_columns_of_one_length_and_seed(
     assert drawn == [500, 500]  # one for each of the two seeds
     assert both(0) == kept
     assert len(drawn) == 5
+
+
+def test_students_interval_is_the_same_to_the_last_bit() -> None:
+    values = zero_inflated(1, 2189)
+    half = float(special.stdtrit(2188, 0.975)) * Moments.of(values).std / sqrt(2189)
+    ours = mean_interval(values, method="t", rng=rng())
+    assert (ours.low, ours.high) == (ours.mean - half, ours.mean + half)
