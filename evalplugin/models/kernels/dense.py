@@ -32,12 +32,26 @@ def gram_of(matrix: sparse.csr_array, dtype: str = "float64") -> npt.NDArray[np.
 
     def some(start: int, stop: int) -> None:
         products = np.zeros((stop - start, stop))
-        _multiply_columns(start, columns, rows, products)
+        _multiply_columns(np.arange(start, stop), columns, rows, products)
         gram[start:stop, :stop] = products
 
     for_ranges(some, n, _GRAM_ROWS)
     mirror(gram)
     return gram
+
+
+def column_products(matrix: sparse.csr_array, which: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Return the products of some columns with all, as ``gram_of`` has them: float32 (len(which), n_columns)."""
+    whole = np.empty((len(which), matrix.shape[1]), dtype=np.float32)
+    columns, rows = entries_of(matrix.T.tocsr()), entries_of(matrix)
+
+    def some(start: int, stop: int) -> None:
+        products = np.zeros((stop - start, matrix.shape[1]))
+        _multiply_columns(which[start:stop], columns, rows, products)
+        whole[start:stop] = products
+
+    for_ranges(some, len(which), _GRAM_ROWS)
+    return whole
 
 
 def mirror(matrix: npt.NDArray[np.floating[Any]]) -> None:
@@ -80,16 +94,16 @@ def write_weighted(
 
 
 @nb.compiled
-def _multiply_columns(start: int, columns: nb.Entries, rows: nb.Entries, products: nb.MatrixOut) -> None:
-    """Write the products of consecutive columns, the first of which is ``start``, with those up to each."""
+def _multiply_columns(which: nb.Ints, columns: nb.Entries, rows: nb.Entries, products: nb.MatrixOut) -> None:
+    """Write the products of some columns with the first columns, as many as ``products`` has."""
     c_indptr, c_row, c_value = columns
     r_indptr, r_column, r_value = rows
-    for place in range(len(products)):
-        own = start + place
-        for entry in range(c_indptr[own], c_indptr[own + 1]):
+    n_columns = products.shape[1]
+    for place in range(len(which)):
+        for entry in range(c_indptr[which[place]], c_indptr[which[place] + 1]):
             row, factor = c_row[entry], c_value[entry]
             for other in range(r_indptr[row], r_indptr[row + 1]):
-                if r_column[other] > own:
+                if r_column[other] >= n_columns:
                     break
                 products[place, r_column[other]] += factor * r_value[other]
 
