@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evalplugin.base.arrays import Codes, Flags
 from evalplugin.base.libraries import np, npt
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.best import may_be_best
+from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread
@@ -67,19 +69,20 @@ def best_models(
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
     if not direction or not having:
         return None
-    _, values = aligned(list(having.values()), metric)
-    values = values[np.isfinite(values).all(axis=1)] * direction
+    _, values, clusters = aligned(list(having.values()), metric)
+    compared = np.isfinite(values).all(axis=1)
+    values, clusters = values[compared] * direction, None if clusters is None else clusters[compared]
     users, names = len(values), list(having)
     means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
     order = np.argsort(-means, kind="stable")
     spreads = [seeds.get(name) for name in names]
-    stays = may_be_best(values, level=level, seeds=spreads, rng=rng)
+    stays = may_be_best(values, level=level, seeds=spreads, clusters=clusters, rng=rng)
     kept = [i for i in order if stays[i]]
     rival = users_to_tell = None
     needs_seeds = False
     if len(order) > 1:
         rival, users_to_tell, needs_seeds = _rival(
-            values, kept[0], kept[1:] or list(order[1:]), level, spreads
+            values, clusters, kept[0], kept[1:] or list(order[1:]), level, spreads
         )
     return BestModels(
         metric,
@@ -92,7 +95,7 @@ def best_models(
         needs_seeds=needs_seeds and len(kept) > 1,
         fewest=min(
             (
-                (names[i], int(np.count_nonzero(paired_difference(values[:, kept[0]], values[:, i]))))
+                (names[i], _count(paired_difference(values[:, kept[0]], values[:, i]) != 0, clusters))
                 for i in order
                 if not stays[i]
             ),
@@ -102,8 +105,14 @@ def best_models(
     )
 
 
+def _count(users: Flags, clusters: Codes | None) -> int:
+    """Return the number of some users (U,), or of the clusters that have any of them."""
+    return int(np.count_nonzero(users)) if clusters is None else len(np.unique(clusters[users]))
+
+
 def _rival(
     values: npt.NDArray[np.float64],
+    clusters: Codes | None,
     leader: int,
     others: list[int],
     level: float,
@@ -113,9 +122,13 @@ def _rival(
 
     Third, whether only more seeds would, and no number of users.
     """
-    if len(values) < 2:
+    # What is independent: users, or clusters of them.
+    leads = [
+        independent_units(paired_difference(values[:, leader], values[:, other]), clusters)[0]
+        for other in others
+    ]
+    if len(leads[0]) < 2:
         return others[0], None, False
-    leads = [paired_difference(values[:, leader], values[:, other]) for other in others]
     gains = [mean_of_defined(lead) for lead in leads]
     spreads = [standard_deviation(lead) for lead in leads]
     effects = [
@@ -127,12 +140,12 @@ def _rival(
         return others[hardest], None, False
     # As one test of many: the critical value of the set is at most Bonferroni's.
     corrected = 1 - (1 - level) / (values.shape[1] - 1)
-    gain, sd, users = gains[hardest], spreads[hardest], len(values)
-    detectable = detectable_gain(sd, users, level=corrected, one_sided=True)
+    gain, sd, units, users = gains[hardest], spreads[hardest], len(leads[hardest]), len(values)
+    detectable = detectable_gain(sd, units, level=corrected, one_sided=True)
     errors = sum(spread.error**2 for spread in (seeds[leader], seeds[others[hardest]]) if spread is not None)
     # The seeds' share of the variance of the difference does not fall with the number of users.
-    left = 1 - detectable**2 * users * errors / (sd * gain) ** 2
+    left = 1 - detectable**2 * units * errors / (sd * gain) ** 2
     if left <= 0:
         return others[hardest], None, True
     needed = users_needed(sd, gain * math.sqrt(left), level=corrected, one_sided=True)
-    return others[hardest], max(1, needed - users), False
+    return others[hardest], max(1, -(-needed * users // units) - users), False

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
+from evalplugin.data.queries import sessions_of
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.distribution import Distribution, Summary
@@ -177,18 +179,33 @@ class SegmentCell:
     difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
 
 
-def aligned(
-    scores: Sequence[PerUserScores], metric: str
-) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float64]]:
-    """Return the users (U,) of several models and their values by a metric (U, M); NaN for a user without scores."""
-    users = scores[0].users
-    if all(np.array_equal(own.users, users) for own in scores):
-        return users, np.stack([own.column(metric) for own in scores], axis=1)
-    users = np.unique(np.concatenate([own.users for own in scores]))
+class Aligned(NamedTuple):
+    """Several models' values by a metric, users in the same order."""
+
+    users: npt.NDArray[np.generic]  # (U,)
+    values: Floats  # (U, M), NaN for a user without a value
+    clusters: Codes | None  # (U,), as of ``PerUserScores``
+
+
+def aligned(scores: Sequence[PerUserScores], metric: str) -> Aligned:
+    """Return the users of several models and their values by a metric; NaN for models without it."""
+    users, clusters = aligned_users(scores)
     values = np.full((len(users), len(scores)), np.nan)
     for model, own in enumerate(scores):
-        values[np.searchsorted(users, own.users), model] = own.column(metric)
-    return users, values
+        if metric in own.metrics:
+            same = np.array_equal(own.users, users)
+            rows = slice(None) if same else np.searchsorted(users, own.users)
+            values[rows, model] = own.column(metric)
+    return Aligned(users, values, clusters)
+
+
+def aligned_users(scores: Sequence[PerUserScores]) -> tuple[npt.NDArray[np.generic], Codes | None]:
+    """Return the users of several models (U,), and their clusters (U,), as of ``PerUserScores``."""
+    first = scores[0]
+    if all(np.array_equal(own.users, first.users) for own in scores[1:]):
+        return first.users, first.clusters
+    users = np.unique(np.concatenate([own.users for own in scores]))
+    return users, None if first.clusters is None else sessions_of(users)
 
 
 def metric_cells(
@@ -227,7 +244,8 @@ def _cells(
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.
     bounds = [parse(m).metric.bounds for m in own]
-    intervals = mean_intervals(values, level=level, bounds=bounds, rng=generator(seed, "interval"))
+    rng = generator(seed, "interval")
+    intervals = mean_intervals(values, level=level, bounds=bounds, clusters=scores.clusters, rng=rng)
     cells = {
         m: _cell(m, values[:, i], interval, _spread(seed_means, m))
         for i, (m, interval) in enumerate(zip(own, intervals, strict=True))

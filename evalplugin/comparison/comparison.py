@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.libraries import np, npt, pd
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
@@ -19,6 +20,7 @@ from evalplugin.comparison.compared import (
     Pair,
     SegmentCell,
     aligned,
+    aligned_users,
     metric_cells,
 )
 from evalplugin.comparison.contest import Contest
@@ -229,9 +231,10 @@ def _pairs(
     comparison: Comparison, pairing: Pairing, metrics: Sequence[str], tests: Sequence[Test] = ()
 ) -> Iterator[Pair]:
     scores, names = comparison._scores, _pairing(comparison.models, pairing)
+    clusters = _clusters(scores)
     for columns in _batches(metrics, scores, len(names)):
         rng = generator(comparison.contest.seed, "difference")
-        uncorrected = _uncorrected(comparison, names, columns, tests, rng)
+        uncorrected = _uncorrected(comparison, names, columns, tests, clusters, rng)
         for _, family in groupby(uncorrected, key=lambda pair: pair.metric):
             yield from _corrected(list(family), comparison.level)
 
@@ -262,11 +265,15 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[st
 
 def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
     """Return a metric's values by model, users in the same order; NaN for a user without a value."""
-    having = {model: s for model, s in scores.items() if metric in s.metrics}
-    if not having:
+    if not any(metric in s.metrics for s in scores.values()):
         return {}
-    _, values = aligned(list(having.values()), metric)
-    return dict(zip(having, values.T, strict=True))
+    values = aligned(list(scores.values()), metric).values
+    return {m: column for (m, s), column in zip(scores.items(), values.T, strict=True) if metric in s.metrics}
+
+
+def _clusters(scores: Mapping[str, PerUserScores]) -> Codes | None:
+    """Return the clusters of the users whose values ``_columns`` returns, in the same order."""
+    return aligned_users(list(scores.values()))[1] if scores else None
 
 
 def _uncorrected(
@@ -274,33 +281,30 @@ def _uncorrected(
     names: Sequence[tuple[str, str]],
     columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
     tests: Sequence[Test],
+    clusters: Codes | None,
     rng: np.random.Generator,
 ) -> Iterator[Pair]:
     """Yield the pairs by metric, not corrected for their number; pairs without a common user are left out.
 
     ``names`` are the models of each pair, which are compared by a metric if both have it in ``columns``, the values by
-    metric and model. All metrics share the random signs.
+    metric and model, ``clusters`` those of their users. All metrics share the random signs.
     """
     level = comparison.level
     seeds = {metric: comparison._seeds(metric) for metric in columns}
     keys = [(metric, a, b) for metric, having in columns.items() for a, b in names if {a, b} <= having.keys()]
-    a = _side_by_side([columns[metric][model] for metric, model, _ in keys])
-    b = _side_by_side([columns[metric][other] for metric, _, other in keys])
-    compared = compare_pairs(a, b, level=level, method=comparison.intervals, tests=tests, rng=rng)
+    if not keys:
+        return
+    a = np.stack([columns[metric][model] for metric, model, _ in keys], axis=1)
+    b = np.stack([columns[metric][other] for metric, _, other in keys], axis=1)
+    compared = compare_pairs(
+        a, b, level=level, method=comparison.intervals, tests=tests, clusters=clusters, rng=rng
+    )
     for (metric, model, other), paired in zip(keys, compared, strict=True):
         if paired.users:
             of_model, of_other = seeds[metric][model], seeds[metric][other]
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
             yield Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, "", seed_range)
-
-
-def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Return columns as a matrix; short ones are padded with NaN, which counts as no user."""
-    matrix = np.full((max(map(len, columns), default=0), len(columns)), np.nan)
-    for number, column in enumerate(columns):
-        matrix[: len(column), number] = column
-    return matrix
 
 
 def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
@@ -332,15 +336,18 @@ def _group_cells(
 ) -> Iterator[SegmentCell]:
     """Yield the cells of one group of users by metric, with uncorrected differences; ``scores``: theirs, by model."""
     contest, names = comparison.contest, _pairing(comparison.models, "baseline")
+    clusters = _clusters(scores)
     for columns in _batches(contest.metrics, scores, len(names)):
         rng = generator(contest.seed, "segment", segment, label)
         keys = [(metric, model) for metric, having in columns.items() for model in having]
-        values = _side_by_side([columns[metric][model] for metric, model in keys])
+        if not keys:
+            continue
+        values = np.stack([columns[metric][model] for metric, model in keys], axis=1)
         bounds = [parse(metric).metric.bounds for metric, _ in keys]
-        intervals = mean_intervals(values, level=comparison.level, bounds=bounds, rng=rng)
+        intervals = mean_intervals(values, level=comparison.level, bounds=bounds, clusters=clusters, rng=rng)
         # The seeds' spread of a group's mean is taken to be the same as over all users.
         seeds = {metric: comparison._seeds(metric) for metric in columns}
-        uncorrected = _uncorrected(comparison, names, columns, (), rng)
+        uncorrected = _uncorrected(comparison, names, columns, (), clusters, rng)
         pairs = {(pair.metric, pair.model): pair for pair in uncorrected}
         for (metric, model), interval in zip(keys, intervals, strict=True):
             if (spread := seeds[metric][model]) is not None:

@@ -24,7 +24,7 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
     shared = [m for m in first.scores.metrics if m in second.scores.metrics]
     if name not in shared:
         raise DataError(f"{name!r} has no value for each user{did_you_mean(name, shared, noun='there are')}")
-    users, values = aligned([first.scores, second.scores], name)
+    users, values, _ = aligned([first.scores, second.scores], name)
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.
     order = np.argsort(difference * (parse(name).direction or 1), kind="stable")

@@ -6,13 +6,17 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.numbers import number, percent
+from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 from evalplugin.execution.results import DataSplit
@@ -77,6 +81,9 @@ class PowerRow:
     detectable: float | None = None  # with ``users``
     gain: float | None = None
     users_needed: int | None = None  # to find ``gain``
+    # Of users in clusters, such as the queries of sessions, see ``detectable_gain``; None: users are independent.
+    cluster_size: float | None = None
+    design_effect: float | None = None
 
 
 @dataclass(frozen=True)
@@ -222,12 +229,18 @@ def _size(difference: float | None) -> float | None:
 
 
 def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
-    choice = {"level": test.confidence, "power": test.power, "one_sided": test.one_sided}
+    choice: dict[str, Any] = {
+        "level": test.confidence,
+        "power": test.power,
+        "one_sided": test.one_sided,
+        "cluster_size": row.cluster_size or 1.0,
+        "design_effect": row.design_effect or 1.0,
+    }
     detectable, needed = None, None
     if row.users is not None:
-        detectable = row.margin + detectable_gain(row.sd, row.users, **choice)  # type: ignore[arg-type]
+        detectable = row.margin + detectable_gain(row.sd, row.users, **choice)
     if row.gain is not None and (row.gain > row.margin or not row.margin):
-        needed = users_needed(row.sd, row.gain - row.margin, **choice)  # type: ignore[arg-type]
+        needed = users_needed(row.sd, row.gain - row.margin, **choice)
     return replace(row, detectable=detectable, users_needed=needed)
 
 
@@ -241,15 +254,27 @@ def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
     for model, scores in scored.items():
         if model == leader:
             continue
-        _, values = aligned((scored[leader], scores), metric)
-        difference = paired_difference(*values[~np.isnan(values).any(axis=1)].T)
+        _, values, clusters = aligned((scored[leader], scores), metric)
+        both = ~np.isnan(values).any(axis=1)
+        difference = paired_difference(*values[both].T)
         sd = standard_deviation(difference)
         if math.isfinite(sd) and sd > 0:
             row = PowerRow(
                 "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
                 direction * mean_of_defined(difference),
             )  # fmt: skip
+            if clusters is not None:
+                row = _clustered(row, difference, clusters[both])
             yield row, scores.means[metric]
+
+
+def _clustered(row: PowerRow, difference: Floats, clusters: Codes) -> PowerRow:
+    """Return a row with the size of the clusters of users, and by how much these add to the variance."""
+    interval = mean_interval(difference, method="t", clusters=clusters, rng=generator(0))
+    if interval.clusters is None:
+        return row
+    size = interval.n / interval.clusters
+    return replace(row, cluster_size=size, design_effect=interval.design_effect)
 
 
 def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[PowerRow, float]], str]:

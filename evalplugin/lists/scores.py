@@ -69,7 +69,8 @@ class ListScores:
             return distribution_interval(
                 self.source.distributions[metric], level=level, bounds=bounds, rng=rng
             )
-        return mean_interval(self.source.column(metric), level=level, bounds=bounds, rng=rng)
+        values, clusters = self.source.column(metric), self.source.clusters
+        return mean_interval(values, level=level, bounds=bounds, clusters=clusters, rng=rng)
 
     def difference(
         self,
@@ -100,9 +101,11 @@ class ListScores:
                 raise DataError(
                     f"there is no metric {metric!r} of users{did_you_mean(metric, scores.metrics)}"
                 )
-        _, values = aligned(both, metric)
+        _, values, clusters = aligned(both, metric)
         rng = generator(seed, "difference", metric)
-        (paired,) = compare_pairs(values[:, :1], values[:, 1:], level=level, tests=tests, rng=rng)
+        (paired,) = compare_pairs(
+            values[:, :1], values[:, 1:], level=level, tests=tests, clusters=clusters, rng=rng
+        )
         return paired
 
 

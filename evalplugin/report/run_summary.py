@@ -128,13 +128,18 @@ def _group_intervals(
 ) -> dict[str, Interval]:
     """Return the interval of the mean in each group of users, by label."""
     bounds = parse(metric).metric.bounds
-    groups = segment.by_label(scores.users, scores.column(metric))
-    return {
-        label: mean_interval(
-            values, level=LEVEL, bounds=bounds, rng=generator(seed, "segment", segment.name, label)
+    group, values, clusters = segment.of(scores.users), scores.column(metric), scores.clusters
+    intervals = {}
+    for place, label in enumerate(segment.labels):
+        inside = group == place
+        intervals[label] = mean_interval(
+            values[inside],
+            level=LEVEL,
+            bounds=bounds,
+            clusters=None if clusters is None else clusters[inside],
+            rng=generator(seed, "segment", segment.name, label),
         )
-        for label, values in groups.items()
-    }
+    return intervals
 
 
 def _tuning_lines(result: ModelResult) -> list[str]:

@@ -10,6 +10,7 @@ from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.config.checked import CHAMPION
@@ -160,13 +161,16 @@ def _power(
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None
-    _, values = aligned([challenger.scores, champion.scores], metric)
-    both = values[~np.isnan(values).any(axis=1)]
-    if len(both) < 2:
+    _, values, clusters = aligned([challenger.scores, champion.scores], metric)
+    both = ~np.isnan(values).any(axis=1)
+    difference = paired_difference(*values[both].T)
+    units, _ = independent_units(difference, None if clusters is None else clusters[both])
+    if len(units) < 2:
         return None
-    sd = standard_deviation(paired_difference(both[:, 0], both[:, 1]))
+    sd, users = standard_deviation(units), len(difference)
     try:
-        detectable = detectable_gain(sd, len(both), level=level, one_sided=True)
-        return detectable, len(both), users_needed(sd, gain, level=level, one_sided=True), challenger.model
+        detectable = detectable_gain(sd, len(units), level=level, one_sided=True)
+        needed = users_needed(sd, gain, level=level, one_sided=True)
+        return detectable, users, -(-needed * users // len(units)), challenger.model
     except DataError:  # no spread: the models are equal
         return None

@@ -10,8 +10,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Flags
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import holm
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -56,7 +58,7 @@ class Judge:
                 else f"has no scores by {self.metric}"
             )
             return Condition(challenger.model, "result", "result", False, "scores for each user", note=why)
-        users = len(self._common(challenger, self.metric).a)
+        users = self._common(challenger, self.metric).units
         if users >= least:
             return None
         return Condition(
@@ -98,8 +100,8 @@ class Judge:
             return failed(note="not measured")
         if parse(metric).metric.scope == "user":
             common = self._common(challenger, metric)
-            if len(common.a) < self.gate.min_users:
-                return failed(note=f"only {len(common.a):,} users have scores of both models")
+            if common.units < self.gate.min_users:
+                return failed(note=f"only {common.units:,} users have scores of both models")
             tested = common.above(margin, loss=True)
             return tested.condition(challenger.model, "metric", metric, self._confidence)
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
@@ -148,8 +150,8 @@ class Judge:
         small = []
         for number, label in enumerate(segmentation.labels):
             inside = common.only(group == number)
-            if len(inside.a) < least:
-                small.append(f"{label} ({len(inside.a):,})")
+            if inside.units < least:
+                small.append(f"{label} ({inside.units:,})")
                 continue
             tested = inside.above(amount, loss=True)
             shown = f"{name}: {label}" if margins.metric is None else f"{name}: {label}, {metric}"
@@ -169,10 +171,10 @@ class Judge:
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
-        users, values = aligned((challenger.scores, self.champion.scores), metric)
+        users, values, clusters = aligned((challenger.scores, self.champion.scores), metric)
         a, b = values.T
         seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
-        return _Common(metric, users, a, b, seeds).only(~(np.isnan(a) | np.isnan(b)))
+        return _Common(metric, users, a, b, seeds, clusters).only(~(np.isnan(a) | np.isnan(b)))
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,16 @@ class _Common:
     a: Column  # the challenger's
     b: Column  # the champion's
     seeds: tuple[SeedSpread | None, SeedSpread | None]  # of the challenger's mean, and of the champion's
+    clusters: Codes | None  # of the users; None: they are independent
 
-    def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
-        return replace(self, users=self.users[rows], a=self.a[rows], b=self.b[rows])
+    @property
+    def units(self) -> int:
+        """The number of independent units: of users, or of their clusters."""
+        return len(self.users) if self.clusters is None else len(np.unique(self.clusters))
+
+    def only(self, rows: Flags) -> _Common:
+        clusters = None if self.clusters is None else self.clusters[rows]
+        return replace(self, users=self.users[rows], a=self.a[rows], b=self.b[rows], clusters=clusters)
 
     def above(self, amount: Amount, *, loss: bool) -> _Tested:
         """Test whether the gain is above an amount, or with ``loss`` whether the loss is below it.
@@ -206,6 +215,7 @@ class _Common:
         return _Tested(
             amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
             [spread.scaled(factor) for spread, factor in zip(self.seeds, factors, strict=True) if spread is not None],
+            self.clusters,
         )  # fmt: skip
 
 
@@ -220,10 +230,11 @@ class _Tested:
     measured: float
     excess: Column
     seeds: Sequence[SeedSpread]  # what other seeds add to the spread of its mean
+    clusters: Codes | None  # of the users; None: they are independent
 
     @property
     def p(self) -> float:
-        return p_above_with_seeds(self.excess, self.seeds)
+        return p_above_with_seeds(self.excess, self.seeds, clusters=self.clusters)
 
     @property
     def is_defined(self) -> bool:
@@ -239,17 +250,17 @@ class _Tested:
             keeping: Level of the upper bound. It needs no correction for the number of challengers: the champion is
                 kept if the bounds of all exclude ``min_gain``, and that is wrong only if the bound of the best one is.
         """
-        sd = standard_deviation(self.excess)
+        units, _ = independent_units(self.excess, self.clusters)
+        sd = standard_deviation(units)
         if not (self.is_defined and math.isfinite(sd)):
             return replace(gain, note=gain.note or "not finite for every user")
-        upper = self.limit - bound_with_seeds(-self.excess, self.seeds, level=keeping)
+        upper = self.limit - bound_with_seeds(-self.excess, self.seeds, level=keeping, clusters=self.clusters)
         gain = replace(gain, upper=_number(upper), upper_confidence=keeping)
         if not sd:
             return gain
-        users = len(self.excess)
-        of_users = detectable_gain(sd, users, level=level, one_sided=True)
+        of_users = detectable_gain(sd, len(units), level=level, one_sided=True)
         # Of the square of what is detectable, the seeds' part does not fall with the number of users.
-        of_seeds = of_users**2 * users / sd**2 * sum(spread.error**2 for spread in self.seeds)
+        of_seeds = of_users**2 * len(units) / sd**2 * sum(spread.error**2 for spread in self.seeds)
         detectable = math.sqrt(of_users**2 + of_seeds)
         distance = self.measured - self.limit
         # As many users as find twice min_gain also exclude min_gain where there is no gain.
@@ -260,10 +271,13 @@ class _Tested:
         if gain.is_at_limit or left <= 0:
             return gain
         tested = level if by_minimum or distance > 0 else keeping
-        return replace(gain, users_needed=users_needed(sd, math.sqrt(left), level=tested, one_sided=True))
+        needed = users_needed(sd, math.sqrt(left), level=tested, one_sided=True)
+        return replace(gain, users_needed=-(-needed * len(self.excess) // len(units)))
 
     def condition(self, challenger: str, kind: ConditionKind, name: str, confidence: float) -> Condition:
-        bound = bound_with_seeds(self.excess, self.seeds, level=confidence) + self.limit
+        bound = (
+            bound_with_seeds(self.excess, self.seeds, level=confidence, clusters=self.clusters) + self.limit
+        )
         rule = "loss below" if self.loss else "gain above"
         return Condition(
             challenger, kind, name,

@@ -42,7 +42,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     metric = next((m for m in contest.metrics if all(m in own.metrics for own in scores)), None)
     if metric is None or len(rows) < 2:
         return None
-    all_users, values = aligned(scores, metric)
+    all_users, values, _ = aligned(scores, metric)
     background = contest.background
     if background is not None:
         # The known truth is of the first fold.
