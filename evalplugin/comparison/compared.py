@@ -85,6 +85,8 @@ class Cell:
     difference: Pair | None = None  # against the baseline
     seeds: SeedSpread | None = None  # of the mean; None: the model was fitted once
     seed_share: float = math.nan  # the seeds' share of the variance of the mean over users and seeds
+    clusters: int | None = None  # of users, such as sessions of queries; None: users are independent
+    design_effect: float = 1.0  # variance of the mean over the one that it had with independent users
 
     @property
     def mark(self) -> Mark:
@@ -266,7 +268,7 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seed
     seed_share = math.nan
     if seeds is not None:
         interval = interval_with_seeds(interval, [seeds])
-        of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
+        of_seeds, of_users = seeds.error**2, interval.design_effect * summary.std**2 / max(1, summary.n)
         if of_seeds + of_users > 0:
             seed_share = of_seeds / (of_seeds + of_users)
     return Cell(
@@ -280,4 +282,6 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seed
         summary=summary,
         seeds=seeds,
         seed_share=seed_share,
+        clusters=interval.clusters,
+        design_effect=interval.design_effect,
     )

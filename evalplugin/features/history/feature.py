@@ -211,6 +211,8 @@ def _values(run: LoggedRun) -> dict[str, Value]:
                 high=logged.get(f"ci/{key}.high", math.nan),
                 std=logged.get(f"dist/{key}.std", math.nan),
                 users=_count(users - logged.get(f"undefined/{key}", 0.0)),
+                clusters=_count(logged[clusters]) if (clusters := f"dist/{key}.clusters") in logged else None,
+                design_effect=logged.get(f"dist/{key}.design_effect", 1.0),
             )
     return values
 

@@ -28,6 +28,18 @@ class Value:
     high: float = math.nan
     std: float = math.nan  # over users; NaN for a metric with one number for each model
     users: int = 0  # users with a value
+    clusters: int | None = None  # of these users; None: they are independent
+    design_effect: float = 1.0  # variance of the mean over the one that it had with independent users
+
+    @property
+    def variance(self) -> float:
+        """The variance of the mean over users."""
+        return self.design_effect * self.std**2 / self.users
+
+    @property
+    def units(self) -> int:
+        """The number of independent units: of users, or of their clusters."""
+        return self.users if self.clusters is None else self.clusters
 
 
 @dataclass(frozen=True)
@@ -191,13 +203,13 @@ def _change(last: Point, model: PastModel, value: Value, metric: str, up: bool |
     if _rules(last.model, metric) != _rules(model, metric):
         return None
     # A single user has no spread, nor has a metric with one number for each model.
-    if min(old.users, value.users) < 2 or math.isnan(old.std) or math.isnan(value.std):
+    if min(old.units, value.units) < 2 or math.isnan(old.std) or math.isnan(value.std):
         return None
-    spreads = [mean.std**2 / mean.users for mean in (old, value)]
+    spreads = [mean.variance for mean in (old, value)]
     error = math.sqrt(sum(spreads))
     degrees = (
         sum(spreads) ** 2
-        / sum(s**2 / (mean.users - 1) for s, mean in zip(spreads, (old, value), strict=True))
+        / sum(s**2 / (mean.units - 1) for s, mean in zip(spreads, (old, value), strict=True))
         if error
         else 1.0
     )

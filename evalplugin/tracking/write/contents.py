@@ -219,6 +219,10 @@ def _spread(name: str, cell: Cell) -> Iterator[Metric]:
     yield Metric(f"ci/{name}.high", cell.high)
     for part in ("p10", "p50", "p90", "std", "zero_share"):
         yield Metric(f"dist/{name}.{part}", getattr(s, part))
+    if cell.clusters is not None:
+        yield Metric(f"dist/{name}.clusters", cell.clusters)
+        if math.isfinite(cell.design_effect):
+            yield Metric(f"dist/{name}.design_effect", cell.design_effect)
 
 
 def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:

@@ -1,0 +1,158 @@
+"""Queries of a session count once for what they share: sessions of equal queries decide as users do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.config.gate import Gate
+from evalplugin.data.queries import query_ids
+from evalplugin.features.gate.decide import decide
+from evalplugin.features.gate.decision import Decision
+from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
+from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import Segmentation
+
+N, EACH = 400, 7
+RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="all", threshold=None, metrics_hash="c")
+_RNG = np.random.default_rng(4)
+VALUES = {
+    name: np.clip(_RNG.normal(level, 0.2, (N, 2)), 0, 1)
+    for name, level in {"old": 0.40, "new": 0.44, "far": 0.2}.items()
+}
+
+
+def contest(each: int) -> Contest:
+    """Return a contest of users, or of sessions of so many queries with equal scores, divided into two halves."""
+    users = (
+        np.arange(N)
+        if each == 1
+        else query_ids(np.repeat(np.arange(N), each), np.tile(np.arange(1, each + 1), N))
+    )
+    order = np.argsort(users)
+    models = tuple(
+        ComparedModel(
+            name,
+            "random",
+            PerUserScores(
+                users[order],
+                np.repeat(values, each, axis=0)[order],
+                ("ndcg@10", "rr"),
+                unit="user" if each == 1 else "query",
+            ),
+        )
+        for name, values in VALUES.items()
+    )
+    half = np.repeat(np.arange(N) % 2, each)[order].astype(np.int32)
+    segments = (Segmentation("half", ("even", "odd"), users[order], half),)
+    return Contest("b-1", "toy", "next_item", models, ("ndcg@10", "rr"), "old", 0, RULES, segments)
+
+
+@pytest.fixture(scope="module")
+def users() -> Comparison:
+    return compare(contest(1), pairs="all")
+
+
+@pytest.fixture(scope="module")
+def queries() -> Comparison:
+    return compare(contest(EACH), pairs="all")
+
+
+def test_differences_of_sessions_are_those_of_users(users: Comparison, queries: Comparison) -> None:
+    assert queries.contest.unit == "query"
+    assert len(users.pairs) == len(queries.pairs) == 6
+    for one, many in zip(users.pairs, queries.pairs, strict=True):
+        a, b = one.paired, many.paired
+        assert (b.users, b.clusters, b.units) == (EACH * N, N, N)
+        assert (b.interval.low, b.interval.high) == pytest.approx((a.interval.low, a.interval.high), rel=1e-9)
+        assert b.design_effect == pytest.approx(EACH, rel=0.01)
+        assert many.p == pytest.approx(one.p, abs=0.01)  # other signs are drawn
+        assert b.detectable == pytest.approx(a.detectable, rel=1e-9)
+        assert b.users_needed == EACH * (a.users_needed or 0)
+
+
+def test_means_and_groups_of_queries_have_intervals_of_their_sessions(
+    users: Comparison, queries: Comparison
+) -> None:
+    for row, other in zip(users.models, queries.models, strict=True):
+        cell, wide = row.cells["ndcg@10"], other.cells["ndcg@10"]
+        assert wide.clusters == N
+        assert wide.mean == pytest.approx(cell.mean)
+        # One by the bootstrap, one by Student's t.
+        assert wide.high - wide.low == pytest.approx(cell.high - cell.low, rel=0.05)
+    assert len(users.segments) == len(queries.segments) == 12
+    for group, of_queries in zip(users.segments, queries.segments, strict=True):
+        assert of_queries.interval.clusters == N / 2
+        width = group.interval.high - group.interval.low
+        assert of_queries.interval.high - of_queries.interval.low == pytest.approx(width, rel=0.08)
+
+
+def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queries: Comparison) -> None:
+    one, many = users.best["rr"], queries.best["rr"]
+    assert (one.models, one.rival) == (many.models, many.rival)
+    assert many.users == EACH * N
+    close = {"old": VALUES["old"], "new": VALUES["old"] + np.random.default_rng(1).normal(0.01, 0.2, (N, 2))}
+    needed = []
+    for comparison, each in ((users, 1), (queries, EACH)):
+        models = tuple(
+            replace(m, scores=replace(m.scores, values=_like(m.scores, close[m.model], each)))  # type: ignore[type-var]
+            for m in comparison.contest.models
+            if m.model != "far"
+        )
+        best = compare(replace(comparison.contest, models=models)).best["rr"]
+        assert len(best.models) == 2
+        needed.append(best.users_to_tell)
+    assert needed[0] is not None
+    assert needed[1] == pytest.approx(EACH * needed[0], rel=0.01)
+
+
+def _like(scores: PerUserScores | None, values: np.ndarray, each: int) -> np.ndarray:
+    assert scores is not None
+    session = scores.users if each == 1 else [int(query.split(":")[0]) for query in scores.users]
+    return values[np.asarray(session, dtype=int)]
+
+
+def test_a_gate_decides_on_sessions_as_on_users() -> None:
+    def decided(each: int, **gate: object) -> Decision:
+        return decide(contest(each), Gate.model_validate({"min_users": 100, **gate}), "old")
+
+    one, many = decided(1), decided(EACH)
+    assert one.outcome == many.outcome == "promote"
+    for a, b in zip(one.conditions, many.conditions, strict=True):
+        assert (b.bound, b.upper, b.detectable) == pytest.approx((a.bound, a.upper, a.detectable), rel=1e-2)
+        assert b.users == EACH * (a.users or 0)
+    # Sessions are counted: 400 of them are no 500, although there are 2,800 queries.
+    assert decided(EACH, min_users=500).outcome != "promote"
+
+
+def test_power_is_that_of_sessions() -> None:
+    one, many = (power_of_runs(PowerTest(), [contest(each)], gain=0.02).rows for each in (1, EACH))
+    for a, b in zip(one, many, strict=True):
+        assert b.detectable == pytest.approx(a.detectable, rel=1e-2)
+        assert b.users_needed == pytest.approx(EACH * (a.users_needed or 0), rel=0.02)
+        assert (a.cluster_size, b.cluster_size) == (None, EACH)
+
+
+def test_a_change_from_one_bakeoff_to_the_next_is_that_of_sessions() -> None:
+    def change(users: int, **clusters: float | int) -> tuple[float, float]:
+        nights = []
+        for mean in (0.5, 0.46):
+            value = Value(mean, 0.4, 0.6, 0.2, users, **clusters)  # type: ignore[arg-type]
+            past = PastModel("svd", "toy", "next_item", "run", {"rr": value}, {"rr": "d"}, "n=20", "data")
+            nights.append(
+                PastBakeoff(
+                    f"b-{mean}", datetime(2026, 11, 1 + len(nights), tzinfo=UTC), "rr", "random", (past,)
+                )
+            )
+        found = history_of("nightly", nights).points[-1].change
+        assert found is not None
+        return found.low, found.high
+
+    assert change(EACH * N, clusters=N, design_effect=float(EACH)) == pytest.approx(change(N))
