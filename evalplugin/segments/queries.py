@@ -61,4 +61,4 @@ class Repeat:
 
     def divide(self, values: Flags) -> Groups:
         """Return the queries with a new item, and those with a repeated one."""
-        return Groups(("explores", "repeats"), values.astype(np.int32))
+        return Groups(("new to the session", "seen in the session"), values.astype(np.int32))

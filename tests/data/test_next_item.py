@@ -218,8 +218,11 @@ def test_queries_are_grouped_by_position_and_by_repeats():
     assert repeat.from_truth
     groups = [repeat.labels[group] for group in repeat.group]
     assert dict(zip(repeat.users.tolist(), groups, strict=True)) == {
-        "8:1": "explores", "9:1": "explores", "9:2": "repeats", "9:3": "explores",
-    }  # fmt: skip
+        "8:1": "new to the session",
+        "9:1": "new to the session",
+        "9:2": "seen in the session",
+        "9:3": "new to the session",
+    }
 
 
 @pytest.mark.parametrize("segmenter", [Position(), Repeat()])
