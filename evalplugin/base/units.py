@@ -46,9 +46,14 @@ def duration_text(seconds: float) -> str:
     return f"{round(seconds / _SECONDS[unit], 1):g}{unit}"
 
 
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun, such as ``users`` or ``queries``."""
+    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
+
+
 def count_text(n: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 model`` or ``3 models``."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
 
 
 def size_text(size: float) -> str:

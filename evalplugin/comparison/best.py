@@ -14,6 +14,7 @@ from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread
+from evalplugin.data.queries import Unit
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
@@ -37,6 +38,7 @@ class BestModels:
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
     # models may be the best.
     fewest: tuple[str, int] | None = None
+    unit: Unit = "user"
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -102,6 +104,7 @@ def best_models(
             key=lambda other: other[1],
             default=None,
         ),
+        unit=next(iter(having.values())).unit,
     )
 
 

@@ -169,11 +169,13 @@ class Comparison:
         return max((len(row.seed_means) for row in self.models), default=0) or 1
 
     def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
-        """Return one row for each user, those whom model ``a`` serves worst against ``b`` first.
+        """Return one row for each user, or each query, those whom model ``a`` serves worst against ``b`` first.
 
-        Columns: ``user``, ``metric``; ``model`` and its ``score``; ``against``, the other model, and ``score_against``;
-        ``difference``, the first less the second; ``history``, the number of train interactions, missing where it is
-        not known; ``segment_NAME``, the user's group in each segmentation. Undefined values are missing.
+        Columns: ``user``, the id of a user or a query; of queries ``session`` and ``position``, the number of events of
+        the session before the query; ``metric``; ``model`` and its ``score``; ``against``, the other model, and
+        ``score_against``; ``difference``, the first less the second; ``history``, the number of train interactions, or
+        of the events that models are told of a session, missing where it is not known; ``segment_NAME``, the user's
+        group in each segmentation. Undefined values are missing.
 
         Args:
             a, b: Names of models, or ids of their runs.

@@ -1,4 +1,4 @@
-"""Two models user by user: both scores, the difference, and what is known of the user."""
+"""Two models user by user, or query by query: both scores, the difference, and what is known of the user."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, pd
 from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.metrics import parse
 
 if TYPE_CHECKING:
@@ -14,25 +15,32 @@ if TYPE_CHECKING:
 
 
 def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
-    """Return one row for each user, those whom ``a`` serves worst against ``b`` first; see ``Comparison.users``."""
+    """Return one row for each user or query, the largest losses of ``a`` first; see ``Comparison.users``."""
     first, second = _scored(comparison, a), _scored(comparison, b)
     if first is second:
         raise DataError(f"{a!r} and {b!r} are one model: name two")
     assert first.scores is not None
     assert second.scores is not None
-    name = comparison.contest.primary if metric is None else parse(metric).name
+    contest = comparison.contest
+    name = contest.primary if metric is None else parse(metric).name
     shared = [m for m in first.scores.metrics if m in second.scores.metrics]
     if name not in shared:
-        raise DataError(f"{name!r} has no value for each user{did_you_mean(name, shared, noun='there are')}")
+        raise DataError(
+            f"{name!r} has no value for each {contest.unit}{did_you_mean(name, shared, noun='there are')}"
+        )
     users, values, _ = aligned([first.scores, second.scores], name)
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.
     order = np.argsort(difference * (parse(name).direction or 1), kind="stable")
     users, values, difference = users[order], values[order], difference[order]
-    contest = comparison.contest
     lengths = np.full(len(users), np.nan) if contest.histories is None else contest.histories.of(users)
     columns: dict[str, Any] = {
         "user": users,
+        **(
+            {"session": session_ids(users), "position": positions_of(users)}
+            if contest.unit == "query"
+            else {}
+        ),
         "metric": name,
         "model": first.model,
         "score": values[:, 0],

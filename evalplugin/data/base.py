@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np
+from evalplugin.base.units import plural
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions, joined
 from evalplugin.data.queries import Unit
@@ -150,8 +151,9 @@ class Split:
         users, cold = self.counts["test_users"], self.counts["cold_users"]
         if not cold:
             return self
+        units = plural(self.unit)
         left_out = (
-            f"{cold:,} of {users:,} test users without train data are left out (recommend.cold_users: skip)"
+            f"{cold:,} of {users:,} test {units} without train data are left out (recommend.cold_users: skip)"
         )
         if cold == users:
             raise DataError(

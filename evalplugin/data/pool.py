@@ -10,7 +10,7 @@ from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.data.attributes import column_problems
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
@@ -177,13 +177,13 @@ class _Reading:
         if without.any():
             first = fold.test.users[np.flatnonzero(without)[:1]]
             yield (
-                f"pool {self.name}: {without.sum():,} of {users:,} test users have no pool, such as "
+                f"pool {self.name}: {without.sum():,} of {users:,} test {plural(fold.unit)} have no pool, such as "
                 f"{_examples(first)}: they get no list and score 0"
             )
         sizes = rows.counts[tested & ~without]
         yield (
-            f"pool {self.name}: {sizes.min():,} to {sizes.max():,} items a user (median {np.median(sizes):,.0f}) for "
-            f"{len(sizes):,} test users"
+            f"pool {self.name}: {sizes.min():,} to {sizes.max():,} items a {fold.unit} (median "
+            f"{np.median(sizes):,.0f}) for {len(sizes):,} test {plural(fold.unit)}"
         )
 
 

@@ -13,6 +13,11 @@ Unit = Literal["user", "query"]
 _SEPARATOR = ":"
 
 
+def independent_unit(unit: Unit) -> str:
+    """Return the noun of what is independent: users, or the sessions of queries."""
+    return "session" if unit == "query" else unit
+
+
 def query_ids(sessions: npt.NDArray[np.generic], known: Ints) -> npt.NDArray[np.object_]:
     """Return the ids of queries, such as ``1042:3``: str as object (Q,).
 
@@ -29,6 +34,12 @@ def sessions_of(queries: npt.NDArray[np.generic]) -> Codes:
     """Return a code for the session of each query, by its id (Q,): int32 (Q,), queries of one session alike."""
     codes: Codes = _parts(queries)[0].dictionary_encode().indices.to_numpy()
     return codes
+
+
+def session_ids(queries: npt.NDArray[np.generic]) -> npt.NDArray[np.object_]:
+    """Return the id of each query's session, by its id (Q,): str as object (Q,)."""
+    ids: npt.NDArray[np.object_] = _parts(queries)[0].to_numpy(zero_copy_only=False)
+    return ids
 
 
 def positions_of(queries: npt.NDArray[np.generic]) -> Ints:

@@ -125,7 +125,7 @@ class DataInfo:
     notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
     findings: tuple[Finding, ...] = ()  # of the checks of the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
-    # Of users who are not in the train data, in the first fold.
+    # Of users who are not in the train data, in the first fold; of queries event by event.
     history: Interactions | None = field(default=None, repr=False)
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
     unit: Unit = "user"  # what has a list and a truth; "users" are queries, else

@@ -15,6 +15,7 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.libraries import np, pa
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
+from evalplugin.base.units import plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
@@ -192,7 +193,8 @@ def _prepare(
         counts=first.counts,
         notes=(*data.notes, *notes, *left_out),
         segments=segments,
-        history=first.history,
+        # A session is read event by event, with its repeated items.
+        history=first.history_events if first.unit == "query" else first.history,
         histories=history_lengths(folds),
         unit=first.unit,
         pool=fingerprint([allowed.digest for allowed in candidates])
@@ -276,6 +278,7 @@ def _segments(
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
     are_asked_for = "segments" in config.spec.model_fields_set
+    units = plural(folds[0].unit)
     shown, notes = [], []
     segmenters = [(named.name, named.component) for named in config.segments]
     if folds[0].unit == "query" and not are_asked_for:
@@ -289,7 +292,8 @@ def _segments(
             shown.append(segment)
         else:
             notes.append(
-                f"segment {segment.name} is not shown: all {len(segment.users):,} test users are in one group ({label})"
+                f"segment {segment.name} is not shown: all {len(segment.users):,} test {units} are in one group "
+                f"({label})"
             )
     # Users who may decide a verdict are always told apart.
     if not any(NO_HISTORY in segment.labels for segment in shown):
@@ -300,7 +304,7 @@ def _segments(
             shown.append(segment)
             first = " in the first fold that tests them" if len(folds) > 1 else ""
             notes.append(
-                f"segment {name} is added: {cold:,} of {users:,} test users have no train data{first}"
+                f"segment {name} is added: {cold:,} of {users:,} test {units} have no train data{first}"
             )
     return tuple(shown), notes
 

@@ -233,6 +233,7 @@ class Work:
                 task.folder,
                 task.tracking_uri,
                 task.split.history_events if is_sequential(model) else task.split.history,
+                task.split.unit,
             )
             with self._watch.time("recommend_seconds"):
                 made = recommend(model, request, cold_users=task.cold_users, progress=advance)

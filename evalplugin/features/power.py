@@ -14,11 +14,13 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.numbers import number, percent
 from evalplugin.base.seeding import generator
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
+from evalplugin.data.queries import Unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
@@ -84,6 +86,7 @@ class PowerRow:
     # Of users in clusters, such as the queries of sessions, see ``detectable_gain``; None: users are independent.
     cluster_size: float | None = None
     design_effect: float | None = None
+    unit: Unit = "user"
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,11 @@ class PowerReport:
                 continue
             gains = sorted(r.detectable for r in rows if r.detectable is not None)
             sds = sorted(r.sd for r in rows)
-            users = f"with {rows[0].users:,} users, " if rows[0].users is not None else ""
+            units = plural(rows[0].unit)
+            users = f"with {rows[0].users:,} {units}, " if rows[0].users is not None else ""
             yield (
                 f"{place}: {users}a true gain of at least {_range(gains)} {rows[0].metric} "
-                f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of users' gains: {_range(sds)})"
+                f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of {units}' gains: {_range(sds)})"
             )
 
 
@@ -203,7 +207,9 @@ def power_of_config(
             limit = 0.0 if least is None else least.beside(mean)
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
             sought = gain if gain is not None else 2 * limit or _size(row.measured)
-            rows.append(_solved(test, replace(row, users=users, margin=limit, gain=sought)))
+            rows.append(
+                _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.unit))
+            )
         if least is not None and least.is_share and not here:
             notes.append(
                 f"min_gain is a share of a mean that is not known yet: gains are above {gate and gate.min_gain}"
@@ -261,7 +267,7 @@ def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
         if math.isfinite(sd) and sd > 0:
             row = PowerRow(
                 "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
-                direction * mean_of_defined(difference),
+                direction * mean_of_defined(difference), unit=contest.unit,
             )  # fmt: skip
             if clusters is not None:
                 row = _clustered(row, difference, clusters[both])

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, position_in_row
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
+from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
@@ -60,7 +61,7 @@ def lists_on(
         lacking = "that the data does not have, such as"
         if (unknown := user_code < 0).any():
             example = raw_text(entries.users[int(np.argmax(unknown))])
-            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {example}"
+            yield f"left out: {count_text(int(unknown.sum()), request.unit)} {lacking} {example}"
         if (strange := asked & (code < 0)).any():
             example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
             yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
@@ -70,19 +71,19 @@ def lists_on(
             example = raw_text(entries.users[entries.user[int(np.argmax(removed))]])
             yield (
                 f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
-                f"of {count_text(len(np.unique(row[removed])), 'user')}, such as {example}"
+                f"of {count_text(len(np.unique(row[removed])), request.unit)}, such as {example}"
             )
-        yield from shortfalls(top_n, train.users)
+        yield from shortfalls(top_n, train.users, request.unit)
 
     return top_n, list(sentences())
 
 
-def shortfalls(top_n: TopN, users: npt.NDArray[np.generic]) -> Iterator[str]:
+def shortfalls(top_n: TopN, users: npt.NDArray[np.generic], unit: Unit) -> Iterator[str]:
     """Yield a sentence on users without a list and one on short lists; ``users`` are the raw ids, by code."""
     lengths, ids = (top_n.item != NO_ITEM).sum(axis=1), users[top_n.user]
     if (missing := lengths == 0).any():
         example = raw_text(ids[int(np.argmax(missing))])
-        yield f"{missing.sum():,} of {len(ids):,} users without a list, such as {example}: they score 0"
+        yield f"{missing.sum():,} of {len(ids):,} {plural(unit)} without a list, such as {example}: they score 0"
     if (short := (lengths > 0) & (lengths < top_n.n)).any():
         example = raw_text(ids[int(np.argmax(short))])
         yield f"{short.sum():,} of {len(ids):,} lists with fewer than {top_n.n} items, such as that of {example}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
+from evalplugin.data.queries import Unit
 from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class ListRequest:
     folder: Path = Path()  # base of relative paths: the folder of the config
     tracking_uri: str | None = None  # the tracking store of the bake-off; None: from the environment
     history: Interactions | None = None  # of users who are not in the train data
+    unit: Unit = "user"  # what a list is for
 
 
 @runtime_checkable

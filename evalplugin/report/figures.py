@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.text import cut
+from evalplugin.base.units import plural
+from evalplugin.data.queries import Unit
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.palette import INK, QUIET, png_with, style_axes
@@ -59,6 +61,7 @@ class FigureRequest(NamedTuple):
     curves: Sequence[Curve]  # of every model; models without a defined value are left out
     limits: tuple[float, float]  # of the value axis; see ``axis_limits``
     subtitles: Mapping[str, str]  # a second line for each model, by name
+    unit: Unit = "user"
 
     @property
     def size(self) -> int:
@@ -75,7 +78,7 @@ class FigureRequest(NamedTuple):
         figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
         canvas: Any = FigureCanvasAgg(figure)
         axes = figure.add_axes((_LEFT, 0.155, 0.85, 0.695))
-        _frame(axes, self.metric, self.limits)
+        _frame(axes, self.metric, self.limits, self.unit)
         # All that the pictures share is drawn once. A model's own line covers its thinner grey one.
         for curve, quantiles in drawn:
             axes.plot(
@@ -102,12 +105,12 @@ class FigureRequest(NamedTuple):
         return pictures
 
 
-def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
+def _frame(axes: Axes, metric: str, limits: tuple[float, float], unit: Unit) -> None:
     span = limits[1] - limits[0]
     axes.set_xlim(0, 100)
     axes.set_ylim(limits[0] - 0.015 * span, limits[1] + 0.03 * span)
     axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axes.set_xlabel("share of users, lowest first", color=QUIET, fontsize=11, loc="left")
+    axes.set_xlabel(f"share of {plural(unit)}, lowest first", color=QUIET, fontsize=11, loc="left")
     axes.set_ylabel(metric, color=QUIET, fontsize=11, parse_math=False)
     style_axes(axes, QUIET)
 

@@ -8,12 +8,21 @@ from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.base.text import escape_controls
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
+from evalplugin.report.words import (
+    MARKS,
+    few_users_legend,
+    heading,
+    marks_legend,
+    seed_lines,
+    tuning_lines,
+    units_of,
+)
 
 
 def escape(text: object) -> str:
@@ -59,11 +68,12 @@ def leaderboard_markdown(
     bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
 ) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
+    units = units_of(comparisons)
     lines = [
         f"# Bake-off {escape(bakeoff.id)}",
         "",
         f"{escape(bakeoff.config_name)}: ranked by {escape(bakeoff.primary)}, "
-        f"means over users with {percent(LEVEL)} intervals.",
+        f"means over {' and '.join(map(plural, units))} with {percent(LEVEL)} intervals.",
         "",
     ]
     for comparison in comparisons:
@@ -73,18 +83,23 @@ def leaderboard_markdown(
             lines += [*warnings, ""]
         if comparison.scored:
             metrics = (escape(heading(metric)) for metric in contest.metrics)
-            heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
+            heads = ["", "model", *metrics, plural(contest.unit), "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
-        for line in [*few_users_legend(comparison.pairs), *seed_lines(comparison), *tuning_lines(comparison)]:
+        few = few_users_legend(comparison.pairs, contest.unit)
+        for line in [*few, *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
     for section in sections:
         lines += [] if section.table is None else _titled(section.table)
-    if any(comparison.pairs for comparison in comparisons):
-        lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
-    lines += ["", "Users: those with a value of the metric that ranks; undefined: those without one."]
+    for unit in units_of(comparison for comparison in comparisons if comparison.pairs):
+        lines.append(escape(marks_legend(bakeoff.baseline, LEVEL, unit)))
+    for unit in units:
+        lines += [
+            "",
+            f"{plural(unit).capitalize()}: those with a value of the metric that ranks; undefined: those without one.",
+        ]
     return "\n".join(lines) + "\n"
 
 

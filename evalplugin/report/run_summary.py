@@ -12,7 +12,7 @@ from evalplugin.base.numbers import UNDEFINED, number, percent, seconds, share, 
 from evalplugin.base.remembering import remembered
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
@@ -21,13 +21,11 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
-from evalplugin.report.words import NO_INTERVAL, heading
+from evalplugin.report.words import heading, no_interval, whom
 from evalplugin.segments import Segmentation
 
 _INTERVAL = f"{percent(LEVEL)} interval"
-_METRIC_HEADS = (
-    "metric", "mean", _INTERVAL, "std", "p10", "median", "p90", "users at 0", "users", "undefined",
-)  # fmt: skip
+_METRIC_HEADS = ("metric", "mean", _INTERVAL, "std", "p10", "median", "p90")
 
 
 def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
@@ -65,6 +63,7 @@ def summary_markdown(
         verdict: A sentence on all models; empty before they are compared.
     """
     info = result.data
+    units = plural(info.unit)
     lines = [f"# {escape(result.model)}", ""]
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     lines += [escape(verdict), ""] if verdict else []
@@ -74,14 +73,15 @@ def summary_markdown(
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
         lines += ["## Metrics", ""]
-        lines += markdown_table(_METRIC_HEADS, [_metric_row(cell) for cell in cells.values()])
+        heads = [*_METRIC_HEADS, f"{units} at 0", units, "undefined"]
+        lines += markdown_table(heads, [_metric_row(cell) for cell in cells.values()])
         used = {cell.method for cell in cells.values()} - {""}
         methods = ", ".join(sorted(used - {"none"}))
-        why = f" {escape(NO_INTERVAL)}." if "none" in used else ""
+        why = f" {escape(no_interval(info.unit))}." if "none" in used else ""
         lines += [
             "",
-            "Means are over the users for whom a metric is defined; undefined users are counted, not set to 0. "
-            f"Intervals ({escape(methods) or 'none'}) are of the mean over users.{why}",
+            f"Means are over the {units} for {whom(info.unit)} a metric is defined; undefined {units} are counted, not "
+            f"set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
             "",
         ]
     lines += _group_lines(bakeoff, result)
@@ -118,8 +118,9 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
                 rows.append(texts)
     if not rows:
         return []
-    lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]
-    return [*lines, *markdown_table(["segment", "group", "users", "mean", _INTERVAL], rows), ""]
+    units = plural(result.data.unit)
+    lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of {units}:", ""]
+    return [*lines, *markdown_table(["segment", "group", units, "mean", _INTERVAL], rows), ""]
 
 
 @remembered  # the summary is written again when all models are compared

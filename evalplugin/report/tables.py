@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.intervals import Interval
@@ -106,15 +106,16 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
     pairs = [cell.difference for cell in cells if cell.difference is not None]
     rows: list[tuple[TextCell, ...]] = []
     group = None
+    units = plural(comparison.contest.unit)
     for cell in cells:
-        label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} users")
+        label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} {units}")
         name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
         differences = _pair_cells(cell.difference, ()) if pairs else []
         mean = TextCell(number(cell.interval.mean), _interval(cell.interval))
         rows.append((label, name, mean, *differences))
         group = cell.label
     corrected = (
-        f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
+        f"Within each group, over its {units} alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
         f"of all models and groups of {segment}."
     )
     return TextTable(

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalplugin.base.numbers import about, number, p_equals, percent, relative, share, signed
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.metrics import parse
 from evalplugin.report.words import MAY_ERR, seed_range
 
@@ -56,15 +57,19 @@ def best_sentence(best: BestModels) -> str:
         return f"{best.leader} is the best {by} ({percent(best.level)} confidence)"
     sentence = f"Any of {_named(best.models)} may be the best {by} ({percent(best.level)} confidence)"
     if best.users < 2:
-        counted = "a single user has" if best.users == 1 else "no user has"
+        counted = f"a single {best.unit} has" if best.users == 1 else f"no {best.unit} has"
         return f"{sentence}: {counted} values of all models"
     if best.needs_seeds:
         return (
-            f"{sentence}; more seeds would tell {best.leader} from {best.rival}, more users alone would not"
+            f"{sentence}; more seeds would tell {best.leader} from {best.rival}, more {plural(best.unit)} alone would "
+            f"not"
         )
     if best.users_to_tell is None:
-        return f"{sentence}; {best.leader} and {best.rival} have equal means, which no number of users tells apart"
-    users = "user" if best.users_to_tell == 1 else "users"
+        return (
+            f"{sentence}; {best.leader} and {best.rival} have equal means, which no number of {plural(best.unit)} "
+            f"tells apart"
+        )
+    users = best.unit if best.users_to_tell == 1 else plural(best.unit)
     return (
         f"{sentence}; {about(best.users_to_tell)} more {users} would tell {best.leader} from {best.rival} in 4 of 5 "
         f"bake-offs, if the measured difference is true"
@@ -79,7 +84,7 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
     sentences = [
-        f'Among users of the group "{group.label}" ({group.segment}), {_in_group(group)}'
+        f'Among {plural(comparison.contest.unit)} of the group "{group.label}" ({group.segment}), {_in_group(group)}'
         for group in others[:_MOST_GROUPS]
     ]
     more = len(others) - len(sentences)
@@ -124,11 +129,12 @@ def verdict(comparison: Comparison) -> Verdict:
 def _headline(comparison: Comparison, best: BestModels) -> str:
     """Return the models that may be the best, and whether users without history decide who leads."""
     sentence = best_sentence(best) + _few_with_leader(comparison, best)
+    units = plural(best.unit)
     first = " in the first fold that tests them" if comparison.n_folds > 1 else ""
     if comparison.is_of_newcomers(best.metric):
         return (
-            f"{sentence}. But none of these {best.users:,} users has history{first}: models are compared by what they "
-            f"give to newcomers"
+            f"{sentence}. But none of these {best.users:,} {units} has history{first}: models are compared by what "
+            f"they give to newcomers"
         )
     known = comparison.best_with_history(best.metric)
     if known is None:
@@ -136,7 +142,7 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
     without = best.users - known.users
     among = _in_group(known) if len(known.models) == 1 else f"{known.leader} leads, and {_in_group(known)}"
     return (
-        f"{sentence}. But {without:,} of these {best.users:,} users ({share(without / best.users)}) have no history"
+        f"{sentence}. But {without:,} of these {best.users:,} {units} ({share(without / best.users)}) have no history"
         f"{first}; among the {known.users:,} with history {among}"
     )
 
@@ -196,16 +202,18 @@ def _baseline(comparison: Comparison, leader: ComparedModel, best: BestModels) -
 
 def _difference(comparison: Comparison, pair: Pair) -> str:
     interval, percents = pair.paired.interval, relative(pair.paired.relative)
+    units = plural(comparison.contest.unit)
     text = signed(interval.mean) + (f" ({percents})" if percents else "")
     text += _interval(comparison, interval.low, interval.high)
     if math.isnan(pair.p_holm):
-        return f"{text}; too few users to test"
+        return f"{text}; too few {units} to test"
     if not pair.mark:
         least = number(pair.paired.detectable)
         chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
-    shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few(pair.paired.differing)}"
+    few = _few(pair.paired.differing, comparison.contest.unit)
+    shares = f"better for {share(pair.better)} of {units}, worse for {share(pair.worse)}"
+    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{few}"
 
 
 def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
@@ -216,14 +224,15 @@ def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
     pair = _against_baseline(comparison, best)
     if pair is not None and pair.mark and pair.against == model:
         return ""  # it stands beside the difference
-    return _few(differing, f" with {best.leader} and {model}")
+    return _few(differing, best.unit, f" with {best.leader} and {model}")
 
 
-def _few(differing: int, where: str = "") -> str:
-    """Return the warning of a test that rests on few users; empty for others."""
+def _few(differing: int, unit: Unit, where: str = "") -> str:
+    """Return the warning of a test that rests on few users or queries; empty for others."""
     if differing >= RELIABLE_FROM:
         return ""
-    return f"; only {differing:,} users have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"
+    units = plural(independent_unit(unit))
+    return f"; only {differing:,} {units} have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:
@@ -242,4 +251,4 @@ def _mean(comparison: Comparison, leader: ComparedModel) -> str:
     cell = leader.cells[comparison.contest.primary]
     more = f"; {cell.undefined:,} more without a value" if cell.undefined else ""
     mean = f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}"
-    return f"{mean}, over {count_text(cell.users, 'user')}{more}"
+    return f"{mean}, over {count_text(cell.users, comparison.contest.unit)}{more}"

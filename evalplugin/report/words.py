@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.metrics import parse
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
+# Formats, of what is independent, in the singular and the plural.
 _METHODS = {
-    "bootstrap": "bootstrap over users (BCa)",
-    "t": "Student's t over users",
+    "bootstrap": "bootstrap over {units} (BCa)",
+    "t": "Student's t over {units}",
     "exact": "exact of a share where all values are 0 or 1",
-    "bound": "a bound where hardly any user differs from all others",
-    "none": "none (–) where hardly any user differs and the metric has no bounds",
+    "effective": "exact of a share, of the effective number of queries where all values are 0 or 1",
+    "bound": "a bound where hardly any {unit} differs from all others",
+    "none": "none (–) where hardly any {unit} differs and the metric has no bounds",
 }
 _SHORT_METHODS = {
     "exact": "exact where all values are 0 or 1",
-    "bound": "a bound where hardly any user differs",
+    "effective": "exact of the effective number where all values are 0 or 1",
+    "bound": "a bound where hardly any {unit} differs",
 }
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
-NO_INTERVAL = "–: no interval, as hardly any user differs from all others and the metric has no bounds"
+
+
+def no_interval(unit: Unit) -> str:
+    """Return the meaning of a dash in place of an interval."""
+    noun = independent_unit(unit)
+    return f"–: no interval, as hardly any {noun} differs from all others and the metric has no bounds"
+
+
+def whom(unit: Unit) -> str:
+    """Return the pronoun of users or queries: for whom, for which."""
+    return "whom" if unit == "user" else "which"
+
+
+def one_by_one(unit: Unit) -> str:
+    """Return how models are paired: user by user, query by query."""
+    return f"{unit} by {unit}"
 
 
 def heading(metric: str) -> str:
@@ -47,7 +66,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
     if methods := interval_methods(comparison, metric):
         lines.append(f"Intervals ({percent(comparison.level)}): {methods}.")
     lines += _test_legend(comparison, metric, pairs)
-    lines += few_users_legend(pairs)
+    lines += few_users_legend(pairs, comparison.contest.unit)
     lines += _user_legend(comparison, metric, pairs)
     if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
         low, high = number(min(detectable)), number(max(detectable))
@@ -57,8 +76,8 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         )
     if comparison.n_folds > 1:
         lines.append(
-            f"{comparison.n_folds} folds: each user's scores are averaged before anything is compared. The column: "
-            f"lowest to highest mean of a fold."
+            f"{comparison.n_folds} folds: each {comparison.contest.unit}'s scores are averaged before anything is "
+            f"compared. The column: lowest to highest mean of a fold."
         )
     lines += tuning_lines(comparison)
     return [*lines, *(f"{row.model} failed: {row.error}" for row in comparison.failed)]
@@ -135,11 +154,17 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
     means = {c.method for c in cells if metric in (None, c.metric)} - {""}
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
     parts = (("of means", means), ("of mean differences", differences))
+    unit = comparison.contest.unit
     return "; ".join(
-        f"{of}, {' or '.join(_METHODS.get(method, method) for method in sorted(used))}"
+        f"{of}, {' or '.join(_method(method, _METHODS, unit) for method in sorted(used))}"
         for of, used in parts
         if used
     )
+
+
+def _method(method: str, formats: Mapping[str, str], unit: Unit) -> str:
+    noun = independent_unit(unit)
+    return formats.get(method, method).format(unit=noun, units=plural(noun))
 
 
 def permutation_test(pairs: Iterable[Pair]) -> str:
@@ -148,15 +173,15 @@ def permutation_test(pairs: Iterable[Pair]) -> str:
     return f"paired permutation test, two-sided ({methods})"
 
 
-def marks_legend(baseline: str | None, level: float) -> str:
+def marks_legend(baseline: str | None, level: float, unit: Unit) -> str:
     """Return the meaning of a leaderboard's marks."""
     return (
-        f"▲ better, ▼ worse than the baseline {baseline}, user by user: paired permutation test at "
+        f"▲ better, ▼ worse than the baseline {baseline}, {one_by_one(unit)}: paired permutation test at "
         f"{percent(1 - level)}, Holm's correction over the models."
     )
 
 
-def few_users_legend(pairs: Iterable[Pair]) -> list[str]:
+def few_users_legend(pairs: Iterable[Pair], unit: Unit) -> list[str]:
     """Return a line on the marks that rest on few users with different scores; empty without such marks."""
     metrics: dict[str, list[str]] = {}
     for pair in pairs:
@@ -165,16 +190,38 @@ def few_users_legend(pairs: Iterable[Pair]) -> list[str]:
     if not metrics:
         return []
     named = "; ".join(f"{model} by {', '.join(of)}" for model, of in metrics.items())
-    return [f"Fewer than {RELIABLE_FROM} users have different scores: {named}. There {MAY_ERR}."]
+    return [
+        f"Fewer than {RELIABLE_FROM} {plural(independent_unit(unit))} have different scores: {named}. There {MAY_ERR}."
+    ]
 
 
-def small_legend(level: float, methods: Iterable[str] = ()) -> str:
+def small_legend(level: float, methods: Iterable[str] = (), unit: Unit = "user") -> str:
     """Return the meaning of the small numbers below means."""
     used = {*methods} - {""}
     methods = sorted(used - {"none"}, key=lambda method: (method in _SHORT_METHODS, method))
-    names = "; ".join(methods if len(methods) == 1 else (_SHORT_METHODS.get(m, m) for m in methods))
-    why = f"; {NO_INTERVAL}" if "none" in used else ""
+    names = "; ".join(methods if len(methods) == 1 else (_method(m, _SHORT_METHODS, unit) for m in methods))
+    why = f"; {no_interval(unit)}" if "none" in used else ""
     return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
+
+
+def units_of(comparisons: Iterable[Comparison]) -> tuple[Unit, ...]:
+    """Return the units of comparisons, usually one."""
+    return tuple(dict.fromkeys(comparison.contest.unit for comparison in comparisons))
+
+
+def counted(comparisons: Sequence[Comparison], metric: str, counts: Sequence[int]) -> str:
+    """Return the numbers of users or queries with a value: ``Users: 500``, ``Queries: 500 of 120 sessions``.
+
+    Args:
+        comparisons: Of one unit.
+        metric: Canonical name.
+        counts: Numbers of users or queries, at least one.
+    """
+    (unit,) = units_of(comparisons)
+    rows = (row for comparison in comparisons for row in comparison.scored)
+    sessions = [n for row in rows if (n := row.sessions(metric)) is not None]
+    of_sessions = f" of {count_range(sessions)} sessions" if sessions else ""
+    return f"{plural(unit).capitalize()}: {count_range(counts)}{of_sessions}"
 
 
 def outcome_words(outcome: str) -> str:
@@ -193,11 +240,12 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     reference = (
         f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
     )
+    units = plural(comparison.contest.unit)
     yield (
-        f"Differences {reference} over the same users. p: {permutation_test(pairs)}, Holm's correction over "
+        f"Differences {reference} over the same {units}. p: {permutation_test(pairs)}, Holm's correction over "
         f"{count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most "
         f"{percent(1 - comparison.level)}. d_z (effect size): the mean difference in standard deviations of the "
-        f"users' differences; 0.2 is small, 0.8 large."
+        f"{units}' differences; 0.2 is small, 0.8 large."
     )
     if tests := further_tests(comparison):
         yield f"{', '.join(TEST_NAMES[test] for test in tests)}: two-sided, not corrected."
@@ -209,12 +257,12 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     if not cells:
         return
     if all(cell.summary is None for cell in cells):
-        yield f"{metric} is one number over all users: it has no interval and no test."
+        yield f"{metric} is one number over all {plural(comparison.contest.unit)}: it has no interval and no test."
         return
     undefined = max(cell.undefined for cell in cells)
-    counted = count_range([pair.paired.users for pair in pairs] or [cell.users for cell in cells])
+    counts = [pair.paired.users for pair in pairs] or [cell.users for cell in cells]
     more = f"; {undefined:,} have no value of {metric}" if undefined else ""
-    yield f"Users: {counted} {'compared' if pairs else 'counted'}{more}."
+    yield f"{counted([comparison], metric, counts)} {'compared' if pairs else 'counted'}{more}."
 
 
 def _seeds_of_model(row: ComparedModel, metric: str) -> str:

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from evalplugin.base.libraries import pd
-from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
-from evalplugin.base.units import count_text
+from evalplugin.base.numbers import UNDEFINED, memory, number, span
+from evalplugin.base.units import count_text, plural
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import (
     STYLED_MARKS,
@@ -27,18 +27,21 @@ from evalplugin.cli.show.console import (
 )
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.data.queries import Unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
-    NO_INTERVAL,
+    counted,
     few_users_legend,
     heading,
     marks_legend,
+    no_interval,
     seed_lines,
     small_legend,
     tuning_lines,
+    units_of,
 )
 
 if TYPE_CHECKING:
@@ -50,14 +53,19 @@ if TYPE_CHECKING:
     from evalplugin.lists.output import Row
 
 
-_USERS = 20  # rows of the table of users
+_USERS = 20  # rows of the table of users or queries
+# What has a score, and what is known of it.
+_USER = ("user", "interactions in the train data")
+_QUERY = ("query", "events of the session before it")
 
 
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
     tuned = any(planned.trials != 0 for planned in plan.jobs)
+    units = " or ".join(dict.fromkeys(plural(planned.job.info.unit) for planned in plan.jobs))
+    who = "who" if "users" in units else "which"
     table = new_table(
-        "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", ">users", ">n", ">lists",
+        "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", f">{units}", ">n", ">lists",
         ">block", ">fit at peak",
         title=f"{plan.config}: {count_text(len(plan.jobs), 'run')} in the experiment {plan.experiment!r}",
     )  # fmt: skip
@@ -75,8 +83,8 @@ def show_plan(plan: Plan) -> None:
     about_trials = "trials: to tune, at most, all folds together; " if tuned else ""
     of_seeds = " times seeds" if any(planned.job.seeds > 1 for planned in plan.jobs) else ""
     console.print(
-        f"{about_trials}tasks: folds{of_seeds} to fit; users: who get a list; lists, block, fit at peak: memory for "
-        "all lists, for a block of scores, and for fitting, where the model can tell",
+        f"{about_trials}tasks: folds{of_seeds} to fit; {units}: {who} get a list; lists, block, fit at peak: memory "
+        "for all lists, for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
     for line in plan.power.sentences():
@@ -85,10 +93,14 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_users(users: pd.DataFrame) -> None:
-    """Print for each dataset and split how many users a model lost, and those with the largest losses."""
+    """Print for each dataset and split how many users or queries a model lost, and those with the largest losses."""
     console = stdout()
     for _, table in users.groupby(["dataset", "split"], sort=False):
         first = table.iloc[0]
+        of_queries = "session" in table and table["session"].notna().all()
+        unit, known = _QUERY if of_queries else _USER
+        units = plural(unit)
+        ids = {"session": "session", ">position": "position"} if of_queries else {"user": "user"}
         segments = [name for name in table.columns if name.startswith("segment_")]
         better = parse(first["metric"]).direction or 1
         lost, gained = (int((side * better * table["difference"] > 0).sum()) for side in (-1, 1))
@@ -96,22 +108,23 @@ def show_users(users: pd.DataFrame) -> None:
         where = DataSplit(first["dataset"], first["split"])
         words = (
             f"{where}: {first['metric']} of {first['model']} is worse than that of {first['against']} "
-            f"for {lost:,} users, better for {gained:,}, the same for {same:,}"
+            f"for {lost:,} {units}, better for {gained:,}, the same for {same:,}"
         )
         heads = [name.removeprefix("segment_") for name in segments]
         shown = new_table(
-            "user", *(f">{name}" for name in (first["model"], first["against"], "difference", "history")), *heads,
+            *ids, *(f">{name}" for name in (first["model"], first["against"], "difference", "history")), *heads,
             title=escape(words),
         )  # fmt: skip
         for _, row in table.head(_USERS).iterrows():
             history = UNDEFINED if pd.isna(row["history"]) else f"{row['history']:,}"
             groups = [UNDEFINED if pd.isna(row[name]) else escape(row[name]) for name in segments]
             scores = [number(row["score"]), number(row["score_against"]), number(row["difference"])]
-            shown.add_row(escape(str(row["user"])), *scores, history, *groups)
+            named = [escape(str(row[column])) for column in ids.values()]
+            shown.add_row(*named, *scores, history, *groups)
         console.print(shown)
         if len(table) > _USERS:
-            more = f"the first {_USERS} of {len(table):,} users; all of them: --out users.csv"
-            console.print(f"{more}; history: interactions in the train data", style="dim")
+            more = f"the first {_USERS} of {len(table):,} {units}; all of them: --out {units}.csv"
+            console.print(f"{more}; history: {known}", style="dim")
 
 
 def show_outcome(outcome: Outcome) -> None:
@@ -174,7 +187,7 @@ def show_scores(rows: Sequence[Row], *, title: str) -> None:
         row for row in rows if math.isfinite(row.mean) and not math.isfinite(row.low) and row.users > 1
     )
     if any(parse(row.metric).metric.scope == "user" for row in without):
-        stdout().print(f"[dim]{NO_INTERVAL}.[/dim]", highlight=False)
+        stdout().print(f"[dim]{no_interval('user')}.[/dim]", highlight=False)
 
 
 def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
@@ -188,10 +201,10 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 def show_data(report: DataReport) -> None:
     """Print the cards of all datasets of a config, with drift; findings are warnings."""
     from evalplugin.features.data_card.report import (
-        SPLIT_HEADS,
         card_facts,
         card_title,
         drift_lines,
+        split_heads,
         split_rows,
     )
 
@@ -202,7 +215,7 @@ def show_data(report: DataReport) -> None:
         for name, text in card_facts(card):
             facts.add_row(f"[dim]{escape(name)}[/dim]", escape(text))
         console.print(Padding(facts, (0, 0, 0, 1), expand=False), highlight=False)
-        table = new_table(*(head if i == 0 else f">{head}" for i, head in enumerate(SPLIT_HEADS)))
+        table = new_table(*(head if i == 0 else f">{head}" for i, head in enumerate(split_heads(card))))
         for row in split_rows(card):
             table.add_row(*map(escape, row))
         console.print(table)
@@ -219,15 +232,16 @@ def show_power(report: PowerReport) -> None:
     for place in dict.fromkeys(map(DataSplit.of, report.rows)):
         rows = [row for row in report.rows if DataSplit.of(row) == place]
         named = any(row.model for row in rows)
+        units = plural(rows[0].unit)
         heads = ["metric", "model", "against"] if named else ["spread"]
-        table = new_table(*heads, ">sd", ">users", ">they find", ">gain", ">it needs")
+        table = new_table(*heads, ">sd", f">{units}", ">they find", ">gain", ">it needs")
         for row in rows:
             names = [row.metric, row.model, row.against] if named else [row.origin]
             table.add_row(
                 *map(escape, names),
                 number(row.sd),
                 *("" if row.users is None else f"{row.users:,}", _gain(row.detectable), _gain(row.gain)),
-                "" if row.users_needed is None else f"{row.users_needed:,} users",
+                "" if row.users_needed is None else f"{row.users_needed:,} {units}",
             )
         show_titled(table, str(place) or "Power")
     console = stdout()
@@ -278,21 +292,26 @@ def _aligned(cell: TextCell) -> str:
     return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 
-def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
+def _legend_of(comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit) -> Iterator[str]:
+    """Yield lines on the intervals, the marks and the numbers of users or queries, of comparisons of one unit."""
     rows = [row for comparison in comparisons for row in comparison.models]
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.method for cell in cells):
-        yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells))}.[/dim]"
+        yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells), unit)}.[/dim]"
     if any(cell.mark for cell in cells):
-        yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL))}[/dim]"
+        yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL, unit))}[/dim]"
         for comparison in comparisons:
-            yield from (f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs))
+            yield from (f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs, unit))
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
-        users = count_range([cell.users for cell in primary])
         without = max(c.undefined for c in primary)
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
-        yield f"Users: {users} counted{why}."
+        yield f"{counted(comparisons, bakeoff.primary, [cell.users for cell in primary])} counted{why}."
+
+
+def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
+    for unit in units_of(comparisons):
+        yield from _legend_of([c for c in comparisons if c.contest.unit == unit], bakeoff, unit)
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [*seed_lines(comparison), *tuning_lines(comparison)]:

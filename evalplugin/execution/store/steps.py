@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.secrets import redact
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Interactions, Split, Splitter
@@ -153,7 +153,8 @@ class StepCache:
         model = task.model.name
         new = self._write("scores", about, depends_on, scores_files(result), result.inputs, model=model)
         if task.lists is None:
-            about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
+            units = plural(task.split.unit)
+            about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {units}"
             inputs = self._known(task.inputs, result.lists.inputs)
             files = lists_files(result.lists)
             new &= self._write("lists", about, _lists_depend_on(task), files, inputs, model=model)

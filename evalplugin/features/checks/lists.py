@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.numbers import number, share
+from evalplugin.base.units import plural
 from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
@@ -124,8 +125,9 @@ def _ties(results: SplitResults, model: ModelResult, k: int, again: _OtherOrders
     order = (
         "the order of the ids" if results.config.spec.recommend.ties == "id" else "an order drawn by the seed"
     )
+    known = "users with train data" if results.data.info.unit == "user" else "queries with a history"
     text = (
-        f"{share(tied)} of the lists of users with train data have the same score on the places {k} and {k + 1}: "
+        f"{share(tied)} of the lists of {known} have the same score on the places {k} and {k + 1}: "
         f"{order} decides what is listed"
     )
     if not others:
@@ -214,7 +216,7 @@ class _OtherOrders:
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:
-    k = _cutoff(results)
+    k, units = _cutoff(results), plural(results.data.info.unit)
     groups: list[
         tuple[pa.Table, list[str], list[float]]
     ] = []  # lists, the models that have them, what they share
@@ -234,7 +236,7 @@ def _same_lists(results: SplitResults) -> Iterator[Found]:
         if shares:
             more = len(models) - _NAMED
             *others, last = models if more <= 0 else [*models[: _NAMED - 1], f"{more + 1} more"]
-            of_users = f"{'at least ' if len(shares) > 1 else ''}{share(min(shares))} of the users"
+            of_users = f"{'at least ' if len(shares) > 1 else ''}{share(min(shares))} of the {units}"
             yield Found(
                 f"{', '.join(others)} and {last} list the same {k} items in the same order for {of_users}: there is "
                 f"nothing to compare"

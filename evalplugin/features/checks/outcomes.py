@@ -8,7 +8,7 @@ from typing import Any
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -146,11 +146,12 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
     if not known:
         return
     detectable, users, needed, name = min(known)
+    units = plural(contest.unit)
     if detectable > gain:
         yield Found(
-            f"gate.min_gain is {number(gain)} {metric}, and {users:,} users are too few to find a true gain below "
+            f"gate.min_gain is {number(gain)} {metric}, and {users:,} {units} are too few to find a true gain below "
             f"{number(detectable)} in 4 of 5 bake-offs ({name} against {champion.model}): a true gain of "
-            f"{number(gain)} takes {about(needed - users)} more users"
+            f"{number(gain)} takes {about(needed - users)} more {units}"
         )
 
 

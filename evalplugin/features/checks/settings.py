@@ -9,6 +9,7 @@ from typing import Any, Literal
 from evalplugin.base.arrays import row_entries, search
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
+from evalplugin.base.units import plural
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.checked import CHAMPION
 from evalplugin.data import Interactions
@@ -89,13 +90,15 @@ def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[F
             f"({share(drawn / items)}): models may come in another order than on the whole catalogue; set "
             f"candidates: unseen"
         )
+    unit = data.info.unit
     others = _others_in_pools(data) if config.spec.recommend.candidates == "given" else None
     if others is not None and 2 * others < items:
         yield Found(
-            f"recommend.candidates: given ranks held-out items among {others:,.0f} others of {items:,} a user "
-            f"({share(others / items)}), and the pools have every held-out item of their users, as those that are "
-            f"made from the truth: numbers can be compared with others on the same pools only, are far above those on "
-            f"the whole catalogue, and models may come in another order there; for that, set candidates: unseen"
+            f"recommend.candidates: given ranks held-out items among {others:,.0f} others of {items:,} a {unit} "
+            f"({share(others / items)}), and the pools have every held-out item of their {plural(unit)}, as those "
+            f"that are made from the truth: numbers can be compared with others on the same pools only, are far above "
+            f"those on the whole catalogue, and models may come in another order there; for that, set candidates: "
+            f"unseen"
         )
 
 
@@ -257,7 +260,8 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
         binary = [replace(m, metric=replace(m.metric, gain="binary")).name for m in metrics]  # type: ignore[type-var]
         yield Found(
             f"metrics: {', '.join(spec.name for spec in metrics)} {'take' if len(metrics) > 1 else 'takes'} raw values "
-            f"as gains, {looks}: one item may decide the score of a user; use {', '.join(binary)}, or {logarithm}"
+            f"as gains, {looks}: one item may decide the score of a {data.info.unit}; use "
+            f"{', '.join(binary)}, or {logarithm}"
         )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
+from evalplugin.base.units import plural
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split, in_one_piece
 from evalplugin.data.filters import filter_text
@@ -51,7 +52,11 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         return
     own, later = np.mean(known, axis=0)
     if own > _OWN_FUTURE or later > _FUTURE:
-        users = f", and {share(own)} of the test users have some of their own" if own > _OWN_FUTURE else ""
+        users = (
+            f", and {share(own)} of the test {plural(data.info.unit)} have some of their own"
+            if own > _OWN_FUTURE
+            else ""
+        )
         yield Found(
             f"split {data.info.split}: on average {share(later)} of the train data are later than a test "
             f"interaction{users}: models learn from the future; {_remedy(data.info)}"
@@ -157,9 +162,9 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
     if tied > _EQUAL_TIMES * tested:
         yield Found(
-            f"split {data.info.split}: {share(tied / tested)} of the test users ({tied:,} of {tested:,}) have train "
-            f"interactions at the time of their first test interaction: the seed draws which ones are held out; a "
-            f"temporal split cuts between times"
+            f"split {data.info.split}: {share(tied / tested)} of the test {plural(data.info.unit)} ({tied:,} of "
+            f"{tested:,}) have train interactions at the time of their first test interaction: the seed draws which "
+            f"ones are held out; a temporal split cuts between times"
         )
 
 
@@ -176,7 +181,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
 )
 def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    where = f"split {data.info.split}"
+    where, units = f"split {data.info.split}", plural(data.info.unit)
     if (day := _main_day([fold.test for fold in data.folds], data.info.full)) is not None:
         yield Found(f"{where}: {day}")
     named = (
@@ -187,8 +192,8 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         if segment.name in named and np.count_nonzero(sizes) > 1 and sizes.max() > _ONE_GROUP * sizes.sum():
             label = segment.labels[int(sizes.argmax())]
             yield Found(
-                f"{where}: {share(sizes.max() / sizes.sum())} of the test users are in one group of {segment.name} "
-                f"({label}): means over all users are its means; compare by groups"
+                f"{where}: {share(sizes.max() / sizes.sum())} of the test {units} are in one group of {segment.name} "
+                f"({label}): means over all {units} are its means; compare by groups"
             )
     users, cold = (sum(fold.counts[key] for fold in data.folds) for key in ("test_users", "cold_users"))
     if cold > _COLD_USERS * users:
@@ -198,8 +203,8 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
             else "what models do for newcomers; recommend: {cold_users: skip} leaves them out"
         )
         yield Found(
-            f"{where}: {share(cold / users)} of the test users ({cold:,} of {users:,}) have no train data: this tests "
-            f"{tests}"
+            f"{where}: {share(cold / users)} of the test {units} ({cold:,} of {users:,}) have no train data: this "
+            f"tests {tests}"
         )
 
 

@@ -12,6 +12,7 @@ from evalplugin.base.arrays import Ints
 from evalplugin.base.numbers import share
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.queries import Unit
 
 _HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
 _PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
@@ -76,6 +77,7 @@ class SplitCard:
     name: str
     type: str
     folds: tuple[FoldCard, ...]
+    unit: Unit = "user"  # what has a list and a truth; the "users" of its folds are queries, else
 
     def cold_shares(self) -> dict[str, float]:
         """Return the shares of ``users``, ``items`` and ``interactions`` of the truth that are cold, over all folds."""
@@ -144,7 +146,7 @@ def _repeats(data: Interactions, pairs: int) -> Iterator[str]:
 
 def split_card(name: str, type: str, folds: Sequence[Split]) -> SplitCard:
     """Return the card of a split, under its name and type in the config."""
-    return SplitCard(name, type, tuple(map(_fold, folds)))
+    return SplitCard(name, type, tuple(map(_fold, folds)), folds[0].unit)
 
 
 def _fold(fold: Split) -> FoldCard:

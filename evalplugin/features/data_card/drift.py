@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.units import plural
 from evalplugin.features.data_card.card import DataCard, Rating
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.read.logged import LoggedRun
@@ -118,7 +119,8 @@ def _cold(before: DataCard, now: DataCard) -> Iterator[CardChange]:
         if split.name in earlier:
             then = earlier[split.name].cold_shares()
             for name, share in split.cold_shares().items():
-                yield from _difference(f"cold {name}, split {split.name}", then[name], share)
+                cold = plural(split.unit) if name == "users" else name
+                yield from _difference(f"cold {cold}, split {split.name}", then[name], share)
 
 
 def _difference(name: str, before: float, now: float) -> Iterator[CardChange]:

@@ -20,7 +20,6 @@ from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.card import DataCard, Inequality, SplitCard, Times, card_of, split_card
 from evalplugin.features.data_card.drift import CARD, DescribedData, Drift, drifts_since, read_drifts
 from evalplugin.features.data_card.report import (
-    SPLIT_HEADS,
     card_facts,
     card_markdown,
     card_picture,
@@ -28,6 +27,7 @@ from evalplugin.features.data_card.report import (
     cuts_of,
     drift_sentence,
     rating_text,
+    split_heads,
     split_rows,
 )
 from evalplugin.files.outputs import open_output
@@ -97,7 +97,7 @@ def card_tab(
         "title": card_title(card),
         "drift": "" if drift is None else drift_sentence(drift),
         "facts": card_facts(card),
-        "heads": SPLIT_HEADS,
+        "heads": split_heads(card),
         "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
     }
     splits = [own for own in card.splits if own.name == split]

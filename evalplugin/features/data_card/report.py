@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.numbers import count_range, number, share
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
 from evalplugin.features.data_card.card import DataCard, Inequality, Rating, SplitCard
 from evalplugin.features.data_card.drift import THRESHOLD, CardChange, Drift
@@ -17,9 +17,6 @@ from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SPLIT_HEADS = (
-    "split", "folds", "train", "test", "test users", "cold users", "cold items", "cold interactions",
-)  # fmt: skip
 _CURVE_SHARE = 10  # position on the curve: the first 20 %
 _DAYS = 86_400
 
@@ -49,8 +46,23 @@ def card_facts(card: DataCard) -> list[tuple[str, str]]:
     ]
 
 
+def split_heads(card: DataCard) -> tuple[str, ...]:
+    """Return the heads of ``split_rows``."""
+    units = " or ".join(dict.fromkeys(plural(split.unit) for split in card.splits)) or "users"
+    return (
+        "split",
+        "folds",
+        "train",
+        "test",
+        f"test {units}",
+        f"cold {units}",
+        "cold items",
+        "cold interactions",
+    )
+
+
 def split_rows(card: DataCard) -> list[tuple[str, ...]]:
-    """Return a row for each split, below ``SPLIT_HEADS``; shares are over all folds."""
+    """Return a row for each split, below ``split_heads``; shares are over all folds."""
     counts = ("train_interactions", "test_interactions", "test_users")
     return [
         (
@@ -70,7 +82,7 @@ def card_markdown(card: DataCard, drift: Drift | str | None) -> list[str]:
     lines = [f"**{escape(card_title(card))}**", ""]
     if drift is not None:
         lines += [escape(drift_sentence(drift)), ""]
-    lines += markdown_table(SPLIT_HEADS, [[*map(escape, row)] for row in split_rows(card)])
+    lines += markdown_table(split_heads(card), [[*map(escape, row)] for row in split_rows(card)])
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.clusters import independent_units
@@ -20,6 +21,7 @@ from evalplugin.comparison.statistics.pairs import paired_difference, standard_d
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -50,19 +52,19 @@ class Judge:
 
     def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
-        least = self.gate.min_users
+        least, unit = self.gate.min_users, self.contest.unit
         if not challenger.has_values(self.metric):
             why = (
                 f"failed: {challenger.error}"
                 if challenger.scores is None
                 else f"has no scores by {self.metric}"
             )
-            return Condition(challenger.model, "result", "result", False, "scores for each user", note=why)
+            return Condition(challenger.model, "result", "result", False, f"scores for each {unit}", note=why)
         users = self._common(challenger, self.metric).units
         if users >= least:
             return None
         return Condition(
-            challenger.model, "users", "users", False, f"at least {least:,} with scores of both models",
+            challenger.model, "users", self._independent, False, f"at least {least:,} with scores of both models",
             limit=least, measured=users, users=users,
         )  # fmt: skip
 
@@ -91,17 +93,23 @@ class Judge:
             yield from self._segment(challenger, segment, margins)
 
     @property
+    def _independent(self) -> str:
+        """What ``min_users`` counts: users, or the sessions of queries."""
+        return plural(independent_unit(self.contest.unit))
+
+    @property
     def _confidence(self) -> float:
         return self.gate.guardrails.confidence or self.gate.confidence
 
     def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
         failed = partial(Condition, challenger.model, "metric", metric, False, "no loss beyond the margin")
+        units = plural(self.contest.unit)
         if not self._was_measured(challenger, metric):
             return failed(note="not measured")
         if parse(metric).metric.scope == "user":
             common = self._common(challenger, metric)
             if common.units < self.gate.min_users:
-                return failed(note=f"only {common.units:,} users have scores of both models")
+                return failed(note=f"only {common.units:,} {self._independent} have scores of both models")
             tested = common.above(margin, loss=True)
             return tested.condition(challenger.model, "metric", metric, self._confidence)
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
@@ -111,7 +119,7 @@ class Judge:
         lost = margin.beside(theirs)
         return Condition(
             challenger.model, "metric", metric, gain >= -lost,
-            f"{_words('loss at most', margin, lost, theirs)}; one number for all users has no bound",
+            f"{_words('loss at most', margin, lost, theirs)}; one number for all {units} has no bound",
             limit=_number(-lost), measured=_number(gain),
         )  # fmt: skip
 
@@ -157,10 +165,10 @@ class Judge:
             shown = f"{name}: {label}" if margins.metric is None else f"{name}: {label}, {metric}"
             yield tested.condition(challenger.model, "segment", shown, self._confidence)
         if len(small) == len(segmentation.labels):
-            yield failed(note=f"no group has {least:,} users")
+            yield failed(note=f"no group has {least:,} {self._independent}")
         elif small:
             self.notes.append(
-                f"{name}: groups of fewer than {least:,} users are not judged: {', '.join(small)}"
+                f"{name}: groups of fewer than {least:,} {self._independent} are not judged: {', '.join(small)}"
             )
 
     def _was_measured(self, challenger: ComparedModel, metric: str) -> bool:
@@ -174,7 +182,9 @@ class Judge:
         users, values, clusters = aligned((challenger.scores, self.champion.scores), metric)
         a, b = values.T
         seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
-        return _Common(metric, users, a, b, seeds, clusters).only(~(np.isnan(a) | np.isnan(b)))
+        return _Common(metric, users, a, b, seeds, clusters, self.contest.unit).only(
+            ~(np.isnan(a) | np.isnan(b))
+        )
 
 
 @dataclass(frozen=True)
@@ -187,6 +197,7 @@ class _Common:
     b: Column  # the champion's
     seeds: tuple[SeedSpread | None, SeedSpread | None]  # of the challenger's mean, and of the champion's
     clusters: Codes | None  # of the users; None: they are independent
+    unit: Unit
 
     @property
     def units(self) -> int:
@@ -215,7 +226,7 @@ class _Common:
         return _Tested(
             amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
             [spread.scaled(factor) for spread, factor in zip(self.seeds, factors, strict=True) if spread is not None],
-            self.clusters,
+            self.clusters, self.unit,
         )  # fmt: skip
 
 
@@ -231,6 +242,7 @@ class _Tested:
     excess: Column
     seeds: Sequence[SeedSpread]  # what other seeds add to the spread of its mean
     clusters: Codes | None  # of the users; None: they are independent
+    unit: Unit
 
     @property
     def p(self) -> float:
@@ -253,7 +265,7 @@ class _Tested:
         units, _ = independent_units(self.excess, self.clusters)
         sd = standard_deviation(units)
         if not (self.is_defined and math.isfinite(sd)):
-            return replace(gain, note=gain.note or "not finite for every user")
+            return replace(gain, note=gain.note or f"not finite for every {self.unit}")
         upper = self.limit - bound_with_seeds(-self.excess, self.seeds, level=keeping, clusters=self.clusters)
         gain = replace(gain, upper=_number(upper), upper_confidence=keeping)
         if not sd:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent, signed
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
@@ -70,7 +70,7 @@ def decide(
     challengers = _challengers(list(by_name), gate, champion)
     decision = Decision(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
-        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None,
+        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None, contest.unit,
     )  # fmt: skip
     if (obstacle := _obstacle(decision, by_name.get(champion))) is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")
@@ -85,7 +85,7 @@ def decide(
         undecided = [name for name in gains if decision.is_undecided(name)]
         if undecided:
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
-            return replace(decision, outcome="cannot_tell", reason=_doubt(champion, gains[nearest]))
+            return replace(decision, outcome="cannot_tell", reason=_doubt(decision, gains[nearest]))
         return replace(decision, outcome="keep", reason=_kept(decision, gains))
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
     reason = _success(decision, gains[best], len(passing))
@@ -175,31 +175,32 @@ def _obstacle(decision: Decision, champion: ComparedModel | None) -> str | None:
     return None
 
 
-def _doubt(champion: str, gain: Condition) -> str:
+def _doubt(decision: Decision, gain: Condition) -> str:
     """Return why it cannot be told whether a challenger is better by enough, and what it takes."""
     assert gain.limit is not None and gain.users is not None and gain.sought is not None
+    units = plural(decision.unit)
     parts = [
-        f"{champion} stays, as it cannot be told whether {gain.challenger} is better by enough: {_found(gain)} "
-        f"(required: {gain.required})",
-        _power(gain),
+        f"{decision.champion} stays, as it cannot be told whether {gain.challenger} is better by enough: "
+        f"{_found(gain)} (required: {gain.required})",
+        _power(decision, gain),
     ]
     if gain.users_needed is None:
         why = (
-            f"the measured gain is so near to the required one that {NEAR**2} times as many users would not tell"
+            f"the measured gain is so near to the required one that {NEAR**2} times as many {units} would not tell"
             if gain.is_at_limit
-            else "no number of users tells, as another seed gives as much: it takes more seeds"
+            else f"no number of {units} tells, as another seed gives as much: it takes more seeds"
         )
         return "; ".join([*parts, why])
     ratio = gain.users_needed / gain.users
     times = f"{ratio:,.{1 if ratio < 10 else 0}f} times as many"
     if gain.sought == gain.limit:
         parts.append(
-            f"{gain.users_needed:,} users find one of {number(2 * gain.limit)}, and exclude one above "
+            f"{gain.users_needed:,} {units} find one of {number(2 * gain.limit)}, and exclude one above "
             f"{number(gain.limit)} if there is none, 4 times in 5: {times}"
         )
     else:
         parts.append(
-            f"if the measured gain is the true one, {gain.users_needed:,} users tell 4 times in 5, {times}"
+            f"if the measured gain is the true one, {gain.users_needed:,} {units} tell 4 times in 5, {times}"
         )
     return "; ".join(parts)
 
@@ -209,14 +210,14 @@ def _kept(decision: Decision, gains: Mapping[str, Condition]) -> str:
     failing = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
     weakest = max(failing, key=lambda gain: gain.detectable or 0.0, default=None)
     kept = f"{decision.champion} stays: {_failures(decision)}"
-    return kept if weakest is None else f"{kept}; {_power(weakest)}"
+    return kept if weakest is None else f"{kept}; {_power(decision, weakest)}"
 
 
-def _power(gain: Condition) -> str:
+def _power(decision: Decision, gain: Condition) -> str:
     """Return which gain would have been found."""
     assert gain.limit is not None and gain.detectable is not None
     least = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
-    return f"with {gain.users:,} users a gain of {least} is found 4 times in 5"
+    return f"with {gain.users:,} {plural(decision.unit)} a gain of {least} is found 4 times in 5"
 
 
 def _failures(decision: Decision) -> str:

@@ -11,6 +11,7 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import signed
 from evalplugin.config.gate import FailOn
 from evalplugin.config.sections import GateOutcome
+from evalplugin.data.queries import Unit
 
 FORMAT = 2  # of the JSON
 _READ = (1, FORMAT)  # 1 had no detectable gains and no budget
@@ -123,6 +124,7 @@ class Decision:
     split: str
     notes: tuple[str, ...] = ()  # on the champion's origin, and on conditions that were not judged
     budget: DecisionBudget | None = None  # with ``gate.decisions``
+    unit: Unit = "user"
 
     @property
     def error(self) -> float:
@@ -179,7 +181,10 @@ class Decision:
 
     def to_json(self) -> str:
         """Return the decision as JSON text; ``from_json`` reads it back."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False, allow_nan=False)
+        values = {"format": FORMAT, **asdict(self)}
+        if self.unit == "user":  # so that decisions on users stay readable for earlier versions
+            del values["unit"]
+        return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Decision:

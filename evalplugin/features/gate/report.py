@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from evalplugin.base.numbers import p_value, percent, signed
+from evalplugin.base.units import plural
 from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.report.markdown import statement_markdown
 from evalplugin.report.sections import Statement
 from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import outcome_words
+from evalplugin.report.words import one_by_one, outcome_words
 from evalplugin.tracking.write.items import Artifact, Tag
 
 DECISION = "decision.json"
 _LEGEND = (
-    "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "
+    "Measured, of metrics: the mean difference from the champion, {one_by_one}; + is better, \N{MINUS SIGN} is worse. "
     "At least, at most: the true difference is not below or above it, with that confidence. p: how likely a difference "
     "as large as the measured one is if the true one is just what is required; small is convincing. Of a gain, p and "
     "the lower bound allow for the number of challengers (Holm's correction)."
@@ -27,7 +28,7 @@ _STATUS: Mapping[GateOutcome, Literal["better", "keep", "worse"]] = {
 }  # fmt: skip
 _NIGHTS = 30
 _HEADS = (
-    "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)", "users",
+    "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)",
 )  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def decision_statement(decision: Decision) -> Statement:
         reason=decision.reason,
         details=(f"{names}; champion {decision.champion}; {how}", _error_line(decision)),
         tables=tuple(_tables(decision)),
-        legend=_LEGEND,
+        legend=_LEGEND.format(one_by_one=one_by_one(decision.unit)),
         notes=decision.notes,
     )
 
@@ -83,7 +84,10 @@ def _headline(decision: Decision) -> str:
         case "keep":
             return f"The champion {decision.champion} stays"
         case "cannot_tell":
-            return f"The champion {decision.champion} stays: too few users to tell whether one is better by enough"
+            return (
+                f"The champion {decision.champion} stays: too few {plural(decision.unit)} to tell whether one is "
+                f"better by enough"
+            )
         case "refuse":
             return "No decision: the gate could not judge"
 
@@ -108,12 +112,13 @@ def _error_line(decision: Decision) -> str:
 
 
 def _tables(decision: Decision) -> Iterator[TextTable]:
+    units = plural(decision.unit)
     for name in decision.ranked:
         if conditions := decision.of(name):
-            undecided = "too few users to tell" if decision.is_undecided(name) else "failed"
+            undecided = f"too few {units} to tell" if decision.is_undecided(name) else "failed"
             outcome = "passed" if decision.passed(name) else undecided
             rows = tuple(tuple(map(TextCell, _row(condition))) for condition in conditions)
-            yield TextTable(f"{name}: {outcome}", _HEADS, rows, words=3)
+            yield TextTable(f"{name}: {outcome}", (*_HEADS, units), rows, words=3)
 
 
 def _row(condition: Condition) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evalplugin.base.libraries import optuna, pa
 from evalplugin.base.numbers import share
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.config.tuning import Space, value_text, values_text
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
@@ -133,7 +133,7 @@ def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:
     if dropped:
         yield (
             f"race: {dropped} of {count_text(trials, 'trial')} {'were' if dropped > 1 else 'was'} dropped early, which "
-            f"saved {share(saved / lists)} of the users' lists"
+            f"saved {share(saved / lists)} of the {plural(studies[0].base.split.unit)}' lists"
         )
 
 

@@ -13,9 +13,10 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import jinja2
 from evalplugin.base.numbers import percent
-from evalplugin.base.units import count_text
+from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
+from evalplugin.data.queries import Unit
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.leaderboard import leaderboard
@@ -23,7 +24,14 @@ from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict
-from evalplugin.report.words import interval_methods, permutation_test, seed_lines, tuning_lines
+from evalplugin.report.words import (
+    interval_methods,
+    one_by_one,
+    permutation_test,
+    seed_lines,
+    tuning_lines,
+    whom,
+)
 
 __all__ = ["comparison_page"]
 
@@ -73,18 +81,23 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         values = {} if section.tab is None else dict(section.tab(comparison, data["models"]))
         data |= values.pop("data", {})
         added |= values
+    unit = contest.unit
     statements = (s.statement for s in sections if s.statement and s.statement.place == contest.place)
     return {
         "name": " · ".join(filter(None, contest.place)),
         "subtitle": _subtitle(comparison),
         "primary": contest.primary,
+        "unit": unit,
+        "units": plural(unit),
+        "whom": whom(unit),
+        "one_by_one": one_by_one(unit),
         "findings": [asdict(finding) | {"url": finding.url} for finding in contest.findings],
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": list(_reading(comparison, data["examples"])),
-        "sample": _sample_text(data["examples"]),
+        "sample": _sample_text(data["examples"], unit),
         "data": data,
         "json": _json(data),
         **added,
@@ -99,7 +112,7 @@ def _subtitle(comparison: Comparison) -> str:
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
         count_text(len(contest.models), "model"),
-        f"{users:,} users",
+        f"{users:,} {plural(contest.unit)}",
         f"ranked by {contest.primary}",
     ]
     return " · ".join(filter(None, parts))
@@ -114,22 +127,23 @@ def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iter
         yield "Seeds", " ".join(seeds)
     yield from _statistics(comparison)
     if examples is not None:
+        unit = comparison.contest.unit
         several = comparison.n_folds > 1
         first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
         yield (
-            "User by user",
-            f"{_sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated "
+            one_by_one(unit).capitalize(),
+            f"{_sample_text(examples, unit)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated "
             f"items, the history at the {HISTORY} latest.{first}",
         )
 
 
-def _sample_text(examples: Mapping[str, Any] | None) -> str:
-    """Return a sentence on the sample of users that the page shows; empty without a sample."""
+def _sample_text(examples: Mapping[str, Any] | None, unit: Unit) -> str:
+    """Return a sentence on the sample of users or queries that the page shows; empty without a sample."""
     if examples is None:
         return ""
     return (
-        f"{len(examples['users']):,} of {examples['of']:,} users are on this page: those on whom one model loses most "
-        f"to another by {examples['metric']}, from every two models, largest first."
+        f"{len(examples['users']):,} of {examples['of']:,} {plural(unit)} are on this page: those on {whom(unit)} one "
+        f"model loses most to another by {examples['metric']}, from every two models, largest first."
     )
 
 
@@ -144,7 +158,8 @@ def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Undefined",
-        "A user without a relevant held-out item has no value, which is counted and left out of means, not set to 0.",
+        f"A {comparison.contest.unit} without a relevant held-out item has no value, which is counted and left out of "
+        f"means, not set to 0.",
     )
 
 
@@ -154,18 +169,19 @@ def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
     pairs = [p for p in comparison.pairs if p.metric == comparison.contest.primary] or list(comparison.pairs)
     if not pairs:
         return
+    units = plural(comparison.contest.unit)
     count = sum(p.metric == pairs[0].metric for p in pairs)
     yield (
         "Tests",
         f"p: {permutation_test(pairs)}, Holm's correction over {count_text(count, 'comparison')} by one metric (among "
-        f"groups of users: over all models and groups of one division). ▲ better, ▼ worse: p at most "
+        f"groups of {units}: over all models and groups of one division). ▲ better, ▼ worse: p at most "
         f"{percent(1 - comparison.level)}. BH is Benjamini and Hochberg's correction.",
     )
     yield (
         "Effects",
         "Relative: the difference as a share of the other model's mean. d_z: the mean difference over its standard "
-        "deviation between users. Detectable: the smallest true difference that this many users would have shown "
-        "4 times out of 5, at one test.",
+        f"deviation between {units}. Detectable: the smallest true difference that this many {units} would have shown "
+        f"4 times out of 5, at one test.",
     )
 
 

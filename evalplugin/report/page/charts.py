@@ -32,7 +32,7 @@ def chart_specs() -> dict[str, dict[str, Any]]:
     return {
         "forest": _forest("model"),
         "shares": _shares(),
-        "distribution": _curves("share of users, lowest first", percent=True),
+        "distribution": _curves("$shares", percent=True),
         "at_k": _curves("k"),
         "precision": _curves("recall", percent=True),
         "cost": _cost("linear"),
@@ -68,7 +68,7 @@ def _shares() -> dict[str, Any]:
     base = _base().encode(y=_names("model"))
     x = alt.X(
         "start:Q",
-        title="share of users",
+        title="$shares",
         scale=alt.Scale(domain=[0, 1], nice=False),
         axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.numbers import rounded
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
@@ -17,6 +18,7 @@ from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.palette import model_colours
+from evalplugin.report.words import whom
 from evalplugin.segments import Segmentation
 
 
@@ -29,9 +31,10 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of a comparison's tab on the page, as JSON values; models are numbered best first.
 
-    Keys: ``bakeoff``, ``opening`` (the leader and its strongest rival, or None), ``models``, ``metrics`` (with means,
-    spread, quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``,
-    ``examples`` (None without two models to compare).
+    Keys: ``bakeoff``, ``unit`` (user or query) with its plural ``units`` and its pronoun ``whom``, ``opening`` (the
+    leader and its strongest rival, or None), ``models``, ``metrics`` (with means, spread, quantiles and
+    pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None without two
+    models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
@@ -39,6 +42,9 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     opening = [position[best.leader], position[best.rival]] if best and best.rival is not None else None
     return {
         "bakeoff": contest.name,
+        "unit": contest.unit,
+        "units": plural(contest.unit),
+        "whom": whom(contest.unit),
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
@@ -138,7 +144,7 @@ def _costs(comparison: Comparison) -> list[dict[str, Any]]:
         if defined := [v for v in values if math.isfinite(v)]:
             kinds.append(
                 {
-                    "name": name,
+                    "name": name.format(unit=comparison.contest.unit),
                     "unit": unit,
                     "values": [rounded(v) for v in values],
                     # A linear axis would show most values as nearly 0.
@@ -158,7 +164,7 @@ def _per_user_ms(costs: Costs, row: ComparedModel) -> float:
 
 _COSTS = (
     ("fit time", "s", lambda costs, row: costs.fit_seconds),
-    ("recommending, per user", "ms", _per_user_ms),
+    ("recommending, per {unit}", "ms", _per_user_ms),
     ("peak memory", "MB", lambda costs, row: costs.peak_memory_mb),
 )
 

@@ -1,4 +1,4 @@
-"""Sample of users for the page: those on whom one model loses most to another."""
+"""Sample of users or queries for the page: those on whom one model loses most to another."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
+from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 
@@ -36,6 +37,9 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     For every ordered pair of models the users are chosen on whom the first model loses most to the second, by the
     primary metric: ``losers`` [first][second] counts all users with a loss, ``depth`` how many of the largest losses
     are in the sample without a gap. All is of the first fold, except the values, which are averaged over folds.
+
+    Of queries there are ``sessions`` and ``positions`` too. The history of a query is in the order of the session, that
+    of a user has the latest first.
     """
     contest, rows = comparison.contest, comparison.scored
     scores = [row.scores for row in rows if row.scores is not None]
@@ -64,6 +68,9 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         "k": k,
         "of": len(all_users),
         "users": [str(user) for user in users.tolist()],
+        # Of queries; null for users.
+        "sessions": session_ids(users).tolist() if contest.unit == "query" else None,
+        "positions": positions_of(users).tolist() if contest.unit == "query" else None,
         "values": [[rounded(v, _DIGITS) for v in column] for column in values[chosen].T.tolist()],
         "losers": _matrix(len(rows), {pair: users.total for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
@@ -78,7 +85,10 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         relevant = truth[Relevance(threshold=contest.rules.threshold).of(truth["rating"].to_numpy())]
         sample["hits"] = [None if frame is None else _hits(relevant, len(users), frame, k) for frame in lists]
         sample["truth"] = _truth(truth, len(users), lists, items)
-        sample["history"] = _by_user(_rows_of(background.history, users), len(users), items)
+        history = _rows_of(background.history, users)
+        # The history of a query is a session, to be read in its order.
+        ordered = history[::-1] if contest.unit == "query" else history
+        sample["history"] = _by_user(ordered, len(users), items)
     sample["items"] = items.shown
     return sample
 

@@ -153,7 +153,7 @@ const fixed = (value) => shownAs(value, number(value));
 const nameCell = (model) => ({ value: model.name, content: [swatch(model), model.name] });
 
 function differenceFigures(contest, metric) {
-  const { models } = contest.data;
+  const { models, unit, units, whom } = contest.data;
   const against = contest.against;
   const other = models[against];
   const pairs = against === null ? [] : models.map((_, i) => (i === against ? null : contest.pair(metric, i, against))).filter(Boolean);
@@ -162,9 +162,9 @@ function differenceFigures(contest, metric) {
   const why = !metric.perUser ? `${metric.name} is one number a model; see the leaderboard.`
     : contest.data.baseline === null ? "There is no baseline to compare with."
       : against !== contest.data.baseline && metric !== contest.data.metrics[0] ? `Only by ${contest.data.metrics[0].name} were all models compared with ${other.name}.`
-        : "Nothing was compared: no users in common.";
+        : `Nothing was compared: no ${units} in common.`;
   contest.find(".differences > .note").textContent = pairs.length
-    ? `Every model against ${other.name}, user by user, over the ${Math.min(...pairs.map((pair) => pair.users)).toLocaleString("en")} users both are defined for.` : "";
+    ? `Every model against ${other.name}, ${unit} by ${unit}, over the ${Math.min(...pairs.map((pair) => pair.users)).toLocaleString("en")} ${units} both are defined for.` : "";
   const tests = [...new Set(pairs.flatMap((pair) => Object.keys(pair.tests)))];
   const [up, down] = { 1: ["better", "worse"], "-1": ["worse", "better"], 0: ["higher", "lower"] }[metric.better];
   const ends = metric.better < 0 ? ["below", "above"] : ["above", "below"];
@@ -181,7 +181,7 @@ function differenceFigures(contest, metric) {
       values: { title, height: ROW * pairs.length },
       description: `Mean difference of ${metric.name} from ${other?.name} with intervals, a row for each model`,
       columns: [text("Model"), ...values("Difference", "Low", "High", "Relative", "Effect (d_z)", "p", "p, Holm", "p, BH"),
-        ...values(...tests.map((name) => `p, ${name}`)), ...values("Detectable", "Users", "Users needed")],
+        ...values(...tests.map((name) => `p, ${name}`)), ...values("Detectable", capitalized(units), `${capitalized(units)} needed`)],
       numbers: pairs.map((pair) => ({ cells: [
         nameCell(models[pair.model]),
         { value: pair.difference, content: marked(signed(pair.difference), pair.mark, other.name) },
@@ -208,8 +208,8 @@ function differenceFigures(contest, metric) {
           return row;
         });
       }),
-      values: { height: ROW * pairs.length },
-      description: `Share of users for whom each model is ${kinds[0]}, the same, ${kinds[1]} by ${metric.name} against ${other?.name}`,
+      values: { height: ROW * pairs.length, shares: `share of ${units}` },
+      description: `Share of ${units} for ${whom} each model is ${kinds[0]}, the same, ${kinds[1]} by ${metric.name} against ${other?.name}`,
       columns: [text("Model"), ...values(kinds[0], "same", kinds[1])],
       numbers: pairs.map((pair) => ({ cells: [nameCell(models[pair.model]),
         ...[pair[ends[0]], pair.equal, pair[ends[1]]].map((share) => shownAs(share, percent(share)))] })),
@@ -243,7 +243,7 @@ function ends(rows) {
 }
 
 function curveFigures(contest, metric) {
-  const { models, curves, precision } = contest.data;
+  const { models, curves, precision, unit, units } = contest.data;
   const percents = Array.from({ length: 101 }, (_, i) => i / 100);
   // Not all at the same place, so that outlines of lines that meet stay apart.
   const users = lines(contest, percents, metric.quantiles, (place, i) => place % 16 === (5 + 3 * i) % 16 && metric.quantiles[i][place] > metric.axis[0]);
@@ -256,9 +256,9 @@ function curveFigures(contest, metric) {
   return [
     {
       kind: "distribution", rows: users, why: `${metric.name} is one number a model.`,
-      values: { title: metric.name, low: metric.axis[0], high: metric.axis[1] },
-      description: `${metric.name} of every user, lowest to highest, a line for each model`,
-      columns: [text("Model"), ...values("Mean", "Std", "At 0", ...tenths.map((t) => `${t} %`), "Users", "Undefined")],
+      values: { title: metric.name, low: metric.axis[0], high: metric.axis[1], shares: `share of ${units}, lowest first` },
+      description: `${metric.name} of every ${unit}, lowest to highest, a line for each model`,
+      columns: [text("Model"), ...values("Mean", "Std", "At 0", ...tenths.map((t) => `${t} %`), capitalized(units), "Undefined")],
       numbers: perModel((i) => {
         const [mean, , , n, undefinedUsers] = metric.means[i] || [];
         const [std, zero] = metric.spread[i] || [];
@@ -361,7 +361,7 @@ function withLabels(points, { left, right, low, high }, log, width, labelled) {
 }
 
 function groupFigures(contest, metric) {
-  const { models, segments, baseline } = contest.data;
+  const { models, segments, baseline, units } = contest.data;
   const held = segments.filter((segment) => metric.name in segment.metrics);
   const groups = held.flatMap((segment, s) => segment.labels.map((label, i) => ({
     key: `g${s}.${i}|${label} (${segment.users[i].toLocaleString("en")})`, name: `${segment.name}: ${label}`,
@@ -376,14 +376,14 @@ function groupFigures(contest, metric) {
   const cells = ({ group, model }, ...more) => ({ cells: [group.name, nameCell(model), ...more] });
   return [
     {
-      kind: "groups", why: metric.perUser ? "No groups hold users of this metric." : `${metric.name} is one number a model.`,
+      kind: "groups", why: metric.perUser ? `No groups hold ${units} of this metric.` : `${metric.name} is one number a model.`,
       rows: groups.flatMap((group) => shown.filter((i) => group.cells[i]?.mean != null).map((i) => ({
         group: group.key, model: models[i].name, mean: group.cells[i].mean, low: group.cells[i].low ?? group.cells[i].mean, high: group.cells[i].high ?? group.cells[i].mean,
         colour: models[i].colour, shape: models[i].shape, text: `${number(group.cells[i].mean)} ${interval(group.cells[i].low, group.cells[i].high)}`,
       }))),
       values: { title: `${metric.name}, mean`, groups: axis, height: ROW * axis.length },
-      description: `Mean ${metric.name} by group of users, of ${focus.name} and the baseline, with intervals`,
-      columns: [text("Group"), text("Model"), ...values("Users", "Mean", "Low", "High")],
+      description: `Mean ${metric.name} by group of ${units}, of ${focus.name} and the baseline, with intervals`,
+      columns: [text("Group"), text("Model"), ...values(capitalized(units), "Mean", "Low", "High")],
       numbers: all.map((row) => cells(row, row.cell.users, fixed(row.cell.mean), fixed(row.cell.low), fixed(row.cell.high))),
     },
     {
@@ -395,7 +395,7 @@ function groupFigures(contest, metric) {
         colour: focus.colour, fill: cell.mark ? focus.colour : "var(--surface)", text: `${signed(cell.difference)} ${markOf(cell.mark)}`,
       })),
       values: { title: baseline === null ? "" : `${metric.name}: ${focus.name} − ${models[baseline].name}`, groups: axis, height: ROW * axis.length },
-      description: `Difference of ${metric.name} from the baseline by group of users, of ${focus.name}, with intervals`,
+      description: `Difference of ${metric.name} from the baseline by group of ${units}, of ${focus.name}, with intervals`,
       columns: [text("Group"), text("Model"), ...values("Difference", "Low", "High", "p, Holm")],
       numbers: compared.map((row) => cells(row, { value: row.cell.difference, content: marked(signed(row.cell.difference), row.cell.mark) },
         fixed(row.cell.differenceLow), fixed(row.cell.differenceHigh), shownAs(row.cell.holm, probability(row.cell.holm)))),
@@ -405,7 +405,7 @@ function groupFigures(contest, metric) {
 
 /** Return every model's difference from the baseline in every group, or its mean where there is no baseline. */
 function matrix(contest, metric, groups) {
-  const { models, baseline } = contest.data;
+  const { models, baseline, units } = contest.data;
   if (!groups.length) return [];
   const of = (cell) => (baseline === null ? cell?.mean : cell?.difference);
   const columns = models.map((model, i) => ({ model, i })).filter(({ i }) => i !== baseline);
@@ -426,7 +426,7 @@ function matrix(contest, metric, groups) {
   ] }));
   return [
     el("h4", {}, baseline === null ? "Means of every model" : "Differences of every model from the baseline"),
-    scrolling({ class: "scroll", tabindex: 0, role: "group", "aria-label": "Groups of users by model" },
-      table([text("Group"), { name: "Users" }, ...columns.map(({ model }) => ({ name: model.name }))], rows)),
+    scrolling({ class: "scroll", tabindex: 0, role: "group", "aria-label": `Groups of ${units} by model` },
+      table([text("Group"), { name: capitalized(units) }, ...columns.map(({ model }) => ({ name: model.name }))], rows)),
   ];
 }

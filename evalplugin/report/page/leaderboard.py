@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, seconds
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
@@ -70,17 +71,18 @@ def _range(row: ComparedModel, metric: str) -> str:
 
 
 def _note(comparison: Comparison) -> str:
+    unit = comparison.contest.unit
     sentences = [
-        f"Means over users with {percent(comparison.level)} intervals; the best in bold, where higher or lower is "
-        f"better."
+        f"Means over {plural(unit)} with {percent(comparison.level)} intervals; the best in bold, where higher or "
+        f"lower is better."
     ]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
-        sentences.append(marks_legend(comparison.contest.baseline, comparison.level))
-        sentences += few_users_legend(comparison.pairs)
+        sentences.append(marks_legend(comparison.contest.baseline, comparison.level, unit))
+        sentences += few_users_legend(comparison.pairs, unit)
     if comparison.n_folds > 1:
-        sentences.append("Users' values are averaged over folds.")
+        sentences.append(f"{plural(unit).capitalize()}' values are averaged over folds.")
     if comparison.n_seeds > 1:
-        sentences.append("Users' values are averaged over seeds.")
+        sentences.append(f"{plural(unit).capitalize()}' values are averaged over seeds.")
     return " ".join(sentences)
 
 

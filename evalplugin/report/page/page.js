@@ -28,6 +28,10 @@ function short(value) {
   return value == null ? NONE : String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
+function capitalized(word) {
+  return word[0].toUpperCase() + word.slice(1);
+}
+
 function percent(value) {
   if (value == null) return NONE;
   const shown = 100 * value;

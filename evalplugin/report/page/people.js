@@ -1,4 +1,4 @@
-// User by user: whom one model serves much worse than another, and what both of them listed.
+// User by user, or query by query: whom one model serves much worse than another, and what both of them listed.
 
 class People {
   constructor(contest) {
@@ -36,7 +36,7 @@ class People {
 
   draw() {
     const { contest, held } = this;
-    const { models } = contest.data;
+    const { models, unit, units, whom } = contest.data;
     const names = models.map((model, i) => [i, model.name]);
     options(contest.find(".people .first"), names, this.first);
     options(contest.find(".people .second"), names, this.second);
@@ -46,31 +46,33 @@ class People {
     const [first, second] = [models[this.first].name, models[this.second].name];
     contest.find(".people .whole").textContent = this.command();
     const every = held.losers[this.first][this.second].toLocaleString("en");
-    contest.find(".people .count").textContent = every === "0" ? `${first} is behind ${second} for no user.`
-      : losers.length ? `The ${losers.length} largest losses of the ${every} users for whom ${first} is behind ${second}.`
-        : `${first} is behind ${second} for ${every} users, none of whom found room on this page.`;
+    contest.find(".people .count").textContent = every === "0" ? `${first} is behind ${second} for no ${unit}.`
+      : losers.length ? `The ${losers.length} largest losses of the ${every} ${units} for ${whom} ${first} is behind ${second}.`
+        : `${first} is behind ${second} for ${every} ${units}, none of ${whom} found room on this page.`;
     if (!losers.length) {
       place.replaceChildren();
       return;
     }
     const [a, b] = [held.values[this.first], held.values[this.second]];
+    const id = (user) => (held.sessions ?? held.users)[user];
     place.replaceChildren(table(
-      [text("User"), { name: first }, { name: second }, { name: "Difference" }],
+      [...(held.sessions ? [text("Session"), { name: "Position" }] : [text("User")]), { name: first }, { name: second }, { name: "Difference" }],
       losers.map((user) => ({ "data-user": user, cells: [
-        { value: held.users[user], content: [el("button", { type: "button", class: "choose", onclick: () => this.show(user) }, held.users[user])] },
+        { value: id(user), content: [el("button", { type: "button", class: "choose", "aria-label": held.sessions ? held.users[user] : false, onclick: () => this.show(user) }, id(user))] },
+        ...(held.sessions ? [held.positions[user]] : []),
         fixed(a[user]), fixed(b[user]), shownAs(a[user] - b[user], signed(a[user] - b[user])),
       ] }))));
     this.show(losers[0]);
   }
 
-  /** The command that writes the table of all users. */
+  /** The command that writes the table of all users or queries. */
   command() {
-    const { bakeoff, models } = this.contest.data;
+    const { bakeoff, models, units } = this.contest.data;
     const quoted = (word) => (/^[\w.@%+=:,/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
     const runs = [this.first, this.second].map((model) => models[model].run);
     const pair = runs.every(Boolean) ? runs : [this.first, this.second].map((model) => quoted(models[model].name));
     const where = runs.every(Boolean) ? runs.join(" ") : `--bakeoff ${quoted(bakeoff)}`;
-    return `evalplugin compare ${where} --users ${pair.join(" ")} --out users.csv`;
+    return `evalplugin compare ${where} --users ${pair.join(" ")} --out ${units}.csv`;
   }
 
   show(user) {
@@ -81,7 +83,7 @@ class People {
       button.setAttribute("aria-pressed", String(Number(button.closest("tr").dataset.user) === user)));
     const groups = held.groups[user].join(" · ");
     contest.find(".user").replaceChildren(
-      el("h4", {}, `User ${held.users[user]}`, groups ? el("span", { class: "note" }, ` ${groups}`) : ""),
+      el("h4", {}, `${capitalized(contest.data.unit)} ${held.users[user]}`, groups ? el("span", { class: "note" }, ` ${groups}`) : ""),
       el("div", { class: "lists" }, this.list(user, this.first), this.list(user, this.second)),
       el("div", { class: "lists" }, this.truth(user), this.history(user)),
     );
@@ -103,7 +105,7 @@ class People {
     const head = el("h5", {}, swatch(contest.data.models[model]), name, el("span", { class: "note" }, ` ${number(held.values[model][user])}`));
     const list = held.lists[model];
     if (!list) return el("div", {}, head, el("p", { class: "empty" }, "Its lists were not kept."));
-    if (!list.items[user].length) return el("div", {}, head, el("p", { class: "empty" }, "It has no list for this user."));
+    if (!list.items[user].length) return el("div", {}, head, el("p", { class: "empty" }, `It has no list for this ${contest.data.unit}.`));
     const hits = new Set(held.hits ? held.hits[model][user] : []);
     const rows = list.items[user].map((code, i) => {
       const hit = hits.has(i + 1);
@@ -150,7 +152,7 @@ class People {
     const rows = held.history.items[user].map((code, i) => ({ cells: [
       { value: held.items[code].at(-1), content: [this.item(code)] }, shownAs(held.history.ratings[user][i], short(held.history.ratings[user][i])),
     ] }));
-    return el("div", {}, head, scrolling({ class: "scroll tall" }, table([text("Item, latest first"), { name: "Rating" }], rows)));
+    return el("div", {}, head, scrolling({ class: "scroll tall" }, table([text(held.sessions ? "Item, in order" : "Item, latest first"), { name: "Rating" }], rows)));
   }
 }
 

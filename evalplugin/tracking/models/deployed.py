@@ -76,7 +76,7 @@ def _lists_for_users(
     else:
         shape = len(request.users), request.n
         lists = TopN(request.users, np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan))
-        notes = [*shortfalls(lists, request.train.users)]
+        notes = [*shortfalls(lists, request.train.users, request.unit)]
     if n_popular:
         notes = [
             f"{n_popular:,} of {len(request.users):,} users are unknown to the model, which answers them with what is "
@@ -108,7 +108,7 @@ def _lists_of_scores(
         if len(different) <= n:
             different = np.union1d(different, given)
     top_n = TopN(request.users, item, score)
-    notes = [*shortfalls(top_n, train.users)]
+    notes = [*shortfalls(top_n, train.users, request.unit)]
     if len(different) <= n:
         notes.append(
             f"the model has only {len(different)} different scores, and items with the same score are listed in "

@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pd
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
+from evalplugin.data.queries import Unit
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
@@ -108,7 +110,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     if in_common is not None:
         of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
         overall = [m for m in common if m not in of_users]
-        reasons = {"they are one number over all users of a run": overall, **reasons}
+        reasons = {f"they are one number over all {plural(_unit(runs))} of a run": overall, **reasons}
     for reason, metrics in reasons.items():
         if dropped := [m for m in common if m in metrics]:
             notes.append(f"left out, as {reason}: {', '.join(dropped)}")
@@ -176,7 +178,8 @@ def _differing_definitions(metric: str, runs: Sequence[LoggedRun]) -> Iterator[s
 def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iterator[str]:
     """Yield a line on the users of runs with scores, which are given in the same order."""
     if not all(np.array_equal(these, users[0]) for these in users):
-        yield from [*_differing("users", _n_users, runs)] or ["users: as many, but others"]
+        units = plural(_unit(runs))
+        yield from [*_differing(units, _n_users, runs)] or [f"{units}: as many, but others"]
 
 
 def _common_users(
@@ -194,8 +197,8 @@ def _common_users(
         common, words = np.intersect1d(common, of_same_truth), " with the same truth"
     counts = _by_value(_n_users, runs)
     if not len(common):
-        raise DataError(f"the runs have no user in common{words}: {counts}")
-    return common, [f"users in common{words}: {len(common):,} of {counts}"]
+        raise DataError(f"the runs have no {_unit(runs)} in common{words}: {counts}")
+    return common, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
 
 
 def _only(
@@ -217,6 +220,12 @@ def _only(
         at_k={family: curve for family, curve in scores.at_k.items() if family in families},
     )
     return replace(model, scores=cut)
+
+
+def _unit(runs: Sequence[LoggedRun]) -> Unit:
+    """Return what has scores in runs; where they differ in it, users."""
+    units: set[Unit] = {run.result.scores.unit for run in runs if run.result.scores is not None}
+    return units.pop() if len(units) == 1 else "user"
 
 
 def _n_users(run: LoggedRun) -> str:

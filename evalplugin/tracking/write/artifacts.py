@@ -13,7 +13,9 @@ import numpy as np
 
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.numbers import share
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
+from evalplugin.data.queries import Unit
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import PictureRequest
@@ -84,8 +86,8 @@ def summary_artifact(
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
     if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
-            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} users: those with the smallest hash of their id, "
-            f"the same in every run; the table per_user in data/ holds all"
+            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {plural(scores.unit)}: those with the smallest "
+            f"hash of their id, the same in every run; the table per_user in data/ holds all"
         )
     return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
 
@@ -112,10 +114,12 @@ def picture_requests(
             if m.per_user is not None and metric in m.per_user.metrics
         ]
         limits = axis_limits(metric, [values for _, values in scored])
-        for data, group in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
+        for data, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
+            group = list(grouped)
+            unit = group[0][0].data.unit
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
-            subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
-            requests[data, f"per_user_{name}.png"] = FigureRequest(metric, curves, limits, subtitles)
+            subtitles = {curve.model: _subtitle(curve, data, unit) for curve in curves}
+            requests[data, f"per_user_{name}.png"] = FigureRequest(metric, curves, limits, subtitles, unit)
     return requests | {(data, name): request for data, name, request in further}
 
 
@@ -131,9 +135,9 @@ def picture_artifacts(figures: Pictures) -> dict[tuple[str, str, str], list[Arti
     return artifacts
 
 
-def _subtitle(curve: Curve, data: DataSplit) -> str:
+def _subtitle(curve: Curve, data: DataSplit, unit: Unit) -> str:
     defined = curve.values[np.isfinite(curve.values)]
-    users = f"{len(defined):,} users"
+    users = f"{len(defined):,} {plural(unit)}"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
     return f"{' · '.join(filter(None, data))}: {users}{zeros}"
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
@@ -169,12 +170,14 @@ def _layout(
     curves = metric_names(families).values()
     compared = per_user if any(cell.difference is not None for cell in cells) else []
     by_fold = headline if any(len(m.fold_means) > 1 for m in result.models) else []
-    percentiles = "Every user, lowest to highest (step = percentile of users)"
-    yield "Mean over users", [_bar(key) for key in headline], 3, 280
+    units = {model.data.unit for model in result.models}
+    unit = units.pop() if len(units) == 1 else "user"
+    percentiles = f"Every {unit}, lowest to highest (step = percentile of {plural(unit)})"
+    yield f"Mean over {plural(unit)}", [_bar(key) for key in headline], 3, 280
     yield percentiles, [_line(f"per_user_quantile/{key}") for key in per_user], 3, 340
     yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340
     differences = [_bar(f"vs_baseline/{key}") for key in compared]
-    yield "Difference from the baseline over the same users", differences, 3, 280
+    yield f"Difference from the baseline over the same {plural(unit)}", differences, 3, 280
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
     by_seed = headline if any(m.seed_means for m in result.models) else []
     yield "Seed by seed (step = seed)", [_line(f"seed/{key}") for key in by_seed], 3, 340
