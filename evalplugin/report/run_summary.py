@@ -196,14 +196,26 @@ def _data_name(info: DataInfo) -> str:
 def _data_lines(info: DataInfo) -> list[str]:
     fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
-    heads = ["", "users", "items", "interactions", "density", "digest"]
+    units = plural(info.unit)
+    # Train data is of sessions where the test data is of queries.
+    heads = [
+        "",
+        units if info.unit == "user" else f"sessions or {units}",
+        "items",
+        "interactions",
+        "density",
+        "digest",
+    ]
     lines = markdown_table(heads, [_data_row(name, data) for name, data in parts.items() if data is not None])
     given = {
         "dataset": info.type,
         **redact_values(info.params),
         "split": info.split_type,
         **{f"split {name}": value for name, value in info.split_params.items()},
-        **{name.replace("_", " "): f"{count:,}" for name, count in info.counts.items()},
+        **{
+            name.replace("users", units).replace("_", " "): f"{count:,}"
+            for name, count in info.counts.items()
+        },
     }
     return [*lines, "", *_list(given)]
 

@@ -21,13 +21,13 @@ _METHODS = {
     "bootstrap": "bootstrap over {units} (BCa)",
     "t": "Student's t over {units}",
     "exact": "exact of a share where all values are 0 or 1",
-    "effective": "exact of a share, of the effective number of queries where all values are 0 or 1",
+    "effective": "exact of a share where all values are 0 or 1, for the effective number of queries",
     "bound": "a bound where hardly any {unit} differs from all others",
     "none": "none (–) where hardly any {unit} differs and the metric has no bounds",
 }
 _SHORT_METHODS = {
     "exact": "exact where all values are 0 or 1",
-    "effective": "exact of the effective number where all values are 0 or 1",
+    "effective": "exact where all values are 0 or 1, for the effective number of queries",
     "bound": "a bound where hardly any {unit} differs",
 }
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
