@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.comparison import Comparison
     from evalplugin.comparison.statistics.paired import Test
+    from evalplugin.data.queries import Unit
     from evalplugin.features.history.trends import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.report.notebook import Comparisons
@@ -217,6 +218,7 @@ def score(
     rating: str | None = None,
     truth_user: str | None = None,
     truth_item: str | None = None,
+    query: str | None = None,
     format: Literal["auto", "csv", "parquet", "trec"] = "auto",
     truth_format: Literal[
         "auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"
@@ -247,6 +249,8 @@ def score(
         user, item, rank, score, rating: Names of columns. ``rank``, ``score`` and ``rating`` may be left out
             where they are called so.
         truth_user, truth_item: Names of these columns in truth and train data; None: as in the lists.
+        query: Name of the column of ids of queries in place of ``user``: texts SESSION:NUMBER, as of the split
+            ``next_item``. Intervals and differences take the queries of a session together.
         format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
         duplicates: A pair of user and item that stands twice in the truth or the train data: refuse it, or ``keep``
@@ -271,7 +275,7 @@ def score(
     >>> evalplugin.score(lists, truth, ["rr", "hit@1"]).means
     {'rr': 0.75, 'hit@1': 0.5}
     """
-    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
+    columns = ListColumns(query or user, item, rank, score, rating, truth_user, truth_item)
     specs = specs_of(metrics)
     if duplicates not in ("error", "keep"):
         raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
@@ -284,7 +288,8 @@ def score(
         in_parts = memory is not None or partitioned or engine is not None
         sources = merge_events(sources, columns, in_parts=in_parts)
     relevance = Relevance.starting_at(threshold)
-    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
+    unit: Unit = "user" if query is None else "query"
+    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"], unit=unit)
     return score_lists(
         sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
     )

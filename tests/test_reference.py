@@ -299,6 +299,29 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
         },
         tracking_uri="sqlite:///mlflow.db",
     )
+    # And one of queries.
+    sessions = pd.DataFrame(
+        {"user": np.arange(30).repeat(4), "item": rng.integers(0, 9, 120), "time": np.arange(120)}
+    )
+    sessions.to_csv("clicks.csv", index=False)
+    clicks = {
+        "name": "clicks",
+        "type": "csv",
+        "path": "clicks.csv",
+        "timestamp": "time",
+        "duplicates": "keep",
+    }
+    evalplugin.run(
+        {
+            "experiment": "shop",
+            "datasets": [clicks],
+            "split": {"type": "next_item", "test": "n_sessions", "n_sessions": 12},
+            "recommend": {"n": 5},
+            "metrics": ["rr"],
+            "models": ["popularity", "session.markov"],
+        },
+        tracking_uri="sqlite:///mlflow.db",
+    )
 
     from mlflow import MlflowClient
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
 from evalplugin.data.formats import Format
+from evalplugin.data.queries import Unit
 from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
@@ -41,6 +42,7 @@ class Options:
     partitioned: bool
     engine: str | None
     columns: ListColumns
+    unit: Unit
     for_log: bool  # curves over the cutoff are computed too
 
     @cached_property
@@ -69,6 +71,7 @@ class Options:
             self.columns,
             curves=self.for_log,
             pool=self.sources["pool"],
+            unit=self.unit,
         )
 
     def interactions(self, role: Role) -> Interactions:
@@ -117,6 +120,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         "--memory": options.memory,
         "--partitioned": options.partitioned,
         "--engine": options.engine,
+        "--query": options.unit == "query",
     }
     for option, value in unused.items():
         if value:
@@ -160,6 +164,7 @@ def log(
         "threshold": options.relevance.threshold,
         "input_format": options.format,
         "truth_format": None if options.truth_format == "auto" else options.truth_format,
+        "unit": None if options.unit == "user" else options.unit,
         "duplicates": None if options.duplicates == "error" else options.duplicates,
         "columns": {key: value for key, value in vars(options.columns).items() if value is not None},
     }

@@ -75,6 +75,7 @@ from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warnin
 )
 @options.engine
 @click.option("--user", default="user", show_default=True, metavar="COLUMN", help="User ids.")
+@click.option("--query", metavar="COLUMN", help="Ids SESSION:NUMBER of queries, in place of users.")
 @click.option("--item", default="item", show_default=True, metavar="COLUMN", help="Item ids.")
 @click.option("--rank", metavar="COLUMN", help="Ranks 1, 2, 3 ... of the lists.")
 @click.option("--score", metavar="COLUMN", help="Scores of the lists, highest first.")
@@ -100,10 +101,16 @@ def score(
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
     from evalplugin.metrics.relevance import Relevance
 
+    query = inputs.pop("query")
+    inputs["user"] = query or inputs["user"]
     columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
     relevance = Relevance.starting_at(inputs.pop("threshold"))
     options = score_command.Options(
-        text_ids=inputs.pop("ids") == "text", columns=columns, relevance=relevance, **inputs
+        text_ids=inputs.pop("ids") == "text",
+        columns=columns,
+        relevance=relevance,
+        unit="user" if query is None else "query",
+        **inputs,
     )
     if profile is not None:
         numbers = score_command.score_as(options, profile)

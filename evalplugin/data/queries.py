@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.libraries import np, npt, pa, pc
@@ -46,6 +46,16 @@ def positions_of(queries: npt.NDArray[np.generic]) -> Ints:
     """Return the number of events before each query, by its id (Q,): int64 (Q,)."""
     known: Ints = _parts(queries)[1].cast(pa.int64()).to_numpy()
     return known
+
+
+def first_other_id(ids: npt.NDArray[np.generic]) -> Any:
+    """Return the first id that is not one of a query; None if all are."""
+    if ids.dtype != object:
+        return ids[:1].tolist()[0] if len(ids) else None
+    texts = pa.array(ids, pa.large_string())
+    wrong = pc.invert(pc.match_substring_regex(texts, rf".{_SEPARATOR}\d{{1,18}}$"))
+    first = pc.index(wrong, True).as_py()
+    return None if first < 0 else texts[first].as_py()
 
 
 def _parts(queries: npt.NDArray[np.generic]) -> tuple[pa.Array, pa.Array]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
+from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.tasks import curve_ks
@@ -225,6 +226,7 @@ class ScoreRequest:
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
     pool: TableFiles | Table | None = None  # the items that each user's list was chosen from
+    unit: Unit = "user"  # query: ids of users are those of queries, as of ``queries.query_ids``
 
     @cached_property
     def history(self) -> PairColumns | None:

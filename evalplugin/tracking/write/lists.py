@@ -93,6 +93,7 @@ class ScoredLists:
             test=self.truth,
             n_folds=1,
             counts={"test_users": self.truth.n_users, "test_interactions": len(self.truth)},
+            unit=self.scores.unit,
         )
         return ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
 
