@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -80,11 +81,12 @@ def lenskit(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="venv", reuse_venv=True)
-@nox.parametrize("library", ["rectools==0.19.0", "cornac==3.0.1"], ids=["rectools", "cornac"])
+@nox.parametrize("library", ["rectools[torch]==0.19.0", "cornac==3.0.1"], ids=["rectools", "cornac"])
 def programs(session: nox.Session, library: str) -> None:
     """Run a program of examples/programs in an environment of its own, as `type: command` does."""
-    session.install(library, "pandas", "pyarrow<26")  # newer ones need numpy 2, which RecTools does not take
-    name = library.partition("=")[0]
+    name, *torch = re.findall(r"[a-z]+", library)
+    # Newer versions of pyarrow need numpy 2, which RecTools does not take. PyTorch is that of the session lenskit.
+    session.install(library, "pandas", "pyarrow<26", *(f"{part}==2.13.0" for part in torch))
     session.run(
         sys.executable, "-m", "pytest", "-q", "tests/test_programs.py", "-m", "slow", "-k", name, *session.posargs,
         env={f"EVALPLUGIN_TEST_{name.upper()}": str(Path(session.bin, "python"))}, external=True,
