@@ -28,8 +28,8 @@ LONG = {
     f"howto/{name}.md"
     for name in (
         "categories", "ci", "cluster", "command", "compare", "deployed", "extend", "gate", "given_lists", "gpu",
-        "libraries", "lists", "model", "mlflow_evaluate", "propensity", "schedules", "segments", "several_datasets",
-        "spark", "tuning", "upgrading",
+        "libraries", "lists", "model", "mlflow_evaluate", "propensity", "schedules", "segments", "sessions",
+        "several_datasets", "spark", "tuning", "upgrading",
     )
 }  # fmt: skip
 
