@@ -164,13 +164,6 @@ class ComparedModel:
         scores = self.scores
         return scores is not None and metric in scores.metrics and not np.isnan(scores.column(metric)).all()
 
-    def sessions(self, metric: str) -> int | None:
-        """Return the number of sessions whose queries have a score by a metric of queries; None where users have."""
-        scores = self.scores
-        if scores is None or scores.clusters is None or metric not in scores.metrics:
-            return None
-        return len(np.unique(scores.clusters[~np.isnan(scores.column(metric))]))
-
     def spread_of_seeds(self, metric: str) -> SeedSpread | None:
         """Return the spread of a metric's mean from seed to seed; None where the model was fitted once."""
         return _spread(self.seed_means, metric)

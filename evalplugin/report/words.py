@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed
 from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import ComparedModel, Mark, Pair
+from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
@@ -218,10 +218,26 @@ def counted(comparisons: Sequence[Comparison], metric: str, counts: Sequence[int
         counts: Numbers of users or queries, at least one.
     """
     (unit,) = units_of(comparisons)
-    rows = (row for comparison in comparisons for row in comparison.scored)
-    sessions = [n for row in rows if (n := row.sessions(metric)) is not None]
+    sessions = [cell.clusters for cell in _cells(comparisons, metric) if cell.clusters is not None]
     of_sessions = f" of {count_range(sessions)} sessions" if sessions else ""
     return f"{plural(unit).capitalize()}: {count_range(counts)}{of_sessions}"
+
+
+def design_effect_legend(comparisons: Sequence[Comparison], metric: str) -> list[str]:
+    """Return a line on what sessions add to the variance of means; empty where queries or users are independent."""
+    effects = [cell.design_effect for cell in _cells(comparisons, metric) if cell.clusters is not None]
+    texts = [f"{effect:.1f}" for effect in sorted(filter(math.isfinite, effects))]
+    if not texts:
+        return []
+    times = texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+    return [
+        f"Design effect: {times} (the variance of a mean of {metric}, against that of independent queries)."
+    ]
+
+
+def _cells(comparisons: Sequence[Comparison], metric: str) -> list[Cell]:
+    rows = (row for comparison in comparisons for row in comparison.scored)
+    return [cell for row in rows if (cell := row.cells.get(metric)) is not None]
 
 
 def outcome_words(outcome: str) -> str:
@@ -263,6 +279,7 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     counts = [pair.paired.users for pair in pairs] or [cell.users for cell in cells]
     more = f"; {undefined:,} have no value of {metric}" if undefined else ""
     yield f"{counted([comparison], metric, counts)} {'compared' if pairs else 'counted'}{more}."
+    yield from design_effect_legend([comparison], metric)
 
 
 def _seeds_of_model(row: ComparedModel, metric: str) -> str:

@@ -16,7 +16,7 @@ import evalplugin
 from evalplugin.base.units import count_text, plural
 from evalplugin.cli import main
 from evalplugin.cli.show.tables import show_outcome
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import metric_cells
 from evalplugin.comparison.comparison import compare
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
@@ -103,6 +103,9 @@ def test_the_terminal_counts_queries_of_sessions(
     show_outcome(ran.outcome)
     shown = capsys.readouterr().out
     assert "Queries: 36 of 12 sessions counted." in shown
+    assert re.search(
+        r"Design effect: \d\.\d( to \d\.\d)? \(the variance of a mean of \S+, against that of ind", shown
+    )
     no_users(shown)
     assert main(["compare", "--tracking-uri", ran.uri, "--segment", "position"]) == 0
     compared = capsys.readouterr().out
@@ -186,13 +189,11 @@ def test_queries_of_two_models_come_with_session_and_position(
 
 
 def test_sessions_are_counted_where_queries_have_values() -> None:
-    ids = np.array(["a:1", "a:2", "b:1", "c:1"], dtype=object)
-    values = np.array([[1.0], [0.0], [1.0], [np.nan]])
-    of_queries = PerUserScores(ids, values, ("hit@3",), unit="query")
-    of_users = PerUserScores(ids, values, ("hit@3",))
-    assert ComparedModel("m", "random", of_queries).sessions("hit@3") == 2
-    assert ComparedModel("m", "random", of_users).sessions("hit@3") is None
-    assert ComparedModel("m", "random", None).sessions("hit@3") is None
+    ids = np.array(["a:1", "a:2", "b:1", "b:2", "c:1"], dtype=object)
+    values = np.array([[1.0], [0.5], [1.0], [0.0], [np.nan]])
+    of_queries = PerUserScores(ids, values, ("rr",), unit="query")
+    assert metric_cells(of_queries, ["rr"], 0)["rr"].clusters == 2
+    assert metric_cells(replace(of_queries, unit="user"), ["rr"], 0)["rr"].clusters is None
 
 
 @pytest.mark.parametrize("gate", [{"min_users": 100}, {"min_users": 5, "min_gain": 0.5}])

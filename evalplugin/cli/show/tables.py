@@ -34,6 +34,7 @@ from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, co
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
     counted,
+    design_effect_legend,
     few_users_legend,
     heading,
     marks_legend,
@@ -307,6 +308,7 @@ def _legend_of(comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit) 
         without = max(c.undefined for c in primary)
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
         yield f"{counted(comparisons, bakeoff.primary, [cell.users for cell in primary])} counted{why}."
+        yield from design_effect_legend(comparisons, bakeoff.primary)
 
 
 def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
