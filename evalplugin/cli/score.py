@@ -131,7 +131,7 @@ def score(
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=options.lists)
+        show_scores(rows, title=options.lists, unit=options.unit)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
     if options.for_log:

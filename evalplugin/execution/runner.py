@@ -205,12 +205,17 @@ def _prepare(
 
 
 def _repeated(fold: Split) -> Iterator[str]:
-    """Yield a sentence on the truth of a log of events that is in the train data too."""
+    """Yield a sentence on the truth of a log of events that the user, or the session, has met before."""
     if fold.test.from_events:
-        repeated, pairs = len(fold.shared_pairs(fold.train)), len(fold.test)
+        repeated, pairs = len(fold.shared_pairs(fold.known)), len(fold.test)
+        what = (
+            "queries ({}) repeat an item of their session"
+            if fold.unit == "query"
+            else "test pairs ({}) repeat one of the train data"
+        )
         yield (
-            f"{repeated:,} of {pairs:,} test pairs ({share(repeated / pairs)}) repeat one of the train data; metrics "
-            f"with truth=repeat and truth=explore, such as recall(truth=repeat)@10, tell these from the others"
+            f"{repeated:,} of {pairs:,} {what.format(share(repeated / pairs))}; metrics with truth=repeat and "
+            f"truth=explore, such as recall(truth=repeat)@10, tell these from the others"
         )
 
 

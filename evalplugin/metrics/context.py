@@ -158,7 +158,7 @@ class ScoringContext:
 
     @cached_property
     def parts(self) -> dict[str, ScoringContext]:
-        """The same lists with a part of the truth: items that the user has met in the train data, and the others."""
+        """The same lists with a part of the truth: items that the user has met before, and the others."""
         assert self.train is not None, "MetricSpec.needs says so"
         assert self.user is not None
         met = self.train.has(self.user[self.truth_row], self.truth_item)

@@ -145,7 +145,7 @@ class TrainData:
 
     @cached_property
     def _pairs(self) -> Ints:
-        return self._data.pairs()
+        return self._known.pairs()
 
     def has(self, user: Ints, item: npt.NDArray[np.integer]) -> Flags:
         """Return whether each user has interacted with an item: bool, one a pair."""

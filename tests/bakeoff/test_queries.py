@@ -136,6 +136,17 @@ def test_workers_give_the_same_scores():
         assert a.per_user.unit == b.per_user.unit == "query"
 
 
+def test_notes_tell_how_many_queries_repeat_an_item_of_their_session():
+    (data,) = prepare(load(config()), None, Observer())
+    fold = data.folds[0]
+    told = fold.history_events
+    assert told is not None
+    seen = set(zip(told.user.tolist(), told.item.tolist(), strict=True))
+    repeats = sum(pair in seen for pair in zip(fold.test.user.tolist(), fold.test.item.tolist(), strict=True))
+    assert 0 < repeats < len(fold.test)
+    assert any(note.startswith(f"{repeats} of {len(fold.test)} queries (") for note in data.info.notes)
+
+
 def test_checks_know_that_models_do_not_learn_from_histories():
     def codes(**changes: Any) -> list[str]:
         checked = load(config() | {"metrics": ["ndcg@10"], "checks": {"ignore": ["EV109"]}, **changes})
@@ -151,6 +162,19 @@ def test_checks_know_that_models_do_not_learn_from_histories():
         "path": {n: str(Path(f"{n}.csv").absolute()) for n in ("train", "test")}
     }
     assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
+
+
+@pytest.mark.slow
+def test_repeats_are_items_of_the_session():
+    config_ = config() | {"metrics": ["hit@3", "hit(truth=repeat)@3", "hit(truth=explore)@3"]}
+    (contest,) = (comparison.contest for comparison in run_bakeoff(load(config_)).comparisons)
+    segment = next(segment for segment in contest.segments if segment.name == "repeat")
+    for model in contest.models:
+        assert model.scores is not None
+        repeats = segment.of(model.scores.users) == segment.labels.index("seen in the session")
+        hit, repeat, explore = model.scores.values.T
+        np.testing.assert_array_equal(repeat, np.where(repeats, hit, np.nan))
+        np.testing.assert_array_equal(explore, np.where(repeats, np.nan, hit))
 
 
 def test_segments_of_queries_are_refused_for_users():

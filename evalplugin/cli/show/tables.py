@@ -177,9 +177,9 @@ def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], 
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 
 
-def show_scores(rows: Sequence[Row], *, title: str) -> None:
-    """Print the means of scored lists, with their intervals and numbers of users."""
-    table = new_table("metric", ">mean", ">95 % interval", ">users", ">undefined")
+def show_scores(rows: Sequence[Row], *, title: str, unit: Unit = "user") -> None:
+    """Print the means of scored lists, with their intervals and numbers of users or queries."""
+    table = new_table("metric", ">mean", ">95 % interval", f">{plural(unit)}", ">undefined")
     for row in rows:
         interval = span(row.low, row.high) or UNDEFINED
         table.add_row(escape(row.metric), number(row.mean), interval, f"{row.users:,}", f"{row.undefined:,}")
@@ -188,7 +188,7 @@ def show_scores(rows: Sequence[Row], *, title: str) -> None:
         row for row in rows if math.isfinite(row.mean) and not math.isfinite(row.low) and row.users > 1
     )
     if any(parse(row.metric).metric.scope == "user" for row in without):
-        stdout().print(f"[dim]{no_interval('user')}.[/dim]", highlight=False)
+        stdout().print(f"[dim]{no_interval(unit)}.[/dim]", highlight=False)
 
 
 def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:

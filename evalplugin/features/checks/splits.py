@@ -182,7 +182,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
 )
 def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     where, units = f"split {data.info.split}", plural(data.info.unit)
-    if (day := _main_day([fold.test for fold in data.folds], data.info.full)) is not None:
+    if (day := _main_day([fold.test for fold in data.folds], data.info)) is not None:
         yield Found(f"{where}: {day}")
     named = (
         {segment.name for segment in config.segments} if "segments" in config.spec.model_fields_set else set()
@@ -208,7 +208,8 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         )
 
 
-def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
+def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
+    full = info.full
     times = [test.timestamp for test in tests if test.timestamp is not None]
     if full.timestamp is None or not times:
         return None
@@ -221,8 +222,8 @@ def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
         return None
     day = datetime.fromtimestamp(int(days[top]) * _DAY, UTC).date()
     return (
-        f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week, or "
-        f"several folds"
+        f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week"
+        f"{', or several folds' if info.unit == 'user' else ' (test: last_day, days: 7)'}"
     )
 
 
