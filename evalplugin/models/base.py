@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
-from evalplugin.data.queries import Unit
 from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
     from evalplugin.data import Candidates, Interactions
+    from evalplugin.data.queries import Unit
 
 C = TypeVar("C", bound=type)
 
