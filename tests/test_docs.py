@@ -27,9 +27,9 @@ SERVED = "howto/serving.md"
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "categories", "ci", "cluster", "command", "compare", "deployed", "extend", "gate", "given_lists", "gpu",
-        "libraries", "lists", "model", "mlflow_evaluate", "propensity", "schedules", "segments", "sessions",
-        "several_datasets", "spark", "tuning", "upgrading",
+        "again", "categories", "ci", "cluster", "command", "compare", "data", "deployed", "extend", "gate",
+        "given_lists", "gpu", "libraries", "lists", "model", "mlflow_evaluate", "propensity", "schedules", "segments",
+        "sessions", "several_datasets", "spark", "tuning", "upgrading",
     )
 }  # fmt: skip
 

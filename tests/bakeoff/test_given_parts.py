@@ -131,6 +131,7 @@ def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same
         assert again == fitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_folds_of_a_column_are_read_from_the_store(workers: int) -> None:
     data = {"name": "mine", "type": "csv", "path": "all.csv", "part": "fold"}

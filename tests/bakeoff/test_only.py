@@ -103,6 +103,7 @@ def test_a_part_is_another_config_for_if_changed(shop: str, capsys: pytest.Captu
         assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_fresh_model_is_computed_anew_and_the_others_are_not(shop: str) -> None:
     first = evalplugin.run(shop)
     assert fits() == [1, 2, 3]

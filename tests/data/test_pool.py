@@ -280,6 +280,7 @@ def test_pool_recall_has_the_same_bits_however_users_are_divided() -> None:
         assert np.array_equal(merged.values, whole.values, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [{"workers": 2}, {"engine": {"type": "local", "users_per_task": 2}}])
 def test_scores_are_the_same_wherever_tasks_run(files: Path, where: dict[str, Any]) -> None:
     models = {"models": ["random", "ease"], "metrics": ["recall@3", "pool_recall", "auc", "ndcg@2"]}
