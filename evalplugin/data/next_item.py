@@ -188,11 +188,17 @@ class NextItem:
         learnt = np.unique(events.user[train])
         ids = np.concatenate([events.users[learnt].astype(str).astype(object), queries])
         order = np.argsort(ids)
+        in_order = ids[order]
+        if len(twice := np.flatnonzero(in_order[1:] == in_order[:-1])):
+            raise DataError(
+                f"split next_item: {in_order[twice[0]]!r} is the id of a session, and of a query of another one "
+                f"(SESSION:EVENTS): use session ids that do not end so"
+            )
         code = np.empty(len(ids), dtype=np.int32)
         code[order] = np.arange(len(ids), dtype=np.int32)
         session = np.concatenate([learnt, events.user[rows]])[order]
         whole = replace(
-            events, users=ids[order], user_attributes=events.user_attributes.select(session), events=True
+            events, users=in_order, user_attributes=events.user_attributes.select(session), events=True
         )
         code_of = np.zeros(events.n_users, dtype=np.int32)
         code_of[learnt] = code[: len(learnt)]

@@ -146,6 +146,12 @@ def test_data_that_cannot_be_split_is_refused(split: NextItem, message: str | No
             of(split)
 
 
+def test_a_session_that_is_called_as_a_query_is_refused():
+    named = [("a:1", 1, 0), ("a:1", 2, 1), ("a", 1, 2 * DAY), ("a", 2, 2 * DAY + 1)]
+    with pytest.raises(DataError, match="'a:1' is the id of a session, and of a query of another one"):
+        of(NextItem(), log(named))
+
+
 def test_data_without_times_or_pairs_of_events_is_refused():
     with pytest.raises(DataError, match="split next_item needs timestamps"):
         of(NextItem(), Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})))
