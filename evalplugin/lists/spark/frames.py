@@ -85,7 +85,7 @@ def check_frames(kinds: Mapping[Role, type]) -> None:
     """
     frames = [role for role, kind in kinds.items() if _is_frame(kind)]
     for role, kind in kinds.items():
-        if role != "train" and role not in frames:
+        if role not in ("train", "pool") and role not in frames:
             raise DataError(
                 f"{role}: must be a Spark DataFrame, as {frames[0]} is one, not {kind.__module__.partition('.')[0]} "
                 f"{kind.__name__}: spark.createDataFrame({role}) makes one"
