@@ -12,7 +12,7 @@ from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.data.queries import Unit
 from evalplugin.metrics import parse
@@ -151,4 +151,4 @@ def _rival(
     if left <= 0:
         return others[hardest], None, True
     needed = users_needed(sd, gain * math.sqrt(left), level=corrected, one_sided=True)
-    return others[hardest], max(1, -(-needed * users // units) - users), False
+    return others[hardest], max(1, users_of_units(needed, users, units) - users), False

@@ -192,17 +192,20 @@ class Aligned(NamedTuple):
 def aligned(scores: Sequence[PerUserScores], metric: str) -> Aligned:
     """Return the users of several models and their values by a metric; NaN for models without it."""
     users, clusters = aligned_users(scores)
+    are_the_same = users is scores[0].users
     values = np.full((len(users), len(scores)), np.nan)
     for model, own in enumerate(scores):
         if metric in own.metrics:
-            same = np.array_equal(own.users, users)
-            rows = slice(None) if same else np.searchsorted(users, own.users)
+            rows = slice(None) if are_the_same else np.searchsorted(users, own.users)
             values[rows, model] = own.column(metric)
     return Aligned(users, values, clusters)
 
 
 def aligned_users(scores: Sequence[PerUserScores]) -> tuple[npt.NDArray[np.generic], Codes | None]:
-    """Return the users of several models (U,), and their clusters (U,), as of ``PerUserScores``."""
+    """Return the users of several models (U,), and their clusters (U,), as of ``PerUserScores``.
+
+    Where all have the same users in the same order, these are the array of the first one itself.
+    """
     first = scores[0]
     if all(np.array_equal(own.users, first.users) for own in scores[1:]):
         return first.users, first.clusters

@@ -57,6 +57,11 @@ def detectable_gain(
     )
 
 
+def users_of_units(needed: int, users: int, units: int) -> int:
+    """Return how many users have so many independent units, as ``users`` have ``units``; rounded up."""
+    return -(-needed * users // units)
+
+
 def users_needed(
     sd: float,
     gain: float,

@@ -12,7 +12,7 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.config.checked import CHAMPION
 from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
@@ -172,6 +172,6 @@ def _power(
     try:
         detectable = detectable_gain(sd, len(units), level=level, one_sided=True)
         needed = users_needed(sd, gain, level=level, one_sided=True)
-        return detectable, users, -(-needed * users // len(units)), challenger.model
+        return detectable, users, users_of_units(needed, users, len(units)), challenger.model
     except DataError:  # no spread: the models are equal
         return None

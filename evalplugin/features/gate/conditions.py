@@ -18,7 +18,7 @@ from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import holm
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.data.queries import Unit, independent_unit
@@ -284,7 +284,7 @@ class _Tested:
             return gain
         tested = level if by_minimum or distance > 0 else keeping
         needed = users_needed(sd, math.sqrt(left), level=tested, one_sided=True)
-        return replace(gain, users_needed=-(-needed * len(self.excess) // len(units)))
+        return replace(gain, users_needed=users_of_units(needed, len(self.excess), len(units)))
 
     def condition(self, challenger: str, kind: ConditionKind, name: str, confidence: float) -> Condition:
         bound = (
