@@ -75,8 +75,8 @@ def lenskit(session: nox.Session) -> None:
         "--no-compile", "-e", ".[implicit,lenskit]", "torch==2.13.0", "hypothesis", "pytest", "pytest-xdist"
     )
     session.run(
-        "python", "-m", "pytest", "-q", "tests/models/test_lenskit_models.py", "tests/test_libraries.py",
-        "-m", "slow or not slow", *session.posargs,
+        "python", "-m", "pytest", "-q", "tests/models/test_lenskit_models.py", "tests/metrics/test_lenskit_metrics.py",
+        "tests/test_libraries.py", "-m", "slow or not slow", *session.posargs,
     )  # fmt: skip
 
 

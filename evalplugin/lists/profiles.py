@@ -302,7 +302,8 @@ PROFILES: Mapping[str, Profile] = {
             differs=(
                 "AveragePrecision of a user without truth, where LensKit divides by zero and stops",
                 "NDCG and DCG with gain=, with other weights, and RBP with normalize=True",
-                "ExposureGini, ListGini and MeanPopRank, which weigh or rank in ways of their own",
+                "ListGini and MeanPopRank, which rank in ways of their own",
+                "ExposureGini with other weights than LogRankWeight(offset=1), which are those of exposure_gini",
             ),
         ),
         Profile(

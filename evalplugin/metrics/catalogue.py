@@ -1,4 +1,4 @@
-"""Metrics of all lists together: coverage of the catalogue, Gini index, entropy, personalization."""
+"""Metrics of all lists together: coverage of the catalogue, Gini indices, entropy, personalization."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from evalplugin.base.arrays import NO_ITEM, Flags, Ints
 from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.moments import ExactSum
+
+_LIMB = 30  # binary digits of each of the two whole numbers that hold a discount
 
 
 @metric("coverage")
@@ -98,6 +101,59 @@ class Gini(_Counting):
         n, total = len(counts), int(counts.sum())
         weights = 2 * np.arange(1, n + 1) - n - 1
         return int(weights @ counts) / (n * total) if total else float("nan")
+
+
+@metric("exposure_gini")
+@dataclass(frozen=True)
+class ExposureGini(OverallMetric):
+    """Inequality of the items' exposure, where a listing counts more the higher it is in its list.
+
+    exposure_gini@k = sum over i of (2 i - I - 1) e_i / (I * sum of e_i), with e_i the exposure of an item, in
+    ascending order: the sum of 1 / log2(rank + 1) over the lists that hold it in the top k. I is the number of items
+    of the catalogue, unlisted ones included. At k = 1 it is ``gini``. One number a model. Every list counts, also that
+    of a user without truth. Undefined (NaN) without a list. Range 0 to 1, lower is better.
+
+    Source: Diaz et al., Evaluating stochastic rankings with expected exposure, CIKM 2020 (exposure); Raj and Ekstrand,
+    Measuring fairness in ranked results, SIGIR 2022; LensKit's ExposureGini, with the weights
+    LogRankWeight(offset=1).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("exposure_gini@1", lists=[["a"], ["a"]], truth=[{"a"}, {"b"}], catalogue="abcd")
+    [0.75]
+    >>> evaluate("exposure_gini", lists=[["a", "b"], ["b", "a"]], truth=[{}] * 2)
+    [0.0]
+    """
+
+    higher_is_better = False
+    bounds = (0.0, 1.0)
+    needs = ("catalogue",)
+
+    def start(self, n_items: int) -> Ints:
+        """Return no exposure: int64 (2, n_items), in units of 2 ** -30 and 2 ** -60, so that sums are exact."""
+        return np.zeros((2, n_items), dtype=np.int64)
+
+    def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
+        """Add the discounts of the block's top k."""
+        item = context.item[:, :k]
+        listed = item != NO_ITEM
+        discount = 1.0 / np.log2(np.arange(2, item.shape[1] + 2))  # a multiple of 2 ** -60, from 1 / 31 to 1
+        limbs = divmod(np.ldexp(discount, 2 * _LIMB).astype(np.int64), 2**_LIMB)
+        for total, limb in zip(state, limbs, strict=True):
+            np.add.at(total, item[listed], np.broadcast_to(limb, item.shape)[listed])
+
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the exposure of both."""
+        exposure: npt.NDArray[np.generic] = np.add(a, b)
+        return exposure
+
+    def finish(self, state: npt.NDArray[np.generic]) -> float:
+        """Return the Gini index of the exposures."""
+        high, low = state.astype(np.float64)
+        exposure = np.sort(np.ldexp(high, -_LIMB) + np.ldexp(low, -2 * _LIMB))
+        n = len(exposure)
+        above = ExactSum.of((2 * np.arange(1, n + 1) - n - 1) * exposure).mean
+        total = n * ExactSum.of(exposure).mean
+        return max(above / total, 0.0) if total > 0 else float("nan")
 
 
 @metric("entropy")

@@ -1,6 +1,10 @@
-"""Metrics of listed items beyond their relevance: novelty, popularity, diversity, serendipity."""
+"""Metrics of listed items beyond their relevance: novelty, popularity, long tail, diversity, serendipity."""
 
 from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.libraries import np
@@ -11,6 +15,11 @@ from evalplugin.metrics.train_data import TrainData
 
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
 _ROWS_A_PAIR = 100  # rows that are scored in the time of one pair
+
+TailShare: TypeAlias = Annotated[
+    float,
+    Field(gt=0, lt=1, description="Share of the train interactions that the head holds, at least"),
+]
 
 
 @metric("novelty", higher_is_better=True, bounds=(0.0, float("inf")), needs=("train",), about="lists")
@@ -43,7 +52,8 @@ def popularity(context: ScoringContext, k: int) -> Floats:
     without a list. From 0 up; neither direction is better by itself.
 
     Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
-    popularity).
+    popularity); the ARP of Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with
+    personalized re-ranking, FLAIRS 2019.
 
     >>> from evalplugin.metrics import evaluate
     >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
@@ -52,6 +62,47 @@ def popularity(context: ScoringContext, k: int) -> Floats:
     """
     assert context.train is not None  # `needs` says so
     return _mean_over_list(context, context.train.counts.astype(np.float64), k)
+
+
+@metric("aplt", higher_is_better=True, bounds=(0.0, 1.0), needs=("train",), about="lists")
+def aplt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
+    """Share of the listed items that are from the long tail.
+
+    aplt@k = items in the top k from the long tail / items in the top k. The long tail is every item outside of the
+    head: the fewest most popular items that hold the share ``tail`` of the train interactions, where equally popular
+    items are all in the head or all in the tail. Over every user with a list, relevant or not. Undefined (NaN) for a
+    user without a list. Range 0 to 1, higher is better.
+
+    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
+    re-ranking, FLAIRS 2019 (average percentage of long tail items).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
+    >>> evaluate("aplt@2", lists=[["c", "a"], ["b", "a"], ["c"], []], truth=[{}] * 4, train=train)
+    [0.5, 0.0, 1.0, nan]
+    """
+    assert context.train is not None  # `needs` says so
+    return _mean_over_list(context, context.train.is_tail(tail).astype(np.float64), k)
+
+
+@metric("aclt", higher_is_better=True, bounds=(0.0, float("inf")), needs=("train",), about="lists")
+def aclt(context: ScoringContext, k: int, *, tail: TailShare = 0.8) -> Floats:
+    """Number of the listed items that are from the long tail.
+
+    aclt@k = items in the top k from the long tail, which is defined as for ``aplt``. Over every user with a list,
+    relevant or not. Undefined (NaN) for a user without a list. From 0 to k, higher is better.
+
+    Source: Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized
+    re-ranking, FLAIRS 2019 (average coverage of long tail items, as its formula has it).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a", "b"}, {"a", "b"}, {"a"}, {"a", "c"}]  # popularity: a 4, b 2, c 1; the head is a and b
+    >>> evaluate("aclt@2", lists=[["c", "a"], ["b", "a"], []], truth=[{}] * 3, train=train)
+    [1.0, 0.0, nan]
+    """
+    assert context.train is not None  # `needs` says so
+    total = _total_over_list(context, context.train.is_tail(tail).astype(np.float64), k)
+    return np.where(context.n_listed > 0, total, np.nan)
 
 
 @metric("diversity", higher_is_better=True, bounds=(0.0, 1.0), needs=("train",), about="lists")
@@ -127,9 +178,15 @@ def serendipity(context: ScoringContext, k: int) -> Floats:
 
 def _mean_over_list(context: ScoringContext, worth: Floats, k: int) -> Floats:
     """Return the mean ``worth`` (n_items,) of the items in the top k: float64 (B,), NaN for an empty list."""
-    item = context.item[:, :k]
-    row, column = np.nonzero(item != NO_ITEM)
-    total = np.bincount(row, weights=worth[item[row, column]], minlength=context.n_users)
+    total = _total_over_list(context, worth, k)
     listed = np.minimum(context.n_listed, k)
     mean: Floats = np.divide(total, listed, out=np.full(context.n_users, np.nan), where=listed > 0)
     return mean
+
+
+def _total_over_list(context: ScoringContext, worth: Floats, k: int) -> Floats:
+    """Return the sum of the ``worth`` (n_items,) of the items in the top k: float64 (B,)."""
+    item = context.item[:, :k]
+    row, column = np.nonzero(item != NO_ITEM)
+    total = np.bincount(row, weights=worth[item[row, column]], minlength=context.n_users)
+    return total.astype(np.float64, copy=False)

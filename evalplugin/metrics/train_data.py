@@ -83,6 +83,14 @@ class ItemCategories:
         return n_items
 
 
+def _is_tail(counts: Ints, share: float) -> Flags:
+    descending = np.sort(counts)[::-1]
+    # A share such as 0.8 is not exact in binary: a millionth of an interaction is rounding.
+    last = np.searchsorted(np.cumsum(descending), share * descending.sum() - 1e-6)
+    least = int(descending[last : last + 1].max(initial=1))  # an item without interactions is in no head
+    return np.less(counts, least)
+
+
 def _parts(value: object) -> list[str]:
     if not isinstance(value, str):
         return [repr(value)]
@@ -182,6 +190,14 @@ class TrainData:
         """
         counts = np.maximum(self.counts, 1)
         return self._once("weights", power, lambda: counts.astype(np.float64) ** -power)
+
+    def is_tail(self, share: float) -> Flags:
+        """Return whether each item is outside of the head: bool (n_items,).
+
+        The head is the fewest most popular items that hold a ``share`` of the interactions, with all that are as
+        popular as the last of them.
+        """
+        return self._once("tail", share, lambda: _is_tail(self.counts, share))
 
     @cached_property
     def information(self) -> Floats:

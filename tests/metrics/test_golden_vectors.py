@@ -293,12 +293,12 @@ def test_personalization_is_one_less_the_mean_overlap_of_pairs() -> None:
     assert of_lists("personalization@2", "ab", "ab") == [0]
 
 
-@pytest.mark.parametrize("name", ["gini@2", "entropy@2", "personalization@2"])
+@pytest.mark.parametrize("name", ["gini@2", "exposure_gini@2", "entropy@2", "personalization@2"])
 def test_a_metric_of_all_lists_is_undefined_without_any(name: str) -> None:
     assert isnan(of_lists(name, "", "")[0])
 
 
-@pytest.mark.parametrize("name", ["novelty@2", "popularity@2", "diversity@2"])
+@pytest.mark.parametrize("name", ["novelty@2", "popularity@2", "aplt@2", "aclt@2", "diversity@2"])
 def test_a_metric_about_lists_is_over_everybody_who_has_one(name: str) -> None:
     listed, empty = of_lists(name, "ab", "")
     assert not isnan(listed)
@@ -406,3 +406,36 @@ def test_ratings_that_a_gain_cannot_take_are_an_error(
 
 def test_negative_ratings_are_fine_with_binary_gain() -> None:
     assert one("ndcg(gain=binary)", [1, 2], rated(-3, 2)) == close(1 / log2(3))
+
+
+def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_share_of_the_train_data() -> (
+    None
+):
+    # Users: a 4, b 2, c 1, d and e 0. Of the 7 interactions, a and b hold 6, which is the first sum >= 0.8 * 7 = 5.6.
+    assert of_lists("aplt@3", "abc", "ce", "ab") == [1 / 3, 2 / 2, 0]
+    assert of_lists("aclt@3", "abc", "ce", "ab") == [1, 2, 0]
+    assert of_lists("aplt(tail=0.5)@3", "abc", "ce", "ab") == [close(2 / 3), 1, 1 / 2]  # a alone: 4 >= 3.5
+    assert of_lists("aplt(tail=0.9)@3", "abc", "ce", "ab") == [
+        0,
+        1 / 2,
+        0,
+    ]  # 7 >= 6.3; none of the head is unmet
+
+
+def test_equally_popular_items_are_all_in_the_head_or_all_in_the_tail() -> None:
+    options = {"lists": [list("ab"), list("c")], "truth": [{}] * 2, "train": [{"a", "b", "c"}]}
+    assert evaluate("aclt(tail=0.1)", **options) == [0, 0]  # type: ignore[arg-type]
+    alone = evaluate("aclt(tail=0.1)", **{**options, "train": [{"a", "b", "c"}, {"a"}]})  # type: ignore[arg-type]
+    assert alone == [1, 1]
+
+
+def test_without_train_interactions_every_item_is_in_the_tail() -> None:
+    assert evaluate("aclt", lists=[["a", "b"]], truth=[{}], train=[set()]) == [2]
+
+
+def test_exposure_is_the_sum_of_discounts() -> None:
+    # a: 1 + 1 / log2(3), b: 1 / log2(3), c: 1, d and e: 0; ascending, times 2 i - 6
+    a, b, c = 1 + 1 / log2(3), 1 / log2(3), 1.0
+    expected = (0 * b + 2 * c + 4 * a) / (5 * (a + b + c))
+    assert of_lists("exposure_gini@2", "abc", "cad") == [close(expected)]
+    assert of_lists("exposure_gini@1", *"aaabbc") == of_lists("gini@1", *"aaabbc")
