@@ -21,6 +21,7 @@ from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
+from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 
@@ -301,7 +302,9 @@ def comparisons(result: BakeoffResult) -> list[Comparison]:
 
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
-    return metric_cells(result.per_user, asked.headline, asked.seed, seed_means=result.seed_means)
+    return metric_cells(
+        result.per_user, list(map(parse, asked.headline)), asked.seed, seed_means=result.seed_means
+    )
 
 
 def random_data(seed=0, n_users=30, n_items=20, low=1):

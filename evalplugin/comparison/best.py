@@ -15,7 +15,7 @@ from evalplugin.comparison.statistics.pairs import paired_difference, standard_d
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.data.queries import Unit
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
@@ -50,7 +50,7 @@ class BestModels:
 
 def best_models(
     scores: Mapping[str, PerUserScores],
-    metric: str,
+    spec: MetricSpec,
     *,
     level: float,
     rng: np.random.Generator,
@@ -62,12 +62,12 @@ def best_models(
 
     Args:
         scores: By model, users in any order.
-        metric: Canonical name.
+        spec: The metric.
         level: At least 0.5.
         rng: Draws the critical values.
         seeds: Spread of each model's mean from seed to seed.
     """
-    direction = parse(metric).direction
+    metric, direction = spec.name, spec.direction
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
     if not direction or not having:
         return None

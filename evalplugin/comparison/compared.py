@@ -14,9 +14,8 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
-from evalplugin.data.queries import sessions_of
 from evalplugin.execution.results import Costs, ModelResult
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.distribution import Distribution, Summary
 from evalplugin.metrics.scores import PerUserScores
 
@@ -38,6 +37,9 @@ class Pair:
     metric: str  # canonical name
     model: str
     against: str
+    direction: (
+        int  # 1 where higher values of the metric are better, -1 where lower ones are, 0 where neither are
+    )
     paired: Paired
     p: float  # of the paired permutation test, two-sided
     p_holm: float
@@ -50,11 +52,6 @@ class Pair:
     def is_within_seeds(self) -> bool:
         """Whether the difference is within the range that other seeds give."""
         return abs(self.paired.interval.mean) < self.seed_range
-
-    @property
-    def direction(self) -> int:
-        """1 where higher values of the metric are better, -1 where lower ones are, 0 where neither are."""
-        return parse(self.metric).direction
 
     @property
     def better(self) -> float:
@@ -210,12 +207,12 @@ def aligned_users(scores: Sequence[PerUserScores]) -> tuple[npt.NDArray[np.gener
     if all(np.array_equal(own.users, first.users) for own in scores[1:]):
         return first.users, first.clusters
     users = np.unique(np.concatenate([own.users for own in scores]))
-    return users, None if first.clusters is None else sessions_of(users)
+    return users, first.clusters_of(users)
 
 
 def metric_cells(
     scores: PerUserScores | None,
-    metrics: Sequence[str],
+    metrics: Sequence[MetricSpec],
     seed: int,
     *,
     seed_means: Sequence[Mapping[str, float]] = (),
@@ -225,7 +222,7 @@ def metric_cells(
 
     Args:
         scores: None: the model failed.
-        metrics: Canonical names, in the order of the result.
+        metrics: In the order of the result.
         seed: Of the random numbers.
         seed_means: Means of each seed, whose spread the intervals take in; empty: the model was fitted once.
         level: Of the intervals.
@@ -239,16 +236,17 @@ def metric_cells(
 @remembered  # a model is logged before all models are compared
 def _cells(
     scores: PerUserScores,
-    metrics: tuple[str, ...],
+    metrics: tuple[MetricSpec, ...],
     seed: int,
     of_seeds: tuple[tuple[tuple[str, float], ...], ...],
     level: float,
 ) -> dict[str, Cell]:
     seed_means = [dict(means) for means in of_seeds]
-    own = [m for m in metrics if m in scores.metrics]
+    specs = {spec.name: spec for spec in metrics}
+    own = [m for m in specs if m in scores.metrics]
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.
-    bounds = [parse(m).metric.bounds for m in own]
+    bounds = [specs[m].metric.bounds for m in own]
     rng = generator(seed, "interval")
     intervals = mean_intervals(values, level=level, bounds=bounds, clusters=scores.clusters, rng=rng)
     cells = {
@@ -259,7 +257,7 @@ def _cells(
         m: Cell(m, float(value), users=len(scores.users), seeds=_spread(seed_means, m))
         for m, value in scores.overall.items()
     }
-    return {m: cells[m] for m in metrics if m in cells}
+    return {m: cells[m] for m in specs if m in cells}
 
 
 def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSpread | None:

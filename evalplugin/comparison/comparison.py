@@ -33,7 +33,7 @@ from evalplugin.comparison.statistics.seeds import (
     range_of_seeds,
 )
 from evalplugin.comparison.users import users_frame
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
 
@@ -116,7 +116,7 @@ class Comparison:
         """
         level = 1 - (1 - max(self.level, 0.5)) / groups
         rng = generator(self.contest.seed, "best", *stream)
-        return best_models(scores, metric, level=level, rng=rng, seeds=self._seeds(metric))
+        return best_models(scores, self.contest.spec(metric), level=level, rng=rng, seeds=self._seeds(metric))
 
     @property
     def _by_history(self) -> Segmentation | None:
@@ -209,17 +209,16 @@ def compare(
         intervals: Method for the intervals of differences; see ``compare_pairs``.
         tests: Tests in addition to the permutation test.
     """
+    specs = [contest.spec(metric) for metric in contest.metrics]
     rows = [
         replace(
             model,
             is_baseline=model.model == contest.baseline,
-            cells=metric_cells(
-                model.scores, contest.metrics, contest.seed, seed_means=model.seed_means, level=level
-            ),
+            cells=metric_cells(model.scores, specs, contest.seed, seed_means=model.seed_means, level=level),
         )
         for model in contest.models
     ]
-    scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(contest.primary, rows)), ())
+    scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(specs[0], rows)), ())
     compared = tuple(_pairs(scored, pairs, contest.metrics, tests))
     to_baseline = {(p.model, p.metric): p for p in compared if p.against == contest.baseline}
     models = []
@@ -306,7 +305,9 @@ def _uncorrected(
             of_model, of_other = seeds[metric][model], seeds[metric][other]
             paired = paired_with_seeds(paired, of_model, of_other)
             seed_range = range_of_seeds(of_model, of_other, level)
-            yield Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, "", seed_range)
+            direction = comparison.contest.spec(metric).direction
+            p = paired.p["permutation"]
+            yield Pair(metric, model, other, direction, paired, p, 1.0, 1.0, "", seed_range)
 
 
 def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
@@ -345,7 +346,7 @@ def _group_cells(
         if not keys:
             continue
         values = np.stack([columns[metric][model] for metric, model in keys], axis=1)
-        bounds = [parse(metric).metric.bounds for metric, _ in keys]
+        bounds = [contest.spec(metric).metric.bounds for metric, _ in keys]
         intervals = mean_intervals(values, level=comparison.level, bounds=bounds, clusters=clusters, rng=rng)
         # The seeds' spread of a group's mean is taken to be the same as over all users.
         seeds = {metric: comparison._seeds(metric) for metric in columns}
@@ -378,12 +379,12 @@ def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
     return replace(scores, users=scores.users[rows], values=scores.values[rows])
 
 
-def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
+def _ranked(primary: MetricSpec, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
     """Return the rows best first, then the models without a value, then the failed ones."""
-    direction = parse(primary).direction or 1
+    direction = primary.direction or 1
 
     def loss(row: ComparedModel) -> float:
-        return -direction * row.mean(primary)
+        return -direction * row.mean(primary.name)
 
     # Sorting is stable, so that equal models remain in config order.
     ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)

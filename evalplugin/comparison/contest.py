@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
-from evalplugin.data.queries import Unit
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.given import spec_of
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 
 AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
@@ -55,6 +57,7 @@ class Contest:
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
     findings: tuple[Finding, ...] = ()  # of the checks of data and results
     warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model
+    given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
 
     @property
     def place(self) -> DataSplit:
@@ -69,7 +72,37 @@ class Contest:
     @property
     def unit(self) -> Unit:
         """What has a list and a score: a user, or a query."""
-        return next((model.scores.unit for model in self.models if model.scores is not None), "user")
+        return "user" if self._scores is None else self._scores.unit
+
+    @property
+    def independent_unit(self) -> str:
+        """The noun of what is independent: the unit, or its clusters."""
+        scores = self._scores
+        if scores is None or scores.clustering is None:
+            return self.unit if self.is_table else independent_unit(self.unit)
+        return scores.clustering.name
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the scores are those of a table, without lists, truth and history."""
+        return self._scores is not None and self._scores.is_table
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether the units are queries whose ids name their sessions."""
+        return self.unit == "query" and not self.is_table
+
+    @property
+    def _scores(self) -> PerUserScores | None:
+        return next((model.scores for model in self.models if model.scores is not None), None)
+
+    def spec(self, metric: str) -> MetricSpec:
+        """Return a metric by its name in ``metrics``.
+
+        Raises:
+            ParameterError, UnknownNameError: A name that means no metric.
+        """
+        return spec_of(metric, self.given)
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
@@ -87,7 +120,7 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
     if baseline is not None and baseline not in models:
         near = did_you_mean(baseline, models, noun="there are")
         raise DataError(f"no model is called {baseline!r} to be the baseline{near}")
-    metric = contest.primary if primary is None else parse(primary).name
+    metric = contest.primary if primary is None else contest.spec(primary).name
     if metric not in contest.metrics:
         near = did_you_mean(metric, contest.metrics, noun="there are")
         raise DataError(f"there is no metric {metric!r} to rank by{near}")

@@ -8,7 +8,6 @@ from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, pd
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.data.queries import positions_of, session_ids
-from evalplugin.metrics import parse
 
 if TYPE_CHECKING:
     from evalplugin.comparison.comparison import Comparison
@@ -22,7 +21,7 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
     assert first.scores is not None
     assert second.scores is not None
     contest = comparison.contest
-    name = contest.primary if metric is None else parse(metric).name
+    name = contest.primary if metric is None else contest.spec(metric).name
     shared = [m for m in first.scores.metrics if m in second.scores.metrics]
     if name not in shared:
         raise DataError(
@@ -31,16 +30,12 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
     users, values, _ = aligned([first.scores, second.scores], name)
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.
-    order = np.argsort(difference * (parse(name).direction or 1), kind="stable")
+    order = np.argsort(difference * (contest.spec(name).direction or 1), kind="stable")
     users, values, difference = users[order], values[order], difference[order]
     lengths = np.full(len(users), np.nan) if contest.histories is None else contest.histories.of(users)
     columns: dict[str, Any] = {
-        "user": users,
-        **(
-            {"session": session_ids(users), "position": positions_of(users)}
-            if contest.unit == "query"
-            else {}
-        ),
+        contest.unit if contest.is_table else "user": users,
+        **({"session": session_ids(users), "position": positions_of(users)} if contest.of_sessions else {}),
         "metric": name,
         "model": first.model,
         "score": values[:, 0],

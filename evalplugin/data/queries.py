@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.libraries import np, npt, pa, pc
 
-# What has a list and a truth.
-Unit = Literal["user", "query"]
+# The noun of what has a score: "user", "query" (its id names a session), or what a table of scores calls it.
+Unit: TypeAlias = str
 
 _SEPARATOR = ":"
 

@@ -252,9 +252,10 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
 
 def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
     """Yield the spread between the leader and each model that differs from it, with that model's mean."""
-    direction = parse(metric).direction or 1
+    spec = contest.spec(metric)
+    direction = spec.direction or 1
     scored = {m.model: m.scores for m in contest.models if m.scores is not None and m.has_values(metric)}
-    if len(scored) < 2 or parse(metric).metric.scope != "user":
+    if len(scored) < 2 or spec.metric.scope != "user":
         return
     leader = max(scored, key=lambda model: direction * scored[model].means[metric])
     for model, scores in scored.items():

@@ -13,6 +13,7 @@ from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data.queries import Unit, sessions_of
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.segments import Segmentation
 
 
 class Counts(NamedTuple):
@@ -40,11 +41,19 @@ class PerUserScores:
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     pr_curve: Mapping[int, float] = field(default_factory=dict)
     unit: Unit = "user"
+    is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
+    clustering: Segmentation | None = None  # the units of a table in clusters that its column names
 
     @cached_property
     def clusters(self) -> Codes | None:
-        """A code for the session of each query (U,), whose queries depend on each other; None: users do not."""
-        return sessions_of(self.users) if self.unit == "query" else None
+        """The cluster of each user (U,), equal for values that depend on each other; None: they do not."""
+        return self.clusters_of(self.users)
+
+    def clusters_of(self, users: npt.NDArray[np.generic]) -> Codes | None:
+        """Return the cluster of each of some users (V,): of queries the session, of a table what its column says."""
+        if self.clustering is not None:
+            return self.clustering.of(users)
+        return sessions_of(users) if self.unit == "query" and not self.is_table else None
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
@@ -64,7 +73,11 @@ class PerUserScores:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores as a DataFrame indexed by raw user id, one column a metric."""
-        return pd.DataFrame(self.values, index=pd.Index(self.users, name="user"), columns=list(self.metrics))
+        return pd.DataFrame(
+            self.values,
+            index=pd.Index(self.users, name=self.unit if self.is_table else "user"),
+            columns=list(self.metrics),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evalplugin.base.text import cut
 from evalplugin.base.units import plural
 from evalplugin.data.queries import Unit
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.palette import INK, QUIET, png_with, style_axes
 
@@ -39,9 +39,9 @@ class Curve:
     is_baseline: bool = False
 
 
-def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple[float, float]:
+def axis_limits(metric: MetricSpec, values: Iterable[npt.NDArray[np.float64]]) -> tuple[float, float]:
     """Return the limits of the value axis of all figures of a metric, from the metric's lower bound if it has one."""
-    lowest, highest = parse(metric).metric.bounds
+    lowest, highest = metric.metric.bounds
     finite = [v[np.isfinite(v)] for v in values]
     finite = [v for v in finite if len(v)]
     if not finite:

@@ -82,11 +82,11 @@ def leaderboard_markdown(
         if warnings := _warnings(comparison):
             lines += [*warnings, ""]
         if comparison.scored:
-            metrics = (escape(heading(metric)) for metric in contest.metrics)
+            metrics = (escape(heading(contest.spec(metric))) for metric in contest.metrics)
             heads = ["", "model", *metrics, plural(contest.unit), "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
-        few = few_users_legend(comparison.pairs, contest.unit)
+        few = few_users_legend(comparison.pairs, contest.independent_unit)
         for line in [*few, *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:

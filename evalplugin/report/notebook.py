@@ -13,13 +13,13 @@ from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import percent
 from evalplugin.base.text import cut
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
-from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.sections import Section
@@ -142,7 +142,7 @@ class Comparisons:
         Raises:
             DataError: A metric that was not computed.
         """
-        names = [parse(metric).name for metric in metrics]
+        names = [self.comparisons[0].contest.spec(metric).name for metric in metrics]
         known = list(dict.fromkeys(m for c in self.comparisons for m in c.contest.metrics))
         for name in names:
             if name not in known:
@@ -157,8 +157,9 @@ class Comparisons:
         """
         known = list(dict.fromkeys(s.name for c in self.comparisons for s in c.contest.segments))
         if segment not in known:
-            near = did_you_mean(segment, known, noun="there are") or "; the runs have no groups of users"
-            raise DataError(f"users are not grouped by {segment!r}{near}")
+            units = plural(self.comparisons[0].contest.unit)
+            near = did_you_mean(segment, known, noun="there are") or f"; the runs have no groups of {units}"
+            raise DataError(f"{units} are not grouped by {segment!r}{near}")
 
     def _repr_html_(self) -> str:
         parts: list[str] = []
@@ -236,7 +237,9 @@ def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Fig
         label = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(value.low) for _, value, _ in lines):
             label += f", {percent(comparison.level)} intervals"
-        label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[parse(name).direction]
+        label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[
+            comparison.contest.spec(name).direction
+        ]
         axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
     return figure
 

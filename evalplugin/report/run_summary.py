@@ -35,7 +35,7 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     lines += markdown_table(
         ["metric", "mean", _INTERVAL],
-        [[escape(heading(c.metric)), number(c.mean), span(c.low, c.high)] for c in cells.values()],
+        [[escape(heading(parse(c.metric))), number(c.mean), span(c.low, c.high)] for c in cells.values()],
     )
     if result.tuning is not None:
         lines += [
@@ -155,8 +155,8 @@ def _tuning_lines(result: ModelResult) -> list[str]:
     lines = [
         "## Tuning",
         "",
-        f"By {escape(heading(tuning.metric))} within the train data, {escape(split_text(settings['split']))}; budget: "
-        f"{escape(budget_text(settings['budget']))}.",
+        f"By {escape(heading(parse(tuning.metric)))} within the train data, {escape(split_text(settings['split']))}; "
+        f"budget: {escape(budget_text(settings['budget']))}.",
         "",
         *markdown_table(heads, [[*map(number, values), signed(result.optimism)]]),
         "",
@@ -180,7 +180,7 @@ def _metric_row(cell: Cell) -> list[str]:
         else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
     )
     return [
-        escape(heading(cell.metric)),
+        escape(heading(parse(cell.metric))),
         number(cell.mean),
         span(cell.low, cell.high) or UNDEFINED,
         *spread,

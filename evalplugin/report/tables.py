@@ -13,7 +13,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import parse
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
@@ -85,9 +84,9 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
         cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
         shown.append(tuple(cells))
-    primary = comparison.contest.primary
+    spec, primary = comparison.contest.spec(metric), comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
-    title = ", ".join(filter(None, (heading(metric), better_words(metric), order)))
+    title = ", ".join(filter(None, (heading(spec), better_words(spec), order)))
     return TextTable(f"{comparison.contest.place}: {title}", tuple(heads), tuple(shown))
 
 
@@ -96,7 +95,7 @@ def pairs_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{comparison.contest.place}: {heading(metric)}, model against model"
+    title = f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))}, model against model"
     return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
 
 
@@ -119,7 +118,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         f"of all models and groups of {segment}."
     )
     return TextTable(
-        f"{comparison.contest.place}: {heading(metric)} by {segment}",
+        f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(comparison, segment, metric),
@@ -176,7 +175,7 @@ def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
     if not means:
         return TextCell(UNDEFINED)
     text = f"{number(min(means))}–{number(max(means))}"
-    direction = parse(metric).direction
+    direction = comparison.contest.spec(metric).direction
     base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
     if row.is_baseline or not direction or len(base) != len(means):
         return TextCell(text)

@@ -12,9 +12,8 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.data.queries import Unit, independent_unit
-from evalplugin.metrics import parse
 from evalplugin.report.words import MAY_ERR, seed_range
 
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
@@ -150,7 +149,7 @@ def _headline(comparison: Comparison, best: BestModels) -> str:
 def _without_best(comparison: Comparison, metric: str) -> str:
     """Return why there is no best model by a metric."""
     having = [row for row in comparison.models if math.isfinite(row.mean(metric))]
-    direction = parse(metric).direction
+    direction = comparison.contest.spec(metric).direction
     if not having:
         return f"No model has a value of {metric}"
     if not direction:
@@ -211,7 +210,7 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         least = number(pair.paired.detectable)
         chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
-    few = _few(pair.paired.differing, comparison.contest.unit)
+    few = _few(pair.paired.differing, comparison.contest)
     shares = f"better for {share(pair.better)} of {units}, worse for {share(pair.worse)}"
     return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{few}"
 
@@ -224,14 +223,14 @@ def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
     pair = _against_baseline(comparison, best)
     if pair is not None and pair.mark and pair.against == model:
         return ""  # it stands beside the difference
-    return _few(differing, best.unit, f" with {best.leader} and {model}")
+    return _few(differing, comparison.contest, f" with {best.leader} and {model}")
 
 
-def _few(differing: int, unit: Unit, where: str = "") -> str:
+def _few(differing: int, contest: Contest, where: str = "") -> str:
     """Return the warning of a test that rests on few users or queries; empty for others."""
     if differing >= RELIABLE_FROM:
         return ""
-    units = plural(independent_unit(unit))
+    units = plural(contest.independent_unit)
     return f"; only {differing:,} {units} have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"
 
 

@@ -12,7 +12,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.data.queries import Unit, independent_unit
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
@@ -21,13 +21,13 @@ _METHODS = {
     "bootstrap": "bootstrap over {units} (BCa)",
     "t": "Student's t over {units}",
     "exact": "exact of a share where all values are 0 or 1",
-    "effective": "exact of a share where all values are 0 or 1, for the effective number of queries",
+    "effective": "exact of a share where all values are 0 or 1, for the effective number of {values}",
     "bound": "a bound where hardly any {unit} differs from all others",
     "none": "none (–) where hardly any {unit} differs and the metric has no bounds",
 }
 _SHORT_METHODS = {
     "exact": "exact where all values are 0 or 1",
-    "effective": "exact where all values are 0 or 1, for the effective number of queries",
+    "effective": "exact where all values are 0 or 1, for the effective number of {values}",
     "bound": "a bound where hardly any {unit} differs",
 }
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
@@ -49,14 +49,14 @@ def one_by_one(unit: Unit) -> str:
     return f"{unit} by {unit}"
 
 
-def heading(metric: str) -> str:
+def heading(metric: MetricSpec) -> str:
     """Return a metric's name as a heading, with its unit if it has one."""
-    return " ".join(filter(None, (metric, parse(metric).metric.unit)))
+    return " ".join(filter(None, (metric.name, metric.metric.unit)))
 
 
-def better_words(metric: str) -> str:
+def better_words(metric: MetricSpec) -> str:
     """Return "higher is better" or "lower is better"; empty for a metric without a better direction."""
-    return {1: "higher is better", -1: "lower is better", 0: ""}[parse(metric).direction]
+    return {1: "higher is better", -1: "lower is better", 0: ""}[metric.direction]
 
 
 def legend(comparison: Comparison, metric: str) -> list[str]:
@@ -66,7 +66,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
     if methods := interval_methods(comparison, metric):
         lines.append(f"Intervals ({percent(comparison.level)}): {methods}.")
     lines += _test_legend(comparison, metric, pairs)
-    lines += few_users_legend(pairs, comparison.contest.unit)
+    lines += few_users_legend(pairs, comparison.contest.independent_unit)
     lines += _user_legend(comparison, metric, pairs)
     if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
         low, high = number(min(detectable)), number(max(detectable))
@@ -154,17 +154,17 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
     means = {c.method for c in cells if metric in (None, c.metric)} - {""}
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
     parts = (("of means", means), ("of mean differences", differences))
-    unit = comparison.contest.unit
+    units = comparison.contest.unit, comparison.contest.independent_unit
     return "; ".join(
-        f"{of}, {' or '.join(_method(method, _METHODS, unit) for method in sorted(used))}"
+        f"{of}, {' or '.join(_method(method, _METHODS, *units) for method in sorted(used))}"
         for of, used in parts
         if used
     )
 
 
-def _method(method: str, formats: Mapping[str, str], unit: Unit) -> str:
-    noun = independent_unit(unit)
-    return formats.get(method, method).format(unit=noun, units=plural(noun))
+def _method(method: str, formats: Mapping[str, str], unit: Unit, independent: str) -> str:
+    nouns = {"unit": independent, "units": plural(independent), "values": plural(unit)}
+    return formats.get(method, method).format(**nouns)
 
 
 def permutation_test(pairs: Iterable[Pair]) -> str:
@@ -181,8 +181,11 @@ def marks_legend(baseline: str | None, level: float, unit: Unit) -> str:
     )
 
 
-def few_users_legend(pairs: Iterable[Pair], unit: Unit) -> list[str]:
-    """Return a line on the marks that rest on few users with different scores; empty without such marks."""
+def few_users_legend(pairs: Iterable[Pair], unit: str) -> list[str]:
+    """Return a line on the marks that rest on few users with different scores; empty without such marks.
+
+    ``unit`` is the noun of what is independent.
+    """
     metrics: dict[str, list[str]] = {}
     for pair in pairs:
         if pair.mark and pair.paired.differing < RELIABLE_FROM:
@@ -190,16 +193,18 @@ def few_users_legend(pairs: Iterable[Pair], unit: Unit) -> list[str]:
     if not metrics:
         return []
     named = "; ".join(f"{model} by {', '.join(of)}" for model, of in metrics.items())
-    return [
-        f"Fewer than {RELIABLE_FROM} {plural(independent_unit(unit))} have different scores: {named}. There {MAY_ERR}."
-    ]
+    return [f"Fewer than {RELIABLE_FROM} {plural(unit)} have different scores: {named}. There {MAY_ERR}."]
 
 
 def small_legend(level: float, methods: Iterable[str] = (), unit: Unit = "user") -> str:
     """Return the meaning of the small numbers below means."""
     used = {*methods} - {""}
     methods = sorted(used - {"none"}, key=lambda method: (method in _SHORT_METHODS, method))
-    names = "; ".join(methods if len(methods) == 1 else (_method(m, _SHORT_METHODS, unit) for m in methods))
+    names = "; ".join(
+        methods
+        if len(methods) == 1
+        else (_method(m, _SHORT_METHODS, unit, independent_unit(unit)) for m in methods)
+    )
     why = f"; {no_interval(unit)}" if "none" in used else ""
     return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
 
@@ -218,9 +223,10 @@ def counted(comparisons: Sequence[Comparison], metric: str, counts: Sequence[int
         counts: Numbers of users or queries, at least one.
     """
     (unit,) = units_of(comparisons)
-    sessions = [cell.clusters for cell in _cells(comparisons, metric) if cell.clusters is not None]
-    of_sessions = f" of {count_range(sessions)} sessions" if sessions else ""
-    return f"{plural(unit).capitalize()}: {count_range(counts)}{of_sessions}"
+    clusters = [cell.clusters for cell in _cells(comparisons, metric) if cell.clusters is not None]
+    noun = plural(comparisons[0].contest.independent_unit)
+    of_clusters = f" of {count_range(clusters)} {noun}" if clusters else ""
+    return f"{plural(unit).capitalize()}: {count_range(counts)}{of_clusters}"
 
 
 def design_effect_legend(comparisons: Sequence[Comparison], metric: str) -> list[str]:
@@ -231,7 +237,8 @@ def design_effect_legend(comparisons: Sequence[Comparison], metric: str) -> list
         return []
     times = texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
     return [
-        f"Design effect: {times} (the variance of a mean of {metric}, against that of independent queries)."
+        f"Design effect: {times} (the variance of a mean of {metric}, against that of independent "
+        f"{plural(comparisons[0].contest.unit)})."
     ]
 
 

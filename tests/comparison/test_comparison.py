@@ -18,6 +18,7 @@ from evalplugin.comparison.statistics.paired import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.report.verdict import verdict_sentence
@@ -34,7 +35,7 @@ def ranked_models(result: BakeoffResult) -> list[ComparedModel]:
 
 
 def cells_of(make: SimpleNamespace, result: ModelResult) -> dict[str, Cell]:
-    return metric_cells(result.per_user, make.bakeoff().headline, seed=10)
+    return metric_cells(result.per_user, list(map(parse, make.bakeoff().headline)), seed=10)
 
 
 def test_the_primary_metric_comes_first(make: SimpleNamespace) -> None:

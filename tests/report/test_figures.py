@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pytest
 
+from evalplugin.metrics import parse
 from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 
 LEVELS = {"random": 0.1, "knn": 0.3, "svd $x_1$": 0.5}
@@ -72,22 +73,22 @@ def test_any_name_can_be_drawn(name: str) -> None:
 
 
 def test_the_axis_of_a_bounded_metric_that_uses_its_range_ends_at_its_bounds() -> None:
-    assert axis_limits("ndcg@10", [np.array([0.2, 0.9]), np.array([np.nan, 0.3])]) == (0.0, 1.0)
+    assert axis_limits(parse("ndcg@10"), [np.array([0.2, 0.9]), np.array([np.nan, 0.3])]) == (0.0, 1.0)
 
 
 def test_the_axis_of_small_values_ends_above_the_largest() -> None:
-    low, high = axis_limits("precision@10", [np.array([0.0, 0.13])])
+    low, high = axis_limits(parse("precision@10"), [np.array([0.0, 0.13])])
     assert low == 0.0
     assert 0.13 <= high <= 0.16
 
 
 def test_the_axis_of_an_unbounded_metric_holds_every_value() -> None:
-    low, high = axis_limits("rmse", [np.array([0.5, 3.7])])
+    low, high = axis_limits(parse("rmse"), [np.array([0.5, 3.7])])
     assert low <= 0.5
     assert high >= 3.7
 
 
 @pytest.mark.parametrize("values", [[], [np.array([np.nan])], [np.array([0.0, 0.0])]])
 def test_an_axis_is_never_empty(values: list[np.ndarray]) -> None:
-    low, high = axis_limits("ndcg@10", values)
+    low, high = axis_limits(parse("ndcg@10"), values)
     assert low < high

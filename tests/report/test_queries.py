@@ -23,6 +23,7 @@ from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.report import decision_markdown
 from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
@@ -192,8 +193,8 @@ def test_sessions_are_counted_where_queries_have_values() -> None:
     ids = np.array(["a:1", "a:2", "b:1", "b:2", "c:1"], dtype=object)
     values = np.array([[1.0], [0.5], [1.0], [0.0], [np.nan]])
     of_queries = PerUserScores(ids, values, ("rr",), unit="query")
-    assert metric_cells(of_queries, ["rr"], 0)["rr"].clusters == 2
-    assert metric_cells(replace(of_queries, unit="user"), ["rr"], 0)["rr"].clusters is None
+    assert metric_cells(of_queries, [parse("rr")], 0)["rr"].clusters == 2
+    assert metric_cells(replace(of_queries, unit="user"), [parse("rr")], 0)["rr"].clusters is None
 
 
 @pytest.mark.parametrize("gate", [{"min_users": 100}, {"min_users": 5, "min_gain": 0.5}])

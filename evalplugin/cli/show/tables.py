@@ -27,6 +27,7 @@ from evalplugin.cli.show.console import (
 )
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
@@ -93,17 +94,21 @@ def show_plan(plan: Plan) -> None:
     console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
 
 
-def show_users(users: pd.DataFrame) -> None:
+def show_users(users: pd.DataFrame, contest: Contest) -> None:
     """Print for each dataset and split how many users or queries a model lost, and those with the largest losses."""
     console = stdout()
     for _, table in users.groupby(["dataset", "split"], sort=False):
         first = table.iloc[0]
         of_queries = "session" in table and table["session"].notna().all()
-        unit, known = _QUERY if of_queries else _USER
+        unit, known = (contest.unit, "") if contest.is_table else _QUERY if of_queries else _USER
         units = plural(unit)
-        ids = {"session": "session", ">position": "position"} if of_queries else {"user": "user"}
+        ids = (
+            {"session": "session", ">position": "position"}
+            if of_queries
+            else {first.index[2]: first.index[2]}
+        )
         segments = [name for name in table.columns if name.startswith("segment_")]
-        better = parse(first["metric"]).direction or 1
+        better = contest.spec(first["metric"]).direction or 1
         lost, gained = (int((side * better * table["difference"] > 0).sum()) for side in (-1, 1))
         same = int((table["difference"] == 0).sum())
         where = DataSplit(first["dataset"], first["split"])
@@ -112,8 +117,9 @@ def show_users(users: pd.DataFrame) -> None:
             f"for {lost:,} {units}, better for {gained:,}, the same for {same:,}"
         )
         heads = [name.removeprefix("segment_") for name in segments]
+        numbers = (first["model"], first["against"], "difference", *(("history",) if known else ()))
         shown = new_table(
-            *ids, *(f">{name}" for name in (first["model"], first["against"], "difference", "history")), *heads,
+            *ids, *(f">{name}" for name in numbers), *heads,
             title=escape(words),
         )  # fmt: skip
         for _, row in table.head(_USERS).iterrows():
@@ -121,11 +127,11 @@ def show_users(users: pd.DataFrame) -> None:
             groups = [UNDEFINED if pd.isna(row[name]) else escape(row[name]) for name in segments]
             scores = [number(row["score"]), number(row["score_against"]), number(row["difference"])]
             named = [escape(str(row[column])) for column in ids.values()]
-            shown.add_row(*named, *scores, history, *groups)
+            shown.add_row(*named, *scores, *((history,) if known else ()), *groups)
         console.print(shown)
         if len(table) > _USERS:
             more = f"the first {_USERS} of {len(table):,} {units}; all of them: --out {units}.csv"
-            console.print(f"{more}; history: {known}", style="dim")
+            console.print(f"{more}; history: {known}" if known else more, style="dim")
 
 
 def show_outcome(outcome: Outcome) -> None:
@@ -268,7 +274,9 @@ def _show_leaderboard(console: Console, comparison: Comparison) -> None:
     fitting = max(1, (min(console.width, WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
     for i, chunk in enumerate([*chunks, None]):
-        heads = COST_HEADS if chunk is None else tuple(escape(heading(metric)) for metric in chunk)
+        heads: tuple[str, ...] = COST_HEADS
+        if chunk is not None:
+            heads = tuple(escape(heading(comparison.contest.spec(metric))) for metric in chunk)
         table = new_table(">", "model", *(f">{head}" for head in heads), title=None if i else title)
         for row in rows:
             rank = "-" if row.rank is None else str(row.rank)
@@ -302,7 +310,10 @@ def _legend_of(comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit) 
     if any(cell.mark for cell in cells):
         yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL, unit))}[/dim]"
         for comparison in comparisons:
-            yield from (f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs, unit))
+            yield from (
+                f"[dim]{escape(line)}[/dim]"
+                for line in few_users_legend(comparison.pairs, comparison.contest.independent_unit)
+            )
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
         without = max(c.undefined for c in primary)

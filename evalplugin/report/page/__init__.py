@@ -97,6 +97,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": list(_reading(comparison, data["examples"])),
+        "is_table": contest.is_table,
         "sample": _sample_text(data["examples"], unit),
         "data": data,
         "json": _json(data),
@@ -126,7 +127,7 @@ def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iter
     if seeds := seed_lines(comparison):
         yield "Seeds", " ".join(seeds)
     yield from _statistics(comparison)
-    if examples is not None:
+    if examples is not None and not comparison.contest.is_table:
         unit = comparison.contest.unit
         several = comparison.n_folds > 1
         first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
@@ -148,7 +149,14 @@ def _sample_text(examples: Mapping[str, Any] | None, unit: Unit) -> str:
 
 
 def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    rules = comparison.contest.rules
+    contest, rules = comparison.contest, comparison.contest.rules
+    if contest.is_table:
+        yield from (("Table", f"{note}.") for note in contest.notes)
+        yield (
+            "Undefined",
+            f"A {contest.unit} without a score has no value, which is left out of means, not set to 0.",
+        )
+        return
     pool = "" if rules.pool is None else f" (pool {rules.pool[:12]})"
     relevant = "rated above 0" if rules.threshold is None else f"rated {rules.threshold:g} or higher"
     yield (
@@ -158,7 +166,7 @@ def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Undefined",
-        f"A {comparison.contest.unit} without a relevant held-out item has no value, which is counted and left out of "
+        f"A {contest.unit} without a relevant held-out item has no value, which is counted and left out of "
         f"means, not set to 0.",
     )
 

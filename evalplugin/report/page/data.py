@@ -13,7 +13,6 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import parse
 from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
@@ -31,10 +30,10 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of a comparison's tab on the page, as JSON values; models are numbered best first.
 
-    Keys: ``bakeoff``, ``unit`` (user or query) with its plural ``units`` and its pronoun ``whom``, ``opening`` (the
-    leader and its strongest rival, or None), ``models``, ``metrics`` (with means, spread, quantiles and
-    pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None without two
-    models to compare).
+    Keys: ``bakeoff``, ``unit`` (user or query) with its plural ``units`` and its pronoun ``whom``,
+    ``isTable`` (it has scores alone), ``opening`` (the leader and its strongest rival, or None), ``models``,
+    ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``,
+    ``segments``, ``examples`` (None without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
@@ -45,6 +44,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "unit": contest.unit,
         "units": plural(contest.unit),
         "whom": whom(contest.unit),
+        "isTable": contest.is_table,
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
@@ -74,11 +74,11 @@ def _models(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _metric(comparison: Comparison, position: Mapping[str, int], metric: str) -> dict[str, Any]:
-    spec = parse(metric)
+    spec = comparison.contest.spec(metric)
     cells = [row.cells.get(metric) for row in comparison.scored]
     summaries = [None if c is None else c.summary for c in cells]
     defined = [s.quantiles for s in summaries if s is not None and s.n]
-    low, high = axis_limits(metric, defined)
+    low, high = axis_limits(spec, defined)
     return {
         "name": metric,
         "better": spec.direction,
@@ -137,7 +137,7 @@ def _costs(comparison: Comparison) -> list[dict[str, Any]]:
     """Return costs against quality, an entry for each kind of cost that was measured."""
     rows, primary = comparison.scored, comparison.contest.primary
     quality = [row.mean(primary) for row in rows]
-    direction = parse(primary).direction
+    direction = comparison.contest.spec(primary).direction
     kinds = []
     for name, unit, of in _COSTS:
         values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]

@@ -15,7 +15,6 @@ from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.data.queries import positions_of, session_ids
-from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 
 MAX_USERS = 1000
@@ -53,8 +52,8 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         known = background.truth["user"].to_numpy(zero_copy_only=False)
         in_fold = np.isin(all_users, np.unique(known))
         all_users, values = all_users[in_fold], values[in_fold]
-    spec = parse(metric)
-    k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
+    spec = contest.spec(metric)
+    k = max(1, min(max(_LEAST_K, spec.k or 0), contest.rules.n))
     extra = 0 if background is None else MAX_TRUTH + HISTORY
     most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
     losses = _losses(values * (spec.direction or 1))
@@ -69,8 +68,8 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         "of": len(all_users),
         "users": [str(user) for user in users.tolist()],
         # Of queries; null for users.
-        "sessions": session_ids(users).tolist() if contest.unit == "query" else None,
-        "positions": positions_of(users).tolist() if contest.unit == "query" else None,
+        "sessions": session_ids(users).tolist() if contest.of_sessions else None,
+        "positions": positions_of(users).tolist() if contest.of_sessions else None,
         "values": [[rounded(v, _DIGITS) for v in column] for column in values[chosen].T.tolist()],
         "losers": _matrix(len(rows), {pair: users.total for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
@@ -87,7 +86,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         sample["truth"] = _truth(truth, len(users), lists, items)
         history = _rows_of(background.history, users)
         # The history of a query is a session, to be read in its order.
-        ordered = history[::-1] if contest.unit == "query" else history
+        ordered = history[::-1] if contest.of_sessions else history
         sample["history"] = _by_user(ordered, len(users), items)
     sample["items"] = items.shown
     return sample

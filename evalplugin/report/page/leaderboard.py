@@ -11,7 +11,7 @@ from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, secon
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
 from evalplugin.report.words import better_words, few_users_legend, marks_legend, seed_texts
 
 _MARKS = {"+": "better", "-": "worse", "": ""}
@@ -21,15 +21,17 @@ _COSTS = ("fit", "recommend", "memory")
 def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return columns, rows and failed models; ``models`` are the page's, in the same order as the rows."""
     rows, metrics = comparison.scored, comparison.contest.metrics
-    best = {metric: _best(metric, rows) for metric in metrics}
+    specs = [comparison.contest.spec(metric) for metric in metrics]
+    best = {spec.name: _best(spec, rows) for spec in specs}
+    with_costs = not comparison.contest.is_table
     best_tag = "the best" if len(comparison.may_be_best) == 1 else "may be best"
     return {
         "note": _note(comparison),
         "columns": [
             _column("#", "rank"),
             _column("Model", "text"),
-            *(_metric_column(metric) for metric in metrics),
-            *(_column(name, "number") for name in _COSTS),
+            *map(_metric_column, specs),
+            *(_column(name, "number") for name in _COSTS if with_costs),
         ],
         "rows": [
             {
@@ -41,7 +43,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),
-                    *_cost_cells(row),
+                    *(_cost_cells(row) if with_costs else ()),
                 ],
             }
             for row, model in zip(rows, models, strict=True)
@@ -78,7 +80,7 @@ def _note(comparison: Comparison) -> str:
     ]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level, unit))
-        sentences += few_users_legend(comparison.pairs, unit)
+        sentences += few_users_legend(comparison.pairs, comparison.contest.independent_unit)
     if comparison.n_folds > 1:
         sentences.append(f"{plural(unit).capitalize()}' values are averaged over folds.")
     if comparison.n_seeds > 1:
@@ -91,17 +93,16 @@ def _column(name: str, kind: str, first: str = "ascending", hint: str = "") -> d
     return {"parts": re.findall(r"[^(=,]+[(=,]*\s*", name), "kind": kind, "first": first, "hint": hint}
 
 
-def _metric_column(metric: str) -> dict[str, Any]:
-    spec = parse(metric)
+def _metric_column(spec: MetricSpec) -> dict[str, Any]:
     first = "ascending" if spec.direction < 0 else "descending"
-    better = "" if spec.direction > 0 else better_words(metric) or "neither is better"
+    better = "" if spec.direction > 0 else better_words(spec) or "neither is better"
     hint = ", ".join(filter(None, (spec.metric.unit, better)))
-    return _column(metric, "number", first, hint)
+    return _column(spec.name, "number", first, hint)
 
 
-def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
-    direction = parse(metric).direction
-    means = [row.mean(metric) for row in rows]
+def _best(spec: MetricSpec, rows: Sequence[ComparedModel]) -> float:
+    direction = spec.direction
+    means = [row.mean(spec.name) for row in rows]
     defined = [mean for mean in means if math.isfinite(mean)]
     if not direction or len(set(defined)) < 2:
         return math.nan

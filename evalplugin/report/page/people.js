@@ -56,7 +56,7 @@ class People {
     const [a, b] = [held.values[this.first], held.values[this.second]];
     const id = (user) => (held.sessions ?? held.users)[user];
     place.replaceChildren(table(
-      [...(held.sessions ? [text("Session"), { name: "Position" }] : [text("User")]), { name: first }, { name: second }, { name: "Difference" }],
+      [...(held.sessions ? [text("Session"), { name: "Position" }] : [text(capitalized(unit))]), { name: first }, { name: second }, { name: "Difference" }],
       losers.map((user) => ({ "data-user": user, cells: [
         { value: id(user), content: [el("button", { type: "button", class: "choose", "aria-label": held.sessions ? held.users[user] : false, onclick: () => this.show(user) }, id(user))] },
         ...(held.sessions ? [held.positions[user]] : []),
@@ -67,12 +67,14 @@ class People {
 
   /** The command that writes the table of all users or queries. */
   command() {
-    const { bakeoff, models, units } = this.contest.data;
+    const { bakeoff, models, units, isTable } = this.contest.data;
+    const file = `${units.replaceAll(/\W+/g, "-")}.csv`;
     const quoted = (word) => (/^[\w.@%+=:,/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
     const runs = [this.first, this.second].map((model) => models[model].run);
     const pair = runs.every(Boolean) ? runs : [this.first, this.second].map((model) => quoted(models[model].name));
+    if (isTable) return `evalplugin compare --scores … --users ${pair.join(" ")} --out ${file}`;
     const where = runs.every(Boolean) ? runs.join(" ") : `--bakeoff ${quoted(bakeoff)}`;
-    return `evalplugin compare ${where} --users ${pair.join(" ")} --out ${units}.csv`;
+    return `evalplugin compare ${where} --users ${pair.join(" ")} --out ${file}`;
   }
 
   show(user) {
@@ -84,9 +86,18 @@ class People {
     const groups = held.groups[user].join(" · ");
     contest.find(".user").replaceChildren(
       el("h4", {}, `${capitalized(contest.data.unit)} ${held.users[user]}`, groups ? el("span", { class: "note" }, ` ${groups}`) : ""),
-      el("div", { class: "lists" }, this.list(user, this.first), this.list(user, this.second)),
-      el("div", { class: "lists" }, this.truth(user), this.history(user)),
+      ...(contest.data.isTable ? [this.scores(user)] : [
+        el("div", { class: "lists" }, this.list(user, this.first), this.list(user, this.second)),
+        el("div", { class: "lists" }, this.truth(user), this.history(user)),
+      ]),
     );
+  }
+
+  /** The scores of all models, of a table that has nothing else. */
+  scores(user) {
+    const { held, contest } = this;
+    const rows = contest.data.models.map((model, i) => ({ cells: [nameCell(model), fixed(held.values[i][user])] }));
+    return scrolling({ class: "scroll tall" }, table([text("Model"), { name: held.metric }], rows));
   }
 
   item(code) {

@@ -17,6 +17,7 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.figures import Curve, FigureRequest, axis_limits
@@ -113,7 +114,7 @@ def picture_requests(
             for m in result.models
             if m.per_user is not None and metric in m.per_user.metrics
         ]
-        limits = axis_limits(metric, [values for _, values in scored])
+        limits = axis_limits(parse(metric), [values for _, values in scored])
         for data, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             group = list(grouped)
             unit = group[0][0].data.unit

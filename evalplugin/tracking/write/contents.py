@@ -10,6 +10,7 @@ from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.files.inputs import Inputs
+from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -42,7 +43,8 @@ _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's descripti
 
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     """Yield the items of a model's run besides its identifying tags, and the pictures, which need all models."""
-    cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed, seed_means=result.seed_means)
+    specs = [parse(metric) for metric in bakeoff.headline]
+    cells = metric_cells(result.per_user, specs, bakeoff.seed, seed_means=result.seed_means)
     yield from model_metrics(bakeoff, result, cells)
     yield from model_params(bakeoff, result)[0]
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
