@@ -9,6 +9,7 @@ from evalplugin.base.libraries import imported_names
 
 if TYPE_CHECKING:
     from evalplugin.api import compare as compare
+    from evalplugin.api import compare_scores as compare_scores
     from evalplugin.api import history as history
     from evalplugin.api import run as run
     from evalplugin.api import score as score
@@ -31,6 +32,7 @@ __all__ = [
     "TopN",
     "__version__",
     "compare",
+    "compare_scores",
     "data_filter",
     "dataset",
     "history",
@@ -48,7 +50,7 @@ __all__ = [
 __getattr__ = imported_names(
     __name__,
     {
-        "evalplugin.api": ("compare", "history", "run", "score"),
+        "evalplugin.api": ("compare", "compare_scores", "history", "run", "score"),
         "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
         "evalplugin.lists": ("Evaluator",),
         "evalplugin.metrics": ("metric",),

@@ -1,4 +1,4 @@
-"""The public functions ``run``, ``compare``, ``history`` and ``score``."""
+"""The public functions ``run``, ``compare``, ``compare_scores``, ``history`` and ``score``."""
 
 from __future__ import annotations
 
@@ -180,6 +180,83 @@ def compare(
         for c in contests
     ]
     return Comparisons(tuple(comparisons), sections, complete)
+
+
+def compare_scores(
+    scores: Any,
+    *,
+    unit: str,
+    model: str | None = None,
+    metric: str | None = None,
+    value: str | Sequence[str] = (),
+    wide: bool = False,
+    cluster: str | None = None,
+    segments: str | Sequence[str] = (),
+    lower_is_better: str | Sequence[str] = (),
+    baseline: str | None = None,
+    primary: str | None = None,
+    pairs: Literal["baseline", "all"] | None = None,
+    tests: Sequence[Test] = (),
+    level: float = 0.95,
+    intervals: Literal["t", "bootstrap"] = "t",
+    name: str | None = None,
+) -> Comparisons:
+    """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
+
+    Models are compared on the units that they share, such as questions, documents or topics. The name of the column of
+    units is the word for a unit in all reports.
+
+    Args:
+        scores: A table of pandas, polars or Arrow, or the path of a Parquet or CSV file.
+        unit: Name of the column of units.
+        model: Name of the column of models' names: a row is a unit's score for one model.
+        metric: Name of the column of metrics' names; None: each column of scores is a metric.
+        value: Name of the column of scores, or several, a metric each; empty: the column ``score``, or ``value``. Of a
+            wide table the name of its metric.
+        wide: A row is a unit, and each column that is not named here holds a model's scores.
+        cluster: Name of a column; units with the same value in it depend on each other, such as questions on one text.
+            Intervals and tests are then over clusters.
+        segments: Names of columns that divide the units into groups.
+        lower_is_better: Metrics of which lower scores are better; names that evalplugin knows, such as ``rmse``, need
+            not be given.
+        baseline: The model that the others are compared with; None: all are compared with each other.
+        primary: The metric that ranks; None: the first.
+        pairs, tests, level, intervals: As of ``compare``.
+        name: Of the table in reports; None: that of its file, or else ``scores``.
+
+    Raises:
+        DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models.
+
+    >>> import pandas as pd, evalplugin
+    >>> table = pd.DataFrame({"question": [1, 2, 3] * 2, "llm": ["a"] * 3 + ["b"] * 3, "score": [1, 0, 1, 0, 0, 1]})
+    >>> compared = evalplugin.compare_scores(table, unit="question", model="llm")
+    >>> [row.model for row in compared[0].models], compared[0].may_be_best
+    (['a', 'b'], ('a', 'b'))
+    """
+    from evalplugin.comparison.comparison import compare as compared
+    from evalplugin.lists.score_tables import ScoreColumns, read_scores
+    from evalplugin.report.notebook import Comparisons
+
+    columns = ScoreColumns(unit, model, metric, tuple(_names(value)), wide, cluster, tuple(_names(segments)))
+    contest = read_scores(
+        scores,
+        columns,
+        lower_is_better=_names(lower_is_better),
+        baseline=baseline,
+        primary=primary,
+        name=name,
+    )
+    return Comparisons(
+        (
+            compared(
+                contest,
+                pairs=pairs or ("baseline" if contest.baseline else "all"),
+                level=level,
+                intervals=intervals,
+                tests=tests,
+            ),
+        )
+    )
 
 
 def history(

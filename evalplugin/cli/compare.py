@@ -13,6 +13,16 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
+# By parameter: options of a table of scores, and of logged runs.
+_OF_TABLE = {
+    "unit": "--unit", "model": "--model", "values": "--value", "wide": "--wide", "cluster": "--cluster",
+    "lower": "--lower-is-better",
+}  # fmt: skip
+_OF_RUNS = {
+    "bakeoff": "--bakeoff", "experiment": "--experiment", "tracking_uri": "--tracking-uri",
+    "intersect": "--intersect",
+}  # fmt: skip
+
 
 @click.command()
 @options.runs
@@ -34,12 +44,33 @@ from evalplugin.cli.shared import echo_data
     "--intervals", type=click.Choice(["t", "bootstrap"]), default="t", show_default=True,
     help="Of differences: Student's t, or BCa bootstrap.",
 )  # fmt: skip
-@click.option("--segment", metavar="NAME", help="Show groups of users too, such as activity.")
+@click.option(
+    "--segment", "segments", multiple=True, metavar="NAME",
+    help="Show groups of users too, such as activity. Of --scores: a column to group by, several times; the first is "
+    "shown, the page has all.",
+)  # fmt: skip
 @click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME",
-    help="What to show, several times; else the primary metric, or all in json and csv.",
+    help="What to show, several times; else the primary metric, or all in json and csv. Of --scores: the column of "
+    "metrics' names.",
 )  # fmt: skip
 @options.intersect
+@click.option("--scores", metavar="FILE", help="Compare the models of a table of scores: Parquet or CSV.")
+@click.option("--unit", metavar="COLUMN", help="Of --scores: ids of what was scored, such as questions.")
+@click.option("--model", metavar="COLUMN", help="Of --scores: names of the models, in one column.")
+@click.option(
+    "--value", "values", multiple=True, metavar="COLUMN",
+    help="Of --scores: scores, several times for several metrics; else the column score, or value.",
+)  # fmt: skip
+@click.option("--wide", is_flag=True, help="Of --scores: every column not named here has a model's scores.")
+@click.option(
+    "--cluster", metavar="COLUMN",
+    help="Of --scores: units with the same value depend on each other, such as questions on one text.",
+)  # fmt: skip
+@click.option(
+    "--lower-is-better", "lower", multiple=True, metavar="METRIC",
+    help="Of --scores: a metric of which lower is better, several times; rmse and the like are known.",
+)  # fmt: skip
 @options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
@@ -58,17 +89,34 @@ from evalplugin.cli.shared import echo_data
 def compare(
     runs: tuple[str, ...],
     metrics: tuple[str, ...],
-    segment: str | None,
+    segments: tuple[str, ...],
     shown: str,
     html: str | Path | None,
     users: tuple[str, str] | None,
     out: str | Path | None,
+    scores: str | None,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
 
-    RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
+    RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. With --scores FILE:
+    the models of a table of scores from any evaluation.
     """
+    of_table = {name: choices.pop(name) for name in _OF_TABLE}
+    if scores is None:
+        if given := [option for name, option in _OF_TABLE.items() if of_table[name]]:
+            raise click.UsageError(f"{', '.join(given)}: for a table of scores; name it with --scores FILE")
+        if len(segments) > 1:
+            raise click.UsageError("one --segment at a time")
+    else:
+        of_runs = {"RUN": runs, **{option: choices.pop(name) for name, option in _OF_RUNS.items()}}
+        if given := [option for option, value in of_runs.items() if value]:
+            raise click.UsageError(f"{', '.join(given)}: for logged runs, not for --scores")
+        if of_table["unit"] is None:
+            raise click.UsageError("--scores: name the column of ids of what was scored: --unit COLUMN")
+        if len(metrics) > 1:
+            raise click.UsageError("--metric: a table of --scores has one column of metrics' names")
+    segment = segments[0] if segments else None
     if out is not None and users is None:
         raise click.UsageError("--out writes the table of --users A B: name two models")
     if users is not None and shown not in ("table", "json", "csv"):
@@ -80,15 +128,32 @@ def compare(
     from evalplugin.report import frames, latex, markdown
     from evalplugin.tracking.location import store_file
 
+    read = scores if scores is not None else store_file(choices["tracking_uri"])
     if out is not None:
-        refuse_input(out, [store_file(choices["tracking_uri"])])
+        refuse_input(out, [read])
         check_output(out)
     if html is not None:
-        refuse_input(html, [store_file(choices["tracking_uri"])])
+        refuse_input(html, [read])
         check_writable(html)
     observer = show.observer()
-    with observer.progress("read and compare the runs"):
-        compared = api.compare(*runs, **choices)
+    if scores is None:
+        with observer.progress("read and compare the runs"):
+            compared = api.compare(*runs, **choices)
+    else:
+        with observer.progress("read and compare the scores"):
+            compared = api.compare_scores(
+                scores,
+                unit=of_table["unit"],
+                model=of_table["model"],
+                metric=metrics[0] if metrics else None,
+                value=of_table["values"],
+                wide=of_table["wide"],
+                cluster=of_table["cluster"],
+                segments=segments,
+                lower_is_better=of_table["lower"],
+                **choices,
+            )
+        metrics = ()
     contests = [comparison.contest for comparison in compared]
     for note in dict.fromkeys(note for contest in contests for note in contest.notes):
         observer.report(note)
@@ -109,7 +174,7 @@ def compare(
         if shown == "table":
             from evalplugin.cli.show.tables import show_users
 
-            show_users(rows)
+            show_users(rows, contests[0])
         else:
             echo_data((frames.frame_csv if shown == "csv" else frames.frame_json)(rows), nl=shown == "json")
         return EXIT_DONE

@@ -101,13 +101,13 @@ class EntityTable:
     """A table of users or items whose rows are matched to the ids of the data."""
 
     def __init__(
-        self, source: Table | TableFiles, kind: Entity, ids: str, columns: Sequence[str], vocabulary: Values
+        self, source: Table | TableFiles, kind: str, ids: str, columns: Sequence[str], vocabulary: Values
     ) -> None:
         """Read the table.
 
         Args:
             source: The table; several rows with the same id must agree.
-            kind: What the table is of.
+            kind: The noun of what has an id, such as user or item.
             ids: Name of the column of ids.
             columns: Names of the other columns to read.
             vocabulary: Raw ids of the data (n,), ascending: int64, or str as object.

@@ -17,7 +17,7 @@ from evalplugin.files.remote import File
 
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]  # auto: by the names of the files
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
-_ID_ROLES = ("user", "item", "part")
+_ID_ROLES = ("user", "item", "part", "cluster")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _QRELS = ("user", "iteration", "item", "rating")
 

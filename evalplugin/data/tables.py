@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from evalplugin.base.arrays import Flags, Ints
+from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, npt, pa, pc
 
 IdKind: TypeAlias = Literal["integers", "text"]
+_NUMBER = r"^\s*([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|NaN|inf|Infinity))?\s*$"
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
@@ -190,6 +192,31 @@ class Table:
                 if not np.isfinite(np.array([column.min(), column.max()]).astype(kind)).all():
                     self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
         return column
+
+    def scores(self, name: str) -> Floats:
+        """Return a column of scores as float64, NaN where one is missing; true is 1 and false 0."""
+        rule = "scores must be finite numbers, true or false"
+        try:
+            column = self.arrow(name)
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
+            values = self._column(name).tolist()
+            wrong = (row for row, value in enumerate(values) if not isinstance(value, Real | None))
+            self.refuse(name, next(wrong, 0), rule)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.uint8())
+        if _is_text(column.type):
+            number = pc.match_substring_regex(column.cast(pa.large_string()), _NUMBER)
+            odd = np.flatnonzero(~pc.fill_null(number, True).to_numpy(zero_copy_only=False))
+            self._refuse_rows(name, odd, rule)
+            self.refuse(name, int(np.argmax(column.is_valid())), f"{rule}, not text")
+        is_known = (
+            is_number_type(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type)
+        )
+        if not is_known:
+            self.refuse(name, 0, f"{rule}, not {column.type}")
+        scores: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
+        return scores
 
     def seconds(self, name: str) -> tuple[Ints, int]:
         """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""

@@ -1,0 +1,393 @@
+"""Tables of scores from any evaluation: a value of each unit for each model, read into a contest of the models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.fingerprint import digest
+from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.units import count_text, plural
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice
+from evalplugin.data.attributes import EntityTable
+from evalplugin.data.formats import CsvFormat
+from evalplugin.data.tables import Ids, Table, check_roles, column_problem
+from evalplugin.lists.inputs import open_files
+from evalplugin.metrics import MetricSpec, definitions_hash
+from evalplugin.metrics.given import given_metric, known_metric
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import Segmentation
+from evalplugin.segments.attribute import Attribute
+
+_VALUES = ("score", "value")  # columns of scores that need not be named
+# Words in names of metrics of which lower values are usually better; no direction is taken from them.
+_OFTEN_LOWER = re.compile(
+    r"(^|[^a-z])(loss|error|errors|latency|perplexity|wer|cer|cost|time|seconds)($|[^a-z])", re.I
+)
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """Names of the columns of a table of scores, by what they hold.
+
+    The table has a row for each unit and model (``model`` names the column of models' names), with one column of scores
+    for each metric (``values``), or with one column of scores and the name of the metric in the column ``metric``. Or
+    it is ``wide``: a row for each unit, and all columns but those named here are models with their scores.
+    """
+
+    unit: str
+    model: str | None = None
+    metric: str | None = None
+    values: tuple[str, ...] = ()  # empty: the column score, or value; wide: the name of the metric, or empty
+    wide: bool = False
+    cluster: str | None = None
+    segments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.wide and (self.model is not None or self.metric is not None):
+            raise DataError(
+                "a wide table has a column of scores for each model, so that no column has names of models or metrics: "
+                "name either wide or model and metric"
+            )
+        if self.wide and len(self.values) > 1:
+            raise DataError(f"a wide table has one metric, not {', '.join(self.values)}")
+        if not self.wide and self.model is None:
+            raise DataError(
+                "name the column of models' names (model); where each model has a column of scores, say wide"
+            )
+        if self.metric is not None and len(self.values) > 1:
+            raise DataError(
+                f"the column {self.metric!r} names the metric of one column of scores, not of "
+                f"{', '.join(map(repr, self.values))}"
+            )
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The named columns by role, without those of scores."""
+        roles = {"unit": self.unit, "model": self.model, "metric": self.metric, "cluster": self.cluster}
+        return {role: name for role, name in roles.items() if name is not None} | {
+            f"segment {name}": name for name in self.segments
+        }
+
+    def of_scores(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Return the columns of scores; of a wide table those of the models.
+
+        Raises:
+            DataError: A column that is missing, is there twice or has two roles, or scores that no column is named for.
+        """
+        for role, name in self.named.items():
+            if problem := column_problem(name, columns, role):
+                raise DataError(f"{table}: {problem}")
+        if self.wide:
+            scores = [name for name in columns if name not in self.named.values()]
+            if not scores:
+                raise DataError(f"{table}: no column is left for the scores of a model")
+        elif self.values:
+            scores = list(dict.fromkeys(self.values))
+        else:
+            scores = [name for name in _VALUES if name in columns]
+            if len(scores) != 1:
+                near = did_you_mean(
+                    "", [c for c in columns if c not in self.named.values()], noun="there are"
+                )
+                why = (
+                    "both columns score and value are there"
+                    if scores
+                    else "no column is called score or value"
+                )
+                raise DataError(f"{table}: {why}: name the columns of scores (value){near}")
+        for name in scores:
+            if problem := column_problem(name, columns, "score"):
+                raise DataError(f"{table}: {problem}")
+        check_roles(table, {**self.named, **{f"scores {name}": name for name in scores}})
+        return scores
+
+
+class _Cells(NamedTuple):
+    """Scores as read: one metric's value of a unit for a model, (n,) each."""
+
+    unit: Ints
+    model: Ints
+    values: Floats  # NaN where missing
+    row: Ints  # in the table
+    column: str
+
+
+def noun_of(column: str) -> str:
+    """Return the noun that a column of ids names: ``question`` for ``question_id``."""
+    words = re.sub(r"([a-z])(?=[A-Z])", r"\1 ", column)
+    words = re.sub(
+        r"[\s_-]*\b(id|ids)$|[\s_-]+(id|ids)$", "", re.sub(r"[_\s]+", " ", words), flags=re.I
+    ).strip()
+    return words.casefold() or column
+
+
+def read_scores(
+    source: Any,
+    columns: ScoreColumns,
+    *,
+    lower_is_better: Sequence[str] = (),
+    baseline: str | None = None,
+    primary: str | None = None,
+    name: str | None = None,
+    seed: int = 0,
+) -> Contest:
+    """Return the contest of the models of a table of scores.
+
+    Args:
+        source: A table of pandas, polars or Arrow, or the path of a Parquet or CSV file.
+        columns: What the columns hold.
+        lower_is_better: Metrics of which lower values are better, beside those whose names say so.
+        baseline: The model that the others are compared with; None: none.
+        primary: The metric that ranks; None: the first one.
+        name: Of the table; None: that of its file, or else ``scores``.
+        seed: Of random draws.
+
+    Raises:
+        DataError: A column or value that breaks a rule, a unit twice, fewer than two models.
+    """
+    table = _read(source, columns)
+    scores = columns.of_scores(table.name, table.columns)
+    if not len(table):
+        raise DataError(f"{table.name}: there are no rows")
+    noun = noun_of(columns.unit)
+    units, unit = _coded(table.ids(columns.unit, noun), ascending=True)
+    models, metrics = _cells(table, columns, scores, unit)
+    if len(models) < 2:
+        raise DataError(f"{table.name}: a comparison takes two models; there is one: {', '.join(models)}")
+    notes: list[str] = []
+    matrices = {metric: _matrix(table, cells, models, units, metric) for metric, cells in metrics.items()}
+    is_there = {metric: there for metric, (_, there) in matrices.items()}
+    specs = _specs(
+        table.name, {metric: values for metric, (values, _) in matrices.items()}, lower_is_better, notes
+    )
+    for metrics_alike in _alike(matrices):
+        values, there = matrices[metrics_alike[0]]
+        by = f" by {', '.join(metrics_alike)}" if len(metrics_alike) < len(matrices) else ""
+        notes += _missing(values, there, models, noun, by)
+    for metric, (values, _) in matrices.items():
+        notes += _constant(values, models, noun, f" by {metric}" if len(matrices) > 1 else "")
+    clustering = (
+        None if columns.cluster is None else _clustering(table, columns.unit, columns.cluster, units, noun)
+    )
+    contest = Contest(
+        name=name or (Path(table.name).stem if isinstance(source, str | Path) else "scores"),
+        dataset=name or (Path(table.name).name if isinstance(source, str | Path) else "scores"),
+        split="",
+        models=tuple(
+            ComparedModel(model, model, _of_model(number, units, specs, matrices, is_there, noun, clustering))
+            for number, model in enumerate(models)
+        ),
+        metrics=tuple(specs),
+        baseline=None,
+        seed=seed,
+        rules=Rules(
+            train_digest=None,
+            test_digest=digest([str(unit) for unit in units.tolist()]),
+            n=0,
+            candidates=AS_LISTED,
+            threshold=None,
+            metrics_hash=definitions_hash(specs.values()),
+        ),
+        segments=tuple(
+            _segmentation(table, columns.unit, column, units, noun) for column in columns.segments
+        ),
+        notes=tuple(notes),
+        given=specs,
+    )
+    return with_choice(contest, baseline=baseline, primary=primary)
+
+
+def _read(source: Any, columns: ScoreColumns) -> Table:
+    if not isinstance(source, str | Path):
+        return Table(source, "scores")
+    files = open_files(source, "scores")
+    scores = columns.of_scores(files.name, files.columns)
+    if isinstance(files.format, CsvFormat):  # names of models and metrics may look like numbers
+        files = replace(files, format=replace(files.format, text=("model", "metric")))
+    roles = {("user" if role == "unit" else role): name for role, name in columns.named.items()}
+    return files.read({**roles, **{f"scores {name}": name for name in scores}})
+
+
+def _coded(ids: Ids, *, ascending: bool) -> tuple[npt.NDArray[np.generic], Ints]:
+    """Return the different ids, int64 or str as object, and the number of each row's id among them (n,)."""
+    column = ids.values if ids.kind == "text" else pa.array(ids.values.astype(np.int64))
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    known: npt.NDArray[np.generic] = encoded.dictionary.to_numpy(zero_copy_only=False)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    if not ascending:
+        return known, codes
+    order = np.argsort(known, kind="stable")
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return known[order], position[codes]
+
+
+def _cells(
+    table: Table, columns: ScoreColumns, scores: Sequence[str], unit: Ints
+) -> tuple[list[str], dict[str, list[_Cells]]]:
+    """Return the models, and the cells of each metric."""
+    rows = np.arange(len(unit))
+    if columns.wide:
+        metric = columns.values[0] if columns.values else "score"
+        of_models = [
+            _Cells(unit, np.full(len(unit), number), table.scores(name), rows, name)
+            for number, name in enumerate(scores)
+        ]
+        return list(scores), {metric: of_models}
+    assert columns.model is not None
+    names, model = _coded(table.ids(columns.model, "model"), ascending=False)
+    models = [str(name) for name in names.tolist()]
+    if columns.metric is None:
+        return models, {name: [_Cells(unit, model, table.scores(name), rows, name)] for name in scores}
+    metrics, metric_of = _coded(table.ids(columns.metric, "metric"), ascending=False)
+    values = table.scores(scores[0])
+    cells = {}
+    for number, metric in enumerate(metrics.tolist()):
+        own = np.flatnonzero(metric_of == number)
+        cells[str(metric)] = [_Cells(unit[own], model[own], values[own], own, scores[0])]
+    return models, cells
+
+
+def _matrix(
+    table: Table, cells: Sequence[_Cells], models: Sequence[str], units: npt.NDArray[np.generic], metric: str
+) -> tuple[Floats, Flags]:
+    """Return a metric's values of all units and models, (U, M), NaN where missing, and which have a row."""
+    values = np.full((len(units), len(models)), np.nan)
+    first = np.full(values.shape, -1, dtype=np.int64)
+    for part in cells:
+        place = part.unit * len(models) + part.model
+        # Rows are written from the last to the first, so that the first one stays.
+        first.ravel()[place[::-1]] = part.row[::-1]
+        twice = np.flatnonzero(first.ravel()[place] != part.row)
+        if len(twice):
+            row = int(twice[0])
+            unit, model = units.tolist()[part.unit[row]], models[part.model[row]]
+            before = int(first.ravel()[place[row]])
+            raise DataError(
+                f"{table.name}: {unit!r} has two scores of {model!r} by {metric!r}: {table.row_name(before)} and "
+                f"{table.row_name(int(part.row[row]))}{f', and {len(twice) - 1} more rows' if len(twice) > 1 else ''}; "
+                f"a unit has one score, so average or rename them first"
+            )
+        values.ravel()[place] = part.values
+    return values, first >= 0
+
+
+def _specs(
+    table: str, values: Mapping[str, Floats], lower_is_better: Sequence[str], notes: list[str]
+) -> dict[str, MetricSpec]:
+    for name in lower_is_better:
+        if name not in values:
+            near = did_you_mean(name, list(values), noun="there are")
+            raise DataError(f"{table}: there is no metric {name!r} of which lower is better{near}")
+    specs = {}
+    for name, matrix in values.items():
+        specs[name] = given_metric(name, matrix, lower_is_better=True if name in lower_is_better else None)
+        if name not in lower_is_better and known_metric(name) is None and _OFTEN_LOWER.search(name):
+            notes.append(
+                f"{name}: higher is taken to be better, as for every metric whose name is not known; where lower is, "
+                f"say so: --lower-is-better {name}"
+            )
+    return specs
+
+
+def _alike(matrices: Mapping[str, tuple[Floats, Flags]]) -> list[list[str]]:
+    """Return the metrics in groups, of which each has values of the same units and models."""
+    groups: list[list[str]] = []
+    for metric, (values, there) in matrices.items():
+        for group in groups:
+            others, others_there = matrices[group[0]]
+            if np.array_equal(there, others_there) and np.array_equal(np.isnan(values), np.isnan(others)):
+                group.append(metric)
+                break
+        else:
+            groups.append([metric])
+    return groups
+
+
+def _missing(values: Floats, there: Flags, models: Sequence[str], noun: str, by: str) -> list[str]:
+    """Return notes on units without a row of some models, and on scores that are missing; ``by`` names metrics."""
+    notes, units = [], plural(noun)
+    every = int(np.count_nonzero(np.isfinite(values).all(axis=1)))
+    absent, empty = (~there).sum(axis=0).tolist(), (there & np.isnan(values)).sum(axis=0).tolist()
+    if any(absent):
+        lacking = [f"{model} {n:,}" for model, n in zip(models, absent, strict=True) if n]
+        notes.append(
+            f"{every:,} of {count_text(len(values), noun)} have scores of all models{by}; without a row: "
+            f"{_shortened(lacking)}; two models are compared on the {units} that both have"
+        )
+    if any(empty):
+        lacking = [f"{model} {n:,}" for model, n in zip(models, empty, strict=True) if n]
+        notes.append(f"left out, as the score is empty or NaN{by}: {units} of {_shortened(lacking)}")
+    return notes
+
+
+def _constant(values: Floats, models: Sequence[str], noun: str, by: str) -> list[str]:
+    """Return a note on models whose scores are all the same."""
+    constant = [
+        model
+        for model, column in zip(models, values.T, strict=True)
+        if np.isfinite(column).sum() > 1 and np.nanmin(column) == np.nanmax(column)
+    ]
+    return [f"the same score for all {plural(noun)}{by}: {_shortened(constant)}"] if constant else []
+
+
+def _shortened(texts: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(texts) - most} more models" if len(texts) > most else ""
+    return f"{', '.join(texts[:most])}{more}"
+
+
+def _of_model(
+    number: int,
+    units: npt.NDArray[np.generic],
+    specs: Mapping[str, MetricSpec],
+    matrices: Mapping[str, tuple[Floats, Flags]],
+    is_there: Mapping[str, Flags],
+    noun: str,
+    clustering: Segmentation | None,
+) -> PerUserScores:
+    having = [metric for metric in specs if is_there[metric][:, number].any()]
+    rows = np.any([is_there[metric][:, number] for metric in having], axis=0)
+    every = rows.all()
+    return PerUserScores(
+        units if every else units[rows],  # the same array for all models: they are compared at once
+        np.stack(
+            [matrices[m][0][:, number] if every else matrices[m][0][rows, number] for m in having], axis=1
+        ),
+        tuple(having),
+        unit=noun,
+        is_table=True,
+        clustering=clustering,
+    )
+
+
+def _clustering(
+    table: Table, ids: str, column: str, units: npt.NDArray[np.generic], noun: str
+) -> Segmentation:
+    values = EntityTable(table, noun, ids, [column], units).column(column, numbers=False)
+    missing = np.array([value is None for value in values.tolist()])
+    if missing.any():
+        unit = units.tolist()[int(np.argmax(missing))]
+        raise DataError(
+            f"{table.name}: column {column!r} is empty for the {noun} {unit!r}: every {noun} must be in a cluster"
+        )
+    labels, group = np.unique(values.astype(str), return_inverse=True)
+    if len(labels) < 2:
+        raise DataError(
+            f"{table.name}: column {column!r} puts all {plural(noun)} into one cluster: {labels[0]!r}"
+        )
+    codes: Codes = group.astype(np.int32)
+    return Segmentation(noun_of(column), tuple(labels.tolist()), units, codes)
+
+
+def _segmentation(
+    table: Table, ids: str, column: str, units: npt.NDArray[np.generic], noun: str
+) -> Segmentation:
+    groups = Attribute(column=column).divide(EntityTable(table, noun, ids, [column], units).column(column))
+    return Segmentation(column, groups.labels, units, groups.group)
