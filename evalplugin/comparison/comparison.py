@@ -24,6 +24,7 @@ from evalplugin.comparison.compared import (
     metric_cells,
 )
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.overlap import Overlap, overlaps_of
 from evalplugin.comparison.statistics.intervals import Method, mean_intervals
 from evalplugin.comparison.statistics.paired import Test, benjamini_hochberg, compare_pairs, holm
 from evalplugin.comparison.statistics.seeds import (
@@ -140,6 +141,16 @@ class Comparison:
         every = _pairs(self, "all", contest.metrics if is_little else (contest.primary,))
         own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
         return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
+
+    @cached_property
+    def overlaps(self) -> tuple[Overlap, ...]:
+        """How much of the same every two models list, up to the cutoff of the primary metric, best models first.
+
+        Empty without two models whose lists are at hand: those of logged runs are read for the page and for
+        ``Comparisons.overlap`` alone.
+        """
+        lists = {row.model: row.top_n for row in self.scored if row.top_n is not None}
+        return tuple(overlaps_of(lists, parse(self.contest.primary).k))
 
     def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
         return {row.model: row.spread_of_seeds(metric) for row in self.models}
