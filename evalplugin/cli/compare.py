@@ -49,6 +49,7 @@ _OF_RUNS = {
     help="Show groups of users too, such as activity. Of --scores: a column to group by, several times; the first is "
     "shown, the page has all.",
 )  # fmt: skip
+@click.option("--overlap", is_flag=True, help="Show how much of the same every two models list.")
 @click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME",
     help="What to show, several times; else the primary metric, or all in json and csv. Of --scores: the column of "
@@ -90,6 +91,7 @@ def compare(
     runs: tuple[str, ...],
     metrics: tuple[str, ...],
     segments: tuple[str, ...],
+    overlap: bool,
     shown: str,
     html: str | Path | None,
     users: tuple[str, str] | None,
@@ -121,11 +123,16 @@ def compare(
         raise click.UsageError("--out writes the table of --users A B: name two models")
     if users is not None and shown not in ("table", "json", "csv"):
         raise click.UsageError(f"--format {shown} is not for --users; allowed: table, json, csv")
+    if overlap and (scores is not None or users is not None or shown not in ("table", "json", "markdown")):
+        raise click.UsageError(
+            "--overlap is for --format table, json or markdown, without --scores and --users"
+        )
     from evalplugin import api
     from evalplugin.cli import show
     from evalplugin.files.outputs import check_writable, refuse_input
     from evalplugin.lists.output import check_output
     from evalplugin.report import frames, latex, markdown
+    from evalplugin.report.tables import overlap_table
     from evalplugin.tracking.location import store_file
 
     read = scores if scores is not None else store_file(choices["tracking_uri"])
@@ -139,6 +146,8 @@ def compare(
     if scores is None:
         with observer.progress("read and compare the runs"):
             compared = api.compare(*runs, **choices)
+            if overlap:
+                compared = compared.with_lists()
     else:
         with observer.progress("read and compare the scores"):
             compared = api.compare_scores(
@@ -178,18 +187,19 @@ def compare(
         else:
             echo_data((frames.frame_csv if shown == "csv" else frames.frame_json)(rows), nl=shown == "json")
         return EXIT_DONE
+    overlaps = [overlap_table(comparison) for comparison in compared] if overlap else []
     if shown == "table":
         from evalplugin.cli.show.console import show_text_table
         from evalplugin.cli.show.tables import show_comparisons
 
         show_comparisons(compared.comparisons, names, segment)
-        for table in compared.tables:
+        for table in (*overlaps, *compared.tables):
             show_text_table(table)
     else:
         texts: dict[str, Callable[..., str]] = {
-            "json": frames.compare_json,
+            "json": partial(frames.compare_json, overlap=overlap),
             "csv": frames.compare_csv,
-            "markdown": partial(markdown.compare_markdown, tables=compared.tables),
+            "markdown": partial(markdown.compare_markdown, tables=(*overlaps, *compared.tables)),
             "latex": latex.compare_latex,
         }
         echo_data(texts[shown](compared.comparisons, names, segment), nl=False)

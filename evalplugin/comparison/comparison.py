@@ -150,7 +150,7 @@ class Comparison:
         ``Comparisons.overlap`` alone.
         """
         lists = {row.model: row.top_n for row in self.scored if row.top_n is not None}
-        return tuple(overlaps_of(lists, parse(self.contest.primary).k))
+        return tuple(overlaps_of(lists, self.contest.spec(self.contest.primary).k))
 
     def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
         return {row.model: row.spread_of_seeds(metric) for row in self.models}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.overlap import Overlap
 from evalplugin.files.outputs import open_table
 from evalplugin.report.verdict import verdict_sentence
 
@@ -103,6 +104,16 @@ def segment_frame(
     return frame.astype({"users": "Int64", "pairs": "Int64", "may_be_best": "boolean"})
 
 
+def overlap_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+    """Return one row for every two models whose lists are at hand: how much of the same they list.
+
+    Columns: ``dataset``, ``split``, ``model``, ``against``; ``k`` places of ``lists`` were compared; the means of
+    ``rbo`` and ``jaccard`` over them, as of ``Overlap``.
+    """
+    rows = [c.contest.place._asdict() | asdict(pair) for c in comparisons for pair in c.overlaps]
+    return pd.DataFrame(rows, columns=["dataset", "split", *(field.name for field in fields(Overlap))])
+
+
 def frame_csv(frame: pd.DataFrame) -> str:
     """Return a frame as CSV with all digits.
 
@@ -141,7 +152,11 @@ def compare_csv(
 
 
 def compare_json(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+    comparisons: Sequence[Comparison],
+    metrics: Sequence[str] = (),
+    segment: str | None = None,
+    *,
+    overlap: bool = False,
 ) -> str:
     """Return comparisons as JSON with all digits: a list with one object for each dataset and split.
 
@@ -151,7 +166,8 @@ def compare_json(
     (names of the models that may be the best by the primary metric, the leader first), ``best`` (by metric:
     ``may_be_best``, ``users`` compared, the ``rival`` that is hardest to tell from the leader, and how many more
     ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of ``compare_frame``) and, for
-    a named segmentation, ``segments`` (those of ``segment_frame``). Undefined values are null.
+    a named segmentation, ``segments`` (those of ``segment_frame``); with ``overlap``, ``overlap``
+    (those of ``overlap_frame``). Undefined values are null.
     """
     values = []
     for comparison in comparisons:
@@ -176,6 +192,8 @@ def compare_json(
         }
         if segment is not None:
             content["segments"] = _records(segment_frame([comparison], segment, chosen))
+        if overlap:
+            content["overlap"] = _records(overlap_frame([comparison]))
         values.append(content)
     return json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False)
 

@@ -20,7 +20,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
-from evalplugin.report.frames import compare_frame
+from evalplugin.report.frames import compare_frame, overlap_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
@@ -96,6 +96,22 @@ class Comparisons:
                 frame.insert(position, name, value)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
+
+    def overlap(self) -> pd.DataFrame:
+        """Return one row for every two models: how much of the same they list; see ``overlap_frame``.
+
+        Raises:
+            TrackingError: The lists cannot be read from the tracking store.
+        """
+        return overlap_frame(self.with_lists().comparisons)
+
+    def with_lists(self) -> Comparisons:
+        """Return the comparisons with the models' lists, which are read from the tracking store if need be.
+
+        Raises:
+            TrackingError: The lists cannot be read.
+        """
+        return replace(self, comparisons=tuple(self._complete()), complete=None)
 
     def plot(self, metric: str | None = None) -> Figure:
         """Return a matplotlib figure of differences with their intervals, or of means where nothing was compared.

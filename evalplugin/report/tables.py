@@ -10,6 +10,7 @@ from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.overlap import PERSISTENCE, Overlap
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.execution.results import Costs
@@ -124,6 +125,78 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         verdict=segment_verdict(comparison, segment, metric),
         legend=(corrected,) if pairs else (),
     )
+
+
+def overlap_table(comparison: Comparison) -> TextTable:
+    """Return how much of the same every two models list, with their difference by the primary metric.
+
+    There are no rows without two models whose lists are at hand.
+    """
+    differences = _differences(comparison)
+    rows = []
+    for pair in comparison.overlaps:
+        names, shown = (pair.model, pair.against), TextCell(UNDEFINED)
+        if (difference := differences.get(frozenset(names))) is not None:
+            names, bounds = (difference.model, difference.against), difference.paired.interval
+            shown = TextCell(signed(bounds.mean), span(bounds.low, bounds.high, sign=True), difference.mark)
+        rows.append((*map(TextCell, (*names, number(pair.rbo), number(pair.jaccard))), shown))
+    return TextTable(
+        f"{comparison.contest.place}: overlap of lists",
+        ("model", "against", "rbo", "jaccard", f"difference of {comparison.contest.primary}"),
+        tuple(rows),
+        verdict=overlap_sentence(comparison),
+        legend=tuple(overlap_legend(comparison)),
+    )
+
+
+def overlap_sentence(comparison: Comparison) -> str:
+    """Return sentences on the models that list most alike, and on those whose means say otherwise."""
+    overlaps = comparison.overlaps
+    if not overlaps:
+        return "Fewer than two models have lists here, so that there is no overlap."
+    most, least = (of(overlaps, key=lambda pair: pair.rbo) for of in (max, min))
+    text = f"{_named(most)} list most alike"
+    if least is not most:
+        text += f", {_named(least)} least"
+    parts = [f"{text}."]
+    differences = _differences(comparison)
+    tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in overlaps]
+    told = [pair for pair, difference in tested if difference is not None and difference.mark]
+    untold = [pair for pair, difference in tested if difference is not None and not difference.mark]
+    primary = comparison.contest.primary
+    if told:
+        alike = max(told, key=lambda pair: pair.rbo)
+        parts.append(f"Of the pairs shown to differ by {primary}, {_named(alike)} list most alike.")
+    if untold:
+        apart = min(untold, key=lambda pair: pair.rbo)
+        parts.append(f"Of those not shown to differ, {_named(apart)} list least alike.")
+    return " ".join(parts)
+
+
+def overlap_legend(comparison: Comparison) -> Iterator[str]:
+    """Yield lines on the lists that were compared and on the models without any."""
+    if not (overlaps := comparison.overlaps):
+        return
+    units = plural(comparison.contest.unit)
+    k = overlaps[0].k
+    yield (
+        f"Mean over the first {k} places of {max(pair.lists for pair in overlaps):,} lists of {units}. rbo: the share "
+        f"in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the items of "
+        f"either list that both have. 1 is the same, 0 nothing in common."
+    )
+    having = {name for pair in overlaps for name in (pair.model, pair.against)}
+    if missing := [row.model for row in comparison.scored if row.model not in having]:
+        yield f"Without lists: {', '.join(missing)}."
+
+
+def _named(pair: Overlap) -> str:
+    return f"{pair.model} and {pair.against} (rbo {number(pair.rbo, 2)})"
+
+
+def _differences(comparison: Comparison) -> dict[frozenset[str], Pair]:
+    """Return the differences by the primary metric, by the two models."""
+    primary = comparison.contest.primary
+    return {frozenset((p.model, p.against)): p for p in comparison.every_pair if p.metric == primary}
 
 
 def name_cell(row: ComparedModel) -> TextCell:

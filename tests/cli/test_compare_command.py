@@ -126,6 +126,29 @@ def test_compare_markdown_and_latex_have_the_selected_metrics(
     assert "ndcg@10, higher" in compare("--experiment", "shop", "--format", shown)[1]
 
 
+def test_overlap_of_logged_lists_is_a_table_and_json(compare: Any) -> None:
+    argv = ("--experiment", "shop", "--overlap")
+    code, out, _ = compare(*argv)
+    assert code == 0
+    assert "overlap of lists" in out
+    assert "list most alike" in out
+    code, out, _ = compare(*argv, "--format", "json")
+    (content,) = json.loads(out)
+    pairs = {frozenset((row["model"], row["against"])): row for row in content["overlap"]}
+    assert len(pairs) == 3
+    for row in pairs.values():
+        assert (row["k"], row["lists"]) == (10, 120)
+        assert 0 < row["jaccard"] < 1
+        assert 0 < row["rbo"] < 1
+    code, out, _ = compare(*argv, "--format", "markdown")
+    assert "| model | against | rbo | jaccard |" in out
+
+
+def test_overlap_of_an_outcome_is_that_of_its_logged_lists(store: SimpleNamespace) -> None:
+    logged = evalplugin.compare(experiment="shop", tracking_uri=store.uri).overlap()
+    assert evalplugin.compare(store.first).overlap().equals(logged)
+
+
 def test_compare_defaults_to_the_latest_bakeoff_and_names_it_on_stderr(
     store: SimpleNamespace, compare: Any
 ) -> None:

@@ -21,6 +21,7 @@ from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
+from evalplugin.report.page.overlap import overlap_matrix
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict
@@ -96,6 +97,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "verdict": verdict(comparison),
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
+        "overlap": overlap_matrix(comparison, data["models"]),
         "reading": list(_reading(comparison, data["examples"])),
         "is_table": contest.is_table,
         "sample": _sample_text(data["examples"], unit),

@@ -18,6 +18,7 @@ from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
 from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import contest_data
+from evalplugin.report.page.overlap import overlap_matrix
 from evalplugin.report.page.theme import DARK, LIGHT, contrast, for_dark
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
 from evalplugin.report.verdict import verdict
@@ -455,3 +456,29 @@ def test_contrast_is_that_of_wcag() -> None:
 
 def test_charts_hold_no_colour_of_their_own() -> None:
     assert not re.search(r"#[0-9A-Fa-f]{6}", json.dumps(chart_specs()).replace("https://vega.github.io", ""))
+
+
+def test_overlap_has_rbo_above_the_diagonal_and_jaccard_below(
+    comparison: Comparison, data: dict[str, Any]
+) -> None:
+    matrix = overlap_matrix(comparison, data["models"])
+    assert matrix is not None
+    assert tuple(row["model"]["name"] for row in matrix["rows"]) == MODELS
+    pairs = {(pair.model, pair.against): pair for pair in comparison.overlaps}
+    for (a, b), pair in pairs.items():
+        row, column = MODELS.index(a), MODELS.index(b)
+        assert row < column
+        assert matrix["rows"][row]["cells"][column]["text"] == f"{pair.rbo:.2f}"
+        assert matrix["rows"][column]["cells"][row]["text"] == f"{pair.jaccard:.2f}"
+    assert all(row["cells"][i] is None for i, row in enumerate(matrix["rows"]))
+
+
+def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
+    models = contests.contest().models
+    some = compare(contests.contest([dataclasses.replace(models[0], top_n=None), *models[1:]]))
+    matrix = overlap_matrix(some, contest_data(some)["models"])
+    assert matrix is not None
+    assert [row["model"]["name"] for row in matrix["rows"]] == ["knn", "svd"]
+    assert matrix["legend"][-1] == "Without lists: base."
+    none = compare(contests.contest([dataclasses.replace(model, top_n=None) for model in models]))
+    assert overlap_matrix(none, contest_data(none)["models"]) is None
