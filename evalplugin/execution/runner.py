@@ -26,6 +26,8 @@ from evalplugin.execution.results import Costs, DataInfo, DataSplit, ModelResult
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
+from evalplugin.metrics import TrainData
+from evalplugin.metrics.item_groups import ItemGroupMetric
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import (
@@ -191,7 +193,7 @@ def _prepare(
         test=first.test,
         n_folds=len(folds),
         counts=first.counts,
-        notes=(*data.notes, *notes, *left_out),
+        notes=(*data.notes, *notes, *left_out, *_item_groups(config, first)),
         segments=segments,
         # A session is read event by event, with its repeated items.
         history=first.history_events if first.unit == "query" else first.history,
@@ -202,6 +204,13 @@ def _prepare(
         else None,
     )
     return PreparedData(info, tuple(folds), candidates)
+
+
+def _item_groups(config: CheckedConfig, fold: Split) -> Iterator[str]:
+    """Yield a sentence on the sizes of each kind of groups of items that a metric compares."""
+    metrics = [spec.metric for spec in config.metrics if isinstance(spec.metric, ItemGroupMetric)]
+    train = TrainData(fold.train)
+    yield from dict.fromkeys(metric.sizes_note(train) for metric in metrics)
 
 
 def _repeated(fold: Split) -> Iterator[str]:

@@ -11,6 +11,7 @@ from evalplugin.metrics import (  # noqa: F401 - registers the metrics
     categories,
     correlation,
     gain,
+    item_groups,
     novelty_diversity,
     precision_recall,
     ratings,

@@ -48,6 +48,7 @@ class ItemCategories:
     indptr: Ints  # (n_items + 1,) where each item's categories start
     category: Ints  # (c,) codes below n
     weight: Floats  # (c,) 1 / number of the item's categories
+    names: tuple[str, ...]  # of the categories, by code
 
     @classmethod
     def of(cls, values: npt.NDArray[np.generic]) -> ItemCategories:
@@ -65,7 +66,20 @@ class ItemCategories:
         start = np.concatenate([[0], np.cumsum(count)])
         entries, item = row_entries(start, np.where(code < 0, len(parts), code))
         indptr = np.concatenate([[0], np.cumsum(count[code])])
-        return cls(len(names), indptr, flat[entries], 1.0 / count[code][item])
+        return cls(len(names), indptr, flat[entries], 1.0 / count[code][item], tuple(names))
+
+    @classmethod
+    def head_and_tail(cls, is_tail: Flags) -> ItemCategories:
+        """Return two categories, of the items that are not in the tail (n_items,) and of those that are."""
+        n_items = len(is_tail)
+        return cls(
+            2, np.arange(n_items + 1), is_tail.astype(np.int64), np.ones(n_items), names=("head", "tail")
+        )
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of items of each category: int64 (n,)."""
+        return np.bincount(self.category, minlength=self.n)
 
     def of_lists(self, item: Codes) -> tuple[Ints, Ints, Floats]:
         """Return user (position), category and weight of every category of every listed item, by user and then rank.
@@ -198,6 +212,19 @@ class TrainData:
         popular as the last of them.
         """
         return self._once("tail", share, lambda: _is_tail(self.counts, share))
+
+    def head_and_tail(self, share: float) -> ItemCategories:
+        """Return the two groups of the items by popularity, the head and the tail of ``is_tail``."""
+        return self._once("head and tail", share, lambda: ItemCategories.head_and_tail(self.is_tail(share)))
+
+    def items_of(self, user: Ints) -> Codes:
+        """Return the different items that each user has interacted with, one user's after the other's: (m,)."""
+        rows = self._known.rows
+        entries, row = row_entries(rows.indptr, user)
+        item = rows.item[entries]
+        again = (item[1:] == item[:-1]) & (row[1:] == row[:-1])  # items of a row ascend
+        different: Codes = item[np.append(True, ~again)[: len(item)]]
+        return different
 
     @cached_property
     def information(self) -> Floats:

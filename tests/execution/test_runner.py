@@ -231,3 +231,20 @@ def test_a_result_is_shown_without_its_arrays() -> None:
     shown = repr(run_model(checked, prepared, checked.models[0], Observer()))
     assert "ModelResult(data=DataInfo(dataset=" in shown
     assert "array(" not in shown
+
+
+def test_the_sizes_of_the_groups_that_a_metric_compares_are_in_the_notes() -> None:
+    metrics = [
+        "ndcg@10",
+        "popularity_parity@10",
+        "popularity_parity@5",
+        "popularity_opportunity(tail=0.5)@10",
+    ]
+    (prepared,) = prepare(load(config(metrics=metrics)), None, Observer())
+    counts = np.sort(prepared.info.train.item_counts)[::-1]
+    last = counts[np.searchsorted(np.cumsum(counts), 0.8 * counts.sum() - 1e-6)]
+    head, tail = (counts >= last).sum(), (counts < last).sum()
+    sizes = sorted([(-head, f"head {head:,}"), (-tail, f"tail {tail:,}")])
+    notes = [note for note in prepared.info.notes if note.startswith("items of each group")]
+    assert len(notes) == 2
+    assert notes[0] == f"items of each group by popularity, tail=0.8: {sizes[0][1]}, {sizes[1][1]}"

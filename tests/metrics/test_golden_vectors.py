@@ -439,3 +439,48 @@ def test_exposure_is_the_sum_of_discounts() -> None:
     expected = (0 * b + 2 * c + 4 * a) / (5 * (a + b + c))
     assert of_lists("exposure_gini@2", "abc", "cad") == [close(expected)]
     assert of_lists("exposure_gini@1", *"aaabbc") == of_lists("gini@1", *"aaabbc")
+
+
+def rates(*values: float) -> object:
+    mean = sum(values) / len(values)
+    return close(sqrt(sum((value - mean) ** 2 for value in values) / len(values)) / mean)
+
+
+def test_parity_compares_the_rates_at_which_new_items_of_groups_are_listed() -> None:
+    # The head is a and b, the tail c, d and e. Not met: c, d, e twice; b, d, e; b, c, d, e.
+    # Listed of the new ones: c; e; b and c (a of the first and the last list are met).
+    assert of_lists("popularity_parity@2", "ac", "de", "be", "bc") == [rates(2 / 2, 5 / (4 * 3 - 1))]
+    # A user without a list is in no pair.
+    assert of_lists("popularity_parity@1", "c", "", "b") == [rates(1 / 1, 1 / (2 * 3 - 1))]
+
+
+def test_opportunity_compares_the_recall_of_groups() -> None:
+    options = {"train": TRAIN, "catalogue": "abcde", "truth": [set("bc"), set("ade"), set("c")]}
+    lists = [list("bac"), list("dcb"), []]
+    # The head is a and b, relevant twice, hit once; the tail c, d, e, relevant four times.
+    assert evaluate("popularity_opportunity@1", lists=lists, **options) == [rates(1 / 2, 1 / 4)]  # type: ignore[arg-type]
+    assert evaluate("popularity_opportunity@3", lists=lists, **options) == [close(0)]  # type: ignore[arg-type]
+
+
+def test_groups_by_an_attribute_hold_each_item_of_theirs() -> None:
+    genre = {"genre": {"a": "War", "b": "War|Drama", "c": "Drama", "d": None}}
+    options = {"lists": [["a", "d"], ["c"]], "truth": [set("ab"), set("cd")], "train": [set(), set()]}
+    given = {**options, "item_attributes": genre}
+    # War: a and b relevant, a hit; Drama: b and c relevant, c hit; d is of no group.
+    assert evaluate("popularity_opportunity(groups=genre)", **given) == [0]  # type: ignore[arg-type]
+    assert evaluate("popularity_parity(groups=genre)", **given) == [0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["popularity_parity", "popularity_opportunity"])
+def test_an_empty_group_one_group_and_no_listed_item_leave_fairness_undefined(name: str) -> None:
+    options = {"truth": [{"c"}], "train": [{"a"}, {"a"}, {"b"}], "catalogue": "abc"}
+    assert isnan(evaluate(name, lists=[[]], **options)[0])  # type: ignore[arg-type]
+    # No item is in the tail.
+    assert isnan(evaluate(name, lists=[["c"]], **{**options, "train": [set("abc")]})[0])  # type: ignore[arg-type]
+    one_group = {"item_attributes": {"genre": dict.fromkeys("abc", "War")}}
+    assert isnan(evaluate(f"{name}(groups=genre)", lists=[["c"]], **options, **one_group)[0])  # type: ignore[arg-type]
+
+
+def test_a_tail_goes_with_groups_by_popularity() -> None:
+    with pytest.raises(ParameterError, match="tail goes with groups=popularity only"):
+        parse("popularity_parity(groups=genre, tail=0.5)@10")

@@ -81,6 +81,8 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
             "mae(pooled=true)",
             "recall(propensity=popularity, power=0.5)",
             "calibration(smoothing=0.5)",
+            "popularity_parity(groups=category)",
+            "popularity_opportunity(groups=category)",
         ]
     ),
 )
@@ -109,7 +111,15 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
         return None
 
 
-@pytest.mark.parametrize("name", [*METRICS.names(), "recall(propensity=popularity, power=0.5)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *METRICS.names(),
+        "recall(propensity=popularity, power=0.5)",
+        "popularity_parity(groups=category)",
+        "popularity_opportunity(groups=category)",
+    ],
+)
 def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     metric = parse(name).metric
     train = Interactions(
