@@ -13,6 +13,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.statistics import may_be_best, users_needed
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.verdict import best_sentence
 from evalplugin.segments import Segmentation
@@ -24,7 +25,7 @@ def scores(values: object, metric: str = "rr", *, first: int = 0) -> PerUserScor
 
 
 def found(metric: str = "rr", level: float = 0.95, **models: PerUserScores) -> BestModels:
-    best = best_models(models, metric, level=level, rng=np.random.default_rng(0), seeds={})
+    best = best_models(models, parse(metric), level=level, rng=np.random.default_rng(0), seeds={})
     assert best is not None
     return best
 
@@ -49,7 +50,8 @@ def test_a_model_without_any_value_is_not_compared() -> None:
     assert best.compared == ("a",)
     assert best_sentence(best) == "a is the only model with a value of rr"
     assert (
-        best_models({"a": scores([np.nan])}, "rr", level=0.95, rng=np.random.default_rng(0), seeds={}) is None
+        best_models({"a": scores([np.nan])}, parse("rr"), level=0.95, rng=np.random.default_rng(0), seeds={})
+        is None
     )
 
 
