@@ -183,9 +183,11 @@ def compare(
 
 
 def compare_scores(
-    scores: Any,
+    scores: Any = None,
     *,
-    unit: str,
+    unit: str | None = None,
+    runs: str | Sequence[str] = (),
+    tracking_uri: str | None = None,
     model: str | None = None,
     metric: str | None = None,
     value: str | Sequence[str] = (),
@@ -209,6 +211,10 @@ def compare_scores(
     Args:
         scores: A table of pandas, polars or Arrow, or the path of a Parquet or CSV file.
         unit: Name of the column of units.
+        runs: In place of a table: ids of MLflow runs with results of each row, a run each model. Of
+            ``mlflow.models.evaluate``, ``unit`` is the column that names the input of a row; of
+            ``mlflow.genai.evaluate`` leave it out: units are the traced inputs.
+        tracking_uri: The store of the runs; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
         model: Name of the column of models' names: a row is a unit's score for one model.
         metric: Name of the column of metrics' names; None: each column of scores is a metric.
         value: Name of the column of scores, or several, a metric each; empty: the column ``score``, or ``value``. Of a
@@ -226,6 +232,7 @@ def compare_scores(
 
     Raises:
         DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models.
+        TrackingError: The store cannot be reached, or has no such run.
 
     >>> import pandas as pd, evalplugin
     >>> table = pd.DataFrame({"question": [1, 2, 3] * 2, "llm": ["a"] * 3 + ["b"] * 3, "score": [1, 0, 1, 0, 0, 1]})
@@ -237,6 +244,18 @@ def compare_scores(
     from evalplugin.lists.score_tables import ScoreColumns, read_scores
     from evalplugin.report.notebook import Comparisons
 
+    if runs:
+        if scores is not None or model is not None or metric is not None or wide or cluster or segments:
+            raise DataError(
+                "runs have a table each, with a model and its metrics: name a table or runs, not both"
+            )
+        from evalplugin.tracking.read.evaluations import MODEL, read_evaluations
+
+        read = read_evaluations(_names(runs), unit=unit, tracking_uri=tracking_uri)
+        scores, unit, model, value = read.table, read.unit, MODEL, _names(value) or read.metrics
+        name = name or "evaluations"
+    if scores is None or unit is None:
+        raise DataError("name a table of scores and its column of units (unit), or runs")
     columns = ScoreColumns(unit, model, metric, tuple(_names(value)), wide, cluster, tuple(_names(segments)))
     contest = read_scores(
         scores,

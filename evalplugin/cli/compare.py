@@ -57,6 +57,11 @@ _OF_RUNS = {
 )  # fmt: skip
 @options.intersect
 @click.option("--scores", metavar="FILE", help="Compare the models of a table of scores: Parquet or CSV.")
+@click.option(
+    "--runs", "evaluations", multiple=True, metavar="ID",
+    help="Compare MLflow's evaluation runs row by row, a run each model: of mlflow.genai.evaluate, or with --unit of "
+    "mlflow.models.evaluate.",
+)  # fmt: skip
 @click.option("--unit", metavar="COLUMN", help="Of --scores: ids of what was scored, such as questions.")
 @click.option("--model", metavar="COLUMN", help="Of --scores: names of the models, in one column.")
 @click.option(
@@ -97,24 +102,31 @@ def compare(
     users: tuple[str, str] | None,
     out: str | Path | None,
     scores: str | None,
+    evaluations: tuple[str, ...],
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
 
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. With --scores FILE:
-    the models of a table of scores from any evaluation.
+    the models of a table of scores from any evaluation; with --runs ID: MLflow's own evaluation runs.
     """
     of_table = {name: choices.pop(name) for name in _OF_TABLE}
-    if scores is None:
+    is_table, uri = scores is not None or bool(evaluations), None
+    if not is_table:
         if given := [option for name, option in _OF_TABLE.items() if of_table[name]]:
             raise click.UsageError(f"{', '.join(given)}: for a table of scores; name it with --scores FILE")
         if len(segments) > 1:
             raise click.UsageError("one --segment at a time")
     else:
+        if scores is not None and evaluations:
+            raise click.UsageError("--scores is a table, --runs are runs with tables: name one of them")
+        uri = choices.get("tracking_uri") if evaluations else None
         of_runs = {"RUN": runs, **{option: choices.pop(name) for name, option in _OF_RUNS.items()}}
+        if uri is not None:
+            del of_runs["--tracking-uri"]
         if given := [option for option, value in of_runs.items() if value]:
-            raise click.UsageError(f"{', '.join(given)}: for logged runs, not for --scores")
-        if of_table["unit"] is None:
+            raise click.UsageError(f"{', '.join(given)}: for logged bake-offs, not for a table of scores")
+        if of_table["unit"] is None and not evaluations:
             raise click.UsageError("--scores: name the column of ids of what was scored: --unit COLUMN")
         if len(metrics) > 1:
             raise click.UsageError("--metric: a table of --scores has one column of metrics' names")
@@ -123,9 +135,9 @@ def compare(
         raise click.UsageError("--out writes the table of --users A B: name two models")
     if users is not None and shown not in ("table", "json", "csv"):
         raise click.UsageError(f"--format {shown} is not for --users; allowed: table, json, csv")
-    if overlap and (scores is not None or users is not None or shown not in ("table", "json", "markdown")):
+    if overlap and (is_table or users is not None or shown not in ("table", "json", "markdown")):
         raise click.UsageError(
-            "--overlap is for --format table, json or markdown, without --scores and --users"
+            "--overlap is for --format table, json or markdown, without --scores, --runs and --users"
         )
     from evalplugin import api
     from evalplugin.cli import show
@@ -135,7 +147,7 @@ def compare(
     from evalplugin.report.tables import overlap_table
     from evalplugin.tracking.location import store_file
 
-    read = scores if scores is not None else store_file(choices["tracking_uri"])
+    read = scores if scores is not None else store_file(uri if is_table else choices["tracking_uri"])
     if out is not None:
         refuse_input(out, [read])
         check_output(out)
@@ -143,7 +155,7 @@ def compare(
         refuse_input(html, [read])
         check_writable(html)
     observer = show.observer()
-    if scores is None:
+    if not is_table:
         with observer.progress("read and compare the runs"):
             compared = api.compare(*runs, **choices)
             if overlap:
@@ -153,6 +165,8 @@ def compare(
             compared = api.compare_scores(
                 scores,
                 unit=of_table["unit"],
+                runs=evaluations,
+                tracking_uri=uri,
                 model=of_table["model"],
                 metric=metrics[0] if metrics else None,
                 value=of_table["values"],

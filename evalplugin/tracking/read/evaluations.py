@@ -1,0 +1,146 @@
+"""Scores of MLflow's own evaluations, row by row: of ``mlflow.models.evaluate`` and ``mlflow.genai.evaluate``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evalplugin.base.errors import DataError, TrackingError, did_you_mean
+from evalplugin.base.libraries import pd
+from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import existing_store, is_missing, tracking_call
+from evalplugin.tracking.location import resolve_uri
+
+MODEL, INPUTS = (
+    "run",
+    "input",
+)  # columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``
+_TABLE = "eval_results_table.json"
+_PAGE = 500  # traces a request
+_RATINGS = {"yes": 1.0, "no": 0.0}  # as in MLflow's own means
+
+
+class Evaluations(NamedTuple):
+    """Evaluation runs as one table: a row for each run and input."""
+
+    table: pd.DataFrame  # columns: run, the columns of the input, a column for each metric
+    metrics: tuple[str, ...]
+    unit: str  # the column of inputs
+
+
+def read_evaluations(
+    runs: Sequence[str], *, unit: str | None = None, tracking_uri: str | None = None
+) -> Evaluations:
+    """Return the rows of evaluation runs, each run a model.
+
+    Args:
+        runs: Ids of runs.
+        unit: Column of the tables of ``mlflow.models.evaluate`` that names the input of a row; None: the inputs that
+            ``mlflow.genai.evaluate`` has traced.
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+
+    Raises:
+        DataError: A run without rows, or without the column, or runs that share no metric.
+        TrackingError: The store cannot be reached, or has no such run.
+    """
+    frames, metrics = [], []
+    with existing_store(tracking_uri, "read the evaluations") as client:
+        named = [client.get_run(run) for run in dict.fromkeys(runs)]
+        names = [run.info.run_name or run.info.run_id for run in named]
+        for run, name in zip(named, names, strict=True):
+            shown = name if names.count(name) == 1 else f"{name} ({run.info.run_id})"
+            frame, own = _rows(client, run, unit, tracking_uri)
+            frames.append(frame.assign(**{MODEL: shown}))
+            metrics.append(own)
+    shared = [metric for metric in metrics[0] if all(metric in own for own in metrics)] if metrics else []
+    if not shared:
+        each = "; ".join(f"{name}: {', '.join(own)}" for name, own in zip(names, metrics, strict=True))
+        raise DataError(f"the runs have no metric of rows in common: {each}")
+    return Evaluations(pd.concat(frames, ignore_index=True), tuple(shared), unit or INPUTS)
+
+
+def _rows(
+    client: mlflow.MlflowClient, run: mlflow.entities.Run, unit: str | None, uri: str | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a run, and the names of its metrics."""
+    if unit is None:
+        return _of_traces(client, run)
+    name, run_id = run.info.run_name, run.info.run_id
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
+            tracking_call(resolve_uri(uri), f"download {_TABLE} of the run {name}"),
+        ):
+            content = json.loads(Path(client.download_artifacts(run_id, _TABLE, folder)).read_text("utf-8"))
+    except TrackingError as error:
+        if not is_missing(error) and not isinstance(error.__cause__, OSError):
+            raise
+        raise DataError(
+            f"run {name} ({run_id}) has no table of mlflow.models.evaluate ({_TABLE}); for runs of "
+            f"mlflow.genai.evaluate leave out --unit"
+        ) from None
+    columns = [str(column) for column in content["columns"]]
+    frame = pd.DataFrame(content["data"], columns=columns)
+    if unit not in columns:
+        raise DataError(f"run {name}: no column {unit!r}{did_you_mean(unit, columns, noun='columns')}")
+    # MLflow logs the mean of right/score as right/mean, and of latency as latency/mean.
+    means = {key.removesuffix("/mean") for key in run.data.metrics if key.endswith("/mean")}
+    metrics = [column for column in columns if column.removesuffix("/score") in means]
+    if not metrics:
+        raise DataError(f"run {name} ({run_id}) has no metric with a score of each row")
+    renamed = {column: column.removesuffix("/score") for column in metrics}
+    return frame[[unit, *metrics]].rename(columns=renamed), list(renamed.values())
+
+
+def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[pd.DataFrame, list[str]]:
+    """Return a row for each trace of an evaluation, with the feedback that it was given in this run."""
+    rows, metrics = [], dict[str, None]()
+    for trace in _traces(client, run):
+        row: dict[str, Any] = {INPUTS: trace.info.request_preview}
+        for name, value in _feedback(trace, run.info.run_id):
+            if value in _RATINGS and isinstance(value, str):
+                value = _RATINGS[value]
+            if name in row:
+                raise DataError(
+                    f"run {run.info.run_name}: {name!r} was assessed twice for the input {row[INPUTS]!r}"
+                )
+            row[name] = value
+            metrics[name] = None
+        rows.append(row)
+    if not metrics:
+        raise DataError(
+            f"run {run.info.run_name} ({run.info.run_id}) has no assessments of mlflow.genai.evaluate; for a run of "
+            f"mlflow.models.evaluate name the column of its inputs with --unit"
+        )
+    numeric = [m for m in metrics if not any(isinstance(row.get(m), str | list | dict) for row in rows)]
+    return pd.DataFrame(rows)[[INPUTS, *numeric]], numeric
+
+
+def _traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> Iterator[mlflow.entities.Trace]:
+    token = None
+    while True:
+        page = client.search_traces(
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            include_spans=False,
+            max_results=_PAGE,
+            page_token=token,
+        )
+        yield from page
+        if not (token := page.token):
+            return
+
+
+def _feedback(trace: mlflow.entities.Trace, run_id: str) -> Iterator[tuple[str, object]]:
+    """Yield name and value of the valid feedback that a trace was given in a run."""
+    for assessment in trace.info.assessments:
+        metadata: Mapping[str, str] = assessment.metadata or {}
+        if (
+            isinstance(assessment, mlflow.entities.Feedback)
+            and metadata.get("mlflow.assessment.sourceRunId", run_id) == run_id
+            and assessment.valid is not False
+        ):
+            yield assessment.name, assessment.value

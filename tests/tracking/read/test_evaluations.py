@@ -1,0 +1,90 @@
+"""MLflow's own evaluation runs, compared row by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.base.errors import DataError, TrackingError
+
+INPUTS = ["a", "b", "c", "d"]
+ANSWERS = {"one": "1234", "two": "1200"}
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment("evaluations")
+    return uri
+
+
+def right(predictions: Any, targets: Any) -> Any:
+    scores = [float(a == b) for a, b in zip(predictions, targets, strict=True)]
+    return mlflow.metrics.MetricValue(scores=scores, aggregate_results={"mean": sum(scores) / len(scores)})
+
+
+def evaluated(name: str) -> str:
+    table = pd.DataFrame({"inputs": INPUTS, "target": [*"1234"], "answer": [*ANSWERS[name]]})
+    metric = mlflow.metrics.make_metric(eval_fn=right, greater_is_better=True, name="right")
+    with mlflow.start_run(run_name=name) as run:
+        mlflow.models.evaluate(  # type: ignore[no-untyped-call]
+            data=table, targets="target", predictions="answer", extra_metrics=[metric], evaluators="default"
+        )
+    return str(run.info.run_id)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # of MLflow's own calls
+def test_tables_of_models_evaluate_are_compared_by_their_inputs(uri: str) -> None:
+    runs = [evaluated(name) for name in ANSWERS]
+    (comparison,) = evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=uri)
+    assert {row.model: row.mean("right") for row in comparison.models} == {"one": 1.0, "two": 0.5}
+    assert comparison.pairs[0].paired.users == len(INPUTS)
+    with pytest.raises(DataError, match="did you mean"):
+        evalplugin.compare_scores(runs=runs, unit="input", tracking_uri=uri)
+    with pytest.raises(DataError, match="has no assessments"):
+        evalplugin.compare_scores(runs=runs, tracking_uri=uri)
+    with pytest.raises(DataError, match="name a table or runs, not both"):
+        evalplugin.compare_scores(runs=runs, unit="inputs", cluster="target", tracking_uri=uri)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(uri: str) -> None:
+    @mlflow.genai.scorer
+    def exact(outputs: str, expectations: dict[str, str]) -> bool:
+        return outputs == expectations["answer"]
+
+    @mlflow.genai.scorer
+    def says_zero(outputs: str) -> str:
+        return "yes" if outputs == "0" else "no"
+
+    @mlflow.genai.scorer
+    def words(outputs: str) -> str:
+        return f"it is {outputs}"
+
+    runs = []
+    for name, answers in ANSWERS.items():
+        rows = [
+            {"inputs": {"question": question}, "outputs": answer, "expectations": {"answer": target}}
+            for question, answer, target in zip(INPUTS, answers, "1234", strict=True)
+        ]
+        with mlflow.start_run(run_name=name) as run:
+            mlflow.genai.evaluate(data=rows, scorers=[exact, says_zero, words])
+        runs.append(run.info.run_id)
+    (comparison,) = evalplugin.compare_scores(runs=runs, tracking_uri=uri)
+    assert {*comparison.contest.metrics} == {"exact", "says_zero"}  # text is no score
+    means = {row.model: (row.mean("exact"), row.mean("says_zero")) for row in comparison.models}
+    assert means == {"one": (1.0, 0.0), "two": (0.5, 0.5)}
+    with pytest.raises(DataError, match="has no table"):
+        evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=uri)
+
+
+def test_a_run_that_is_not_there_is_named(uri: str) -> None:
+    with pytest.raises(TrackingError, match="nothere"):
+        evalplugin.compare_scores(runs=["nothere"], tracking_uri=uri)
