@@ -12,7 +12,9 @@ os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 import gc
 import shutil
 import signal
+import sqlite3
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,10 +69,31 @@ def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _unsynced_stores() -> Iterator[None]:
+    """MLflow's SQLite stores need not survive a power cut: each of a bake-off's commits would wait for the disk."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def leave_to_the_system(connection: Any, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", leave_to_the_system)
+    yield
+    event.remove(Engine, "connect", leave_to_the_system)
+
+
+@pytest.fixture(scope="session")
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tests' folders: pytest reads all names beside a new one, which takes long with thousands."""
+    return tmp_path_factory.mktemp("folders")
+
+
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test starts in an empty folder, with no tracking server of the user's in sight."""
-    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    monkeypatch.chdir(tempfile.mkdtemp(dir=_folders))
     for name in ("TRACKING_URI", "REGISTRY_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID"):
         monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
 
