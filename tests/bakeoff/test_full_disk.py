@@ -17,6 +17,7 @@ from evalplugin.cli import main
 from evalplugin.execution.results import ModelResult
 from evalplugin.tracking.write.tracker import MlflowTracker
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
 NO_LIMIT = 2**30
 
 

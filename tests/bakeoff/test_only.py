@@ -15,6 +15,7 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 COUNTED = """
 from dataclasses import dataclass
 import numpy as np

@@ -67,7 +67,7 @@ class Store:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path, no_drawing: None) -> Store:
     folder = tmp_path_factory.mktemp("damaged")
     shutil.copy(_empty_store, folder / "mlflow.db")
     found = Store(f"sqlite:///{folder / 'mlflow.db'}", folder / "mlflow.db")
