@@ -67,7 +67,7 @@ def clusters(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-m", "cluster", *session.posargs)
 
 
-@nox.session(venv_backend="venv")
+@nox.session(venv_backend="venv", reuse_venv=True)
 def lenskit(session: nox.Session) -> None:
     """Run the tests that need LensKit, which brings PyTorch and often pandas 2, in an environment of their own."""
     # Where pip knows a build of this version without CUDA (2.13.0+cpu), it takes that one: 2 GB instead of 6.
