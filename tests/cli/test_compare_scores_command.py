@@ -1,0 +1,72 @@
+"""``compare --scores`` as a user types it: formats, the page, users of a pair, and options that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalplugin.cli import main
+
+TABLE = ["compare", "--scores", "scores.csv", "--unit", "question_id", "--model", "llm", "--value", "points"]
+
+
+@pytest.fixture(autouse=True)
+def table() -> None:
+    generator = np.random.default_rng(0)
+    points = np.concatenate([generator.normal(shift, 1, 80) for shift in (0.0, 1.0)]).round(3)
+    names = np.repeat(["01", "02"], 80)  # models whose names look like numbers
+    kinds = ["law", "art"] * 80
+    frame = pd.DataFrame({"question_id": [*range(80)] * 2, "llm": names, "points": points, "subject": kinds})
+    frame.to_csv("scores.csv", index=False)
+
+
+def test_json_has_the_comparison_of_a_bake_off(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TABLE, "--baseline", "01", "--segment", "subject", "--format", "json"]) == 0
+    (comparison,) = json.loads(capsys.readouterr().out)
+    assert (comparison["may_be_best"], comparison["baseline"]) == (["02"], "01")
+    assert {row["group"] for row in comparison["segments"]} == {"law", "art"}
+
+
+@pytest.mark.parametrize("shown", ["table", "csv", "markdown", "latex"])
+def test_every_format_names_the_models(shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TABLE, "--format", shown]) == 0
+    out = capsys.readouterr().out
+    assert "02" in out
+    assert shown == "csv" or "question" in out
+
+
+def test_the_page_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TABLE, "--html", "page.html"]) == 0
+    assert "Question by question" in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TABLE, "--users", "01", "02", "--out", "questions.csv"]) == 0
+    assert "questions, better for" in " ".join(capsys.readouterr().out.split())
+    frame = pd.read_csv("questions.csv")
+    assert len(frame) == 80
+    assert "question" in frame
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--unit", "question_id"], "--unit: for a table of scores"),
+        (["compare", "--scores", "scores.csv"], "--unit COLUMN"),
+        ([*TABLE, "--bakeoff", "latest"], "--bakeoff: for logged bake-offs"),
+        ([*TABLE, "--runs", "1"], "name one of them"),
+        ([*TABLE, "--wide"], "name either wide or model and metric"),
+        ([*TABLE, "--html", "scores.csv"], "scores.csv"),
+    ],
+)
+def test_options_that_do_not_fit_end_with_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("scores.csv").read_text()
+    assert main(arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert Path("scores.csv").read_text() == before
