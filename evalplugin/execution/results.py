@@ -209,6 +209,8 @@ class ModelResult:
     seed_means: tuple[Mapping[str, float], ...] = ()
     # user, item, rank, score (and fold, when there are several); of the first seed
     top_n: pa.Table | None = field(default=None, repr=False)
+    # item, train, truth, listed, hit: counts of the items that a list or a truth has; of the first seed
+    items: pa.Table | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on its lists, such as how many users have none
     tuning: Tuning | None = None  # where its parameters were tuned; ``params`` has the best of the last fold
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None

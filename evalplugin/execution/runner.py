@@ -22,6 +22,7 @@ from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.per_item import items_table
 from evalplugin.execution.results import Costs, DataInfo, DataSplit, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
@@ -454,6 +455,11 @@ def _result_of(job: Job) -> ModelResult:
         fold_means=tuple(fold.means for fold in by_fold),
         seed_means=tuple(average.means for average in averages) if job.seeds > 1 else (),
         top_n=_lists_table(by_seed[0], [task.split.train for task in job.tasks]),
+        items=items_table(
+            [result.top_n for result in by_seed[0]],
+            [task.split for task in job.tasks[: job.folds]],
+            job.tasks[0].relevance,
+        ),
         notes=tuple(_notes(by_seed)),
     )
 

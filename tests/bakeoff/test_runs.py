@@ -112,6 +112,11 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
     assert found["random"].data.metrics["ndcg_at_10"] == pytest.approx(
         np.nanmean(scores["ndcg@10"]), abs=1e-12
     )
+    items = pd.read_parquet(artifact(found["random"], "data/per_item.parquet")).set_index("item")
+    truth = pd.read_parquet(artifact(found["random"], "data/truth.parquet")).query("rating >= 4")
+    hits = lists.merge(truth, on=["user", "item"])
+    for name, rows in {"listed": lists, "truth": truth, "hit": hits}.items():
+        assert items[items[name] > 0][name].to_dict() == rows["item"].value_counts().to_dict()
     for run_ in (found["random"], found["popularity"]):
         names = {file.name for file in artifact(run_, "data").iterdir()}
         assert {"truth.parquet", "history.parquet", "segments.parquet"} <= names

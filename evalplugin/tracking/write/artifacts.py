@@ -63,6 +63,8 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
             yield _parquet("data/segments.parquet", table)
     if result.top_n is not None:
         yield _parquet("data/top_n.parquet", result.top_n)
+    if result.items is not None:
+        yield _parquet("data/per_item.parquet", result.items)
     if result.tuning is not None:
         yield _parquet("tune/trials.parquet", result.tuning.trials)
         # What was tuned is not in the resolved config, which is the same in all runs.

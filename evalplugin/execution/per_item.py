@@ -1,0 +1,49 @@
+"""Counts by item: how often a model lists it, how often it is in the truth, and how often it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalplugin.base.arrays import NO_ITEM, search
+from evalplugin.base.libraries import np, npt, pa, pd
+from evalplugin.data import Split
+from evalplugin.metrics.relevance import Relevance
+from evalplugin.models.selection import TopN
+
+
+def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relevance) -> pa.Table:
+    """Return one row for each item that a list or a relevant truth has, in the order of ids, as int64 counts.
+
+    Columns: ``item``; ``train``, its interactions in the train data; ``truth``, the users in whose truth it is
+    relevant; ``listed``, the lists that have it; ``hit``, those of users in whose truth it is relevant. With several
+    folds, ``train`` is of the first fold that has a row for the item, and the others are sums.
+
+    Args:
+        lists: Of each fold.
+        splits: The folds.
+        relevance: Of the truth.
+    """
+    folds = [
+        pd.DataFrame(dict(_counts(top_n, split, relevance)))
+        for top_n, split in zip(lists, splits, strict=True)
+    ]
+    frame = folds[0]
+    if len(folds) > 1:
+        sums = dict.fromkeys(("truth", "listed", "hit"), "sum")
+        frame = pd.concat(folds).groupby("item", sort=True, as_index=False).agg({"train": "first"} | sums)
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+
+
+def _counts(top_n: TopN, split: Split, relevance: Relevance) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
+    """Yield the columns of one fold."""
+    n_items, test = split.train.n_items, split.test.select(np.flatnonzero(relevance.of(split.test.rating)))
+    place = top_n.item != NO_ITEM
+    item, user = top_n.item[place], np.repeat(top_n.user, place.sum(axis=1)).astype(np.int64)
+    wanted = np.sort(test.user.astype(np.int64) * n_items + test.item)
+    _, is_hit = search(wanted, user * n_items + item)
+    hit = item[is_hit]
+    listed, truth, hits = (np.bincount(items, minlength=n_items) for items in (item, test.item, hit))
+    rows = np.flatnonzero(listed + truth)
+    yield "item", split.train.items[rows]
+    columns = {"train": split.train.item_counts, "truth": truth, "listed": listed, "hit": hits}
+    yield from ((name, counts[rows].astype(np.int64)) for name, counts in columns.items())

@@ -1,0 +1,47 @@
+"""Counts by item: arithmetic, sums over folds."""
+
+from __future__ import annotations
+
+import numpy as np
+from samples import of_codes, of_pairs
+
+from evalplugin.data import Split
+from evalplugin.execution.per_item import items_table
+from evalplugin.metrics.relevance import Relevance
+from evalplugin.models.selection import TopN
+
+TRAIN = of_pairs([(0, 0), (1, 0), (2, 0), (0, 1), (1, 2)], 4, 6)
+
+
+def split(user: list[int], item: list[int], rating: list[int]) -> Split:
+    return Split(TRAIN, of_codes(np.array(user), np.array(item), np.array(rating), 4, 6))
+
+
+def lists(user: list[int], items: list[list[int]]) -> TopN:
+    item = np.array(items, dtype=np.int32)
+    return TopN(np.array(user, dtype=np.int32), item, np.where(item < 0, np.nan, 1.0))
+
+
+def test_items_are_counted_in_lists_in_the_relevant_truth_and_in_both() -> None:
+    truth = split([0, 1, 2, 2], [3, 3, 1, 4], [5, 5, 5, 2])  # the last one is not relevant
+    made = lists([0, 1, 2], [[3, 2], [1, -1], [1, 3]])
+    assert items_table([made], [truth], Relevance(threshold=4)).to_pydict() == {
+        "item": [1, 2, 3],  # of 4, no list and no relevant truth
+        "train": [1, 1, 0],
+        "truth": [1, 0, 2],
+        "listed": [2, 1, 2],
+        "hit": [1, 0, 1],  # 3 is listed for users 0 and 2, and relevant for 0 and 1
+    }
+
+
+def test_counts_of_folds_add_up() -> None:
+    first, second = split([0], [3], [5]), split([1, 2], [3, 4], [5, 5])
+    made = lists([0], [[3, 5]]), lists([1, 2], [[3, 4], [3, 2]])
+    table = items_table(made, [first, second], Relevance(threshold=4))
+    assert table.to_pydict() == {
+        "item": [2, 3, 4, 5],
+        "train": [1, 0, 0, 0],
+        "truth": [0, 2, 1, 0],
+        "listed": [1, 3, 1, 1],
+        "hit": [0, 2, 0, 0],
+    }
