@@ -24,7 +24,6 @@ from evalplugin.base.errors import (
     did_you_mean,
     how_to_install,
 )
-from evalplugin.components.parameters import build
 from evalplugin.files.recording import recorded_inputs
 
 T = TypeVar("T")
@@ -148,6 +147,8 @@ class Registry(Generic[T]):
             MissingPackageError: A package that it needs is not installed.
             ParameterError: Unknown, missing or wrong parameters.
         """
+        from evalplugin.components.parameters import build  # which imports pydantic
+
         entry = self.entry(name)
         for package in getattr(entry.cls, "requires", ()) if installed else ():
             if importlib.util.find_spec(package) is None:
@@ -189,10 +190,14 @@ class Registry(Generic[T]):
 
 @lru_cache(maxsize=1)
 def _installed_points(path: tuple[tuple[str, int], ...]) -> Any:
-    """Return the entry points of all packages on ``sys.path``, whose folders are named with the times of changes."""
-    from importlib.metadata import entry_points
+    """Return the entry points of packages with components on ``sys.path``, whose folders have times of changes."""
+    from importlib.metadata import EntryPoints, distribution, distributions
 
-    return entry_points()
+    # Only files that name a group of ours are parsed: there may be hundreds.
+    texts = ((package, package.read_text("entry_points.txt") or "") for package in distributions())
+    names = [package.name for package, text in texts if "evalplugin." in text]
+    # By name, as the first of a name on the path is the one that is imported.
+    return EntryPoints(point for name in dict.fromkeys(names) for point in distribution(name).entry_points)
 
 
 def _changed(folder: str) -> int:

@@ -155,13 +155,13 @@ def test_packages_are_read_once_for_all_registries_until_one_is_installed(
 
     monkeypatch.syspath_prepend(str(tmp_path))
     read = []
-    found = importlib.metadata.entry_points
+    found = importlib.metadata.distributions
 
     def spy() -> object:
         read.append(1)
         return found()
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", spy)
+    monkeypatch.setattr(importlib.metadata, "distributions", spy)
     for registry in (MODELS, METRICS, MODELS):
         assert "late" not in registry.names()
     assert read == [1]
