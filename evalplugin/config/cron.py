@@ -20,9 +20,7 @@ _FIELDS = {
     "day of week": "0-7 or SUN-SAT",
 }
 # L, W, # and ? are understood by some programs only.
-_SIGNS = re.compile(
-    r"(?:[0-9*]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT|[,/-])+"
-)
+_SIGNS = r"(?:[0-9*]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT|[,/-])+"
 # Listed among the time zones, but not the zone of any location.
 _NO_LOCATIONS = {"Factory", "localtime"}
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
@@ -59,7 +57,7 @@ class Cron:
             fields = ", ".join(f"{name} {values}" for name, values in _FIELDS.items())
             raise DataError(f"{refuse}: it has {len(given)} fields, not five: {fields}")
         parts = dict(zip(_FIELDS, given, strict=True))
-        wrong = next((name for name, part in parts.items() if not _SIGNS.fullmatch(part)), None)
+        wrong = next((name for name, part in parts.items() if not re.fullmatch(_SIGNS, part)), None)
         due = None
         try:
             due = None if wrong else next(cronsim.CronSim(expression, datetime(2024, 1, 1)), None)
