@@ -65,14 +65,20 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
                     f"list {kind}"
                     for kind in ("models", "metrics", "datasets", "filters", "splits", "segments")
                 ),
-                "list checks",
                 "list engines",
-                "describe check EV114",
                 "describe metric ndcg",
                 "describe model surprise.KNNBasic",
                 "describe dataset csv",
                 "schema",
             )
+        ),
+        *(
+            (
+                command,
+                f"from evalplugin.cli import main; assert main({command.split()}) == 0",
+                (*HEAVY, "pydantic", "yaml"),
+            )
+            for command in ("list checks", "describe check EV114")
         ),
     ],
 )
@@ -96,24 +102,55 @@ def test_scoring_parquet_imports_neither_pandas_nor_mlflow(tmp_path: Path, users
     assert imported_by(code) & {"pandas", "mlflow", "sklearn", "surprise", "matplotlib", *CLUSTER} == set()
 
 
-@pytest.mark.parametrize("command", ["data {}", "run {} --dry-run", "power {}"])
-def test_planning_without_a_store_imports_neither_pandas_nor_mlflow(tmp_path: Path, command: str) -> None:
-    config = tmp_path / "small.yaml"
-    config.write_text(
-        f"""\
+SMALL = """\
 experiment: shop
-datasets: [{{type: synthetic, n_users: 60, n_items: 40, n_interactions: 900}}]
-split: {{type: last_n, n: 1}}
+datasets: [{type: synthetic, n_users: 60, n_items: 40, n_interactions: 900}]
+split: {type: last_n, n: 1}
 models: [popularity, random]
 metrics: [ndcg@5]
-compare: {{baseline: popularity}}
-tracking: {{uri: "sqlite:///{tmp_path}/mlflow.db"}}
+compare: {baseline: popularity}
+tracking: {uri: "sqlite:///mlflow.db"}
 """
-    )
-    arguments = command.format(config).split()
-    code = f"import os; os.chdir({str(tmp_path)!r})\nfrom evalplugin.cli import main; assert main({arguments}) == 0"
+
+
+def started_in(folder: Path, command: str) -> str:
+    """Return code that runs a command in a folder."""
+    arguments = command.split()
+    return f"import os; os.chdir({str(folder)!r})\nfrom evalplugin.cli import main; assert main({arguments}) == 0"
+
+
+@pytest.mark.parametrize("command", ["data", "run --dry-run", "power"])
+def test_planning_without_a_store_imports_neither_pandas_nor_mlflow(tmp_path: Path, command: str) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
     forbidden = {"mlflow", "pandas", "pyarrow", "sklearn", "surprise", "numba", "matplotlib", *CLUSTER}
-    assert imported_by(code) & forbidden == set()
+    assert imported_by(started_in(tmp_path, f"{command} small.yaml")) & forbidden == set()
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a config and the store of its bake-off."""
+    folder = tmp_path_factory.mktemp("logged")
+    (folder / "small.yaml").write_text(SMALL)
+    imported_by(started_in(folder, "run small.yaml"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data small.yaml",
+        "run --dry-run small.yaml",
+        "power small.yaml",
+        "compare --experiment shop --tracking-uri sqlite:///mlflow.db",
+        "history --experiment shop --tracking-uri sqlite:///mlflow.db",
+    ],
+)
+def test_reading_a_store_imports_little_beside_mlflow(logged: Path, command: str) -> None:
+    unused = {"sklearn", "surprise", "numba", "matplotlib", "altair", "optuna", "scipy.stats"}
+    imported = imported_by(started_in(logged, command), depth=2)
+    imported |= {name.partition(".")[0] for name in imported}
+    assert "mlflow" in imported
+    assert imported & unused == set()
 
 
 _COMPONENTS = {"data", "metrics", "models", "segments", "config"}
@@ -122,6 +159,8 @@ _COMPONENTS = {"data", "metrics", "models", "segments", "config"}
 @pytest.mark.parametrize(
     ("command", "package"),
     [
+        ("list checks", None),
+        ("list models", "models"),
         ("list datasets", "data"),
         ("list splits", "data"),
         ("describe split last_n", "data"),
@@ -130,9 +169,10 @@ _COMPONENTS = {"data", "metrics", "models", "segments", "config"}
         ("describe model surprise.SVD", "models"),
     ],
 )
-def test_a_command_imports_only_the_components_that_it_shows(command: str, package: str) -> None:
+def test_a_command_imports_only_the_components_that_it_shows(command: str, package: str | None) -> None:
     own = imported_by(f"from evalplugin.cli import main; assert main({command.split()}) == 0", depth=2)
-    assert own & {f"evalplugin.{name}" for name in _COMPONENTS} == {f"evalplugin.{package}"}
+    shown = set() if package is None else {f"evalplugin.{package}"}
+    assert own & {f"evalplugin.{name}" for name in _COMPONENTS} == shown
     assert "yaml" not in own
 
 

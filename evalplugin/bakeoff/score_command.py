@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
-from evalplugin.data.formats import Format
 from evalplugin.data.queries import Unit
+from evalplugin.files import Format
 from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone

@@ -42,3 +42,8 @@ def shorten(text: str, length: int) -> str:
         return text
     half = length // 2
     return f"{text[:half]} ... ({len(text) - 2 * half:,} characters left out) ... {text[-half:]}"
+
+
+def page_of(code: str) -> str:
+    """Return the address of the documentation page on a check."""
+    return f"https://evalplugin.github.io/evalplugin/checks/{code}.html"

@@ -11,7 +11,6 @@ import click
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, open_all, show_error
-from evalplugin.files.outputs import refuse_input
 
 
 @click.command()
@@ -80,6 +79,8 @@ def run(
 
     observer = show.observer()
     if outcome_file is not None:
+        from evalplugin.files.outputs import refuse_input
+
         refuse_input(outcome_file, configs)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:

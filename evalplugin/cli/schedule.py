@@ -14,7 +14,6 @@ from evalplugin.base.secrets import redact, register_uri
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
-from evalplugin.files.outputs import open_output, refuse_input
 
 if TYPE_CHECKING:
     from evalplugin.schedule import ScheduledConfig
@@ -186,6 +185,8 @@ def _write_unit(
             nl=False,
         )
         return
+    from evalplugin.files.outputs import open_output, refuse_input
+
     try:
         if isinstance(out, Path):
             out.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Protocol
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
@@ -15,7 +15,6 @@ from evalplugin.base.libraries import np, pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.files.remote import File
 
-Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]  # auto: by the names of the files
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item", "part", "cluster")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache

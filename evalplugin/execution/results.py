@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
+from evalplugin.base.text import page_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.data.interactions import joined
@@ -22,11 +23,6 @@ from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
-
-
-def page_of(code: str) -> str:
-    """Return the address of the page on a check."""
-    return f"https://evalplugin.github.io/evalplugin/checks/{code}.html"
 
 
 class _OnDataSplit(Protocol):

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,12 +17,13 @@ from evalplugin.base.errors import DataError, ModelError, ParameterError, Proble
 from evalplugin.base.libraries import np, pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
-from evalplugin.data import Interactions, LoadContext
-from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.files.inputs import command_input, program_input
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions, LoadContext
+    from evalplugin.data.files import TableFiles
 
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
@@ -163,6 +164,9 @@ class Command:
             pq.write_table(table, file)
 
     def _written(self, out: str, request: ListRequest) -> TableFiles:
+        from evalplugin.data.files import TableFiles, find_files
+        from evalplugin.data.formats import CsvFormat, ParquetFormat
+
         files, partitions = find_files(Path(), out, f"*.{self.format}")
         if self.format == "parquet":
             return TableFiles("{out}", files, ParquetFormat(), partitions)

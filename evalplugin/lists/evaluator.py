@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evalplugin.data.formats import Format
+from evalplugin.files import Format
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
 from evalplugin.lists.inputs import open_sources, rows_named

@@ -14,7 +14,7 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, Format, ParquetFormat, TrecFormat
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.queries import first_other_id
 from evalplugin.data.reading import COMPRESSED, path_text
@@ -22,6 +22,7 @@ from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
+from evalplugin.files import Format
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue, interactions_alone
 from evalplugin.lists.columns import (

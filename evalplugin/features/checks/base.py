@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from evalplugin.base.errors import UnknownNameError, did_you_mean
-from evalplugin.comparison.comparison import Comparison
-from evalplugin.config import CheckedConfig
-from evalplugin.execution.results import ModelResult, page_of
-from evalplugin.execution.runner import PreparedData
+from evalplugin.base.text import page_of
+
+if TYPE_CHECKING:
+    from evalplugin.comparison.comparison import Comparison
+    from evalplugin.config import CheckedConfig
+    from evalplugin.execution.results import ModelResult
+    from evalplugin.execution.runner import PreparedData
 
 
 class Found(NamedTuple):
@@ -35,7 +38,7 @@ class SplitResults:
         return [model for model in self.models if model.per_user is not None]
 
 
-DataFinder = Callable[[CheckedConfig, PreparedData], Iterator[Found]]
+DataFinder = Callable[["CheckedConfig", "PreparedData"], Iterator[Found]]
 ResultFinder = Callable[[SplitResults], Iterator[Found]]
 Find = TypeVar("Find", DataFinder, ResultFinder)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number
 from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import ComparedModel, aligned
-from evalplugin.comparison.statistics.clusters import independent_units
-from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
-from evalplugin.config.checked import CHAMPION
-from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
-from evalplugin.metrics import parse
+
+if TYPE_CHECKING:
+    from evalplugin.comparison.compared import ComparedModel
+    from evalplugin.config.tuning import Space
 
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
@@ -106,6 +103,8 @@ def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
 
 
 def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str = "") -> Found:
+    from evalplugin.config.tuning import values_text
+
     low, high = ends
     return Found(
         f"{model}: the best {values_text(value)} is at an edge of its range, {low:g} to {high:g}{where}: a wider one "
@@ -125,6 +124,9 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
     "that these users can show.",
 )
 def _too_few_users(results: SplitResults) -> Iterator[Found]:
+    from evalplugin.config.checked import CHAMPION
+    from evalplugin.metrics import parse
+
     gate, contest = results.config.spec.gate, results.comparison.contest
     if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
         return
@@ -159,6 +161,11 @@ def _power(
     champion: ComparedModel, challenger: ComparedModel, metric: str, gain: float, level: float
 ) -> tuple[float, int, int, str] | None:
     """Return the detectable gain, the users, the users needed, the challenger; None where it has no spread."""
+    from evalplugin.comparison.compared import aligned
+    from evalplugin.comparison.statistics.clusters import independent_units
+    from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+    from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
+
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None

@@ -13,15 +13,14 @@ from pydantic import Field
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, pa, pc
 from evalplugin.base.units import count_text
-from evalplugin.data import Interactions, LoadContext
-from evalplugin.data.files import TableFiles
-from evalplugin.data.formats import Format
-from evalplugin.data.tables import Table
+from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
 from evalplugin.models.base import ListRequest, model
-from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
+    from evalplugin.data import Interactions, LoadContext
+    from evalplugin.data.files import TableFiles
+    from evalplugin.models.selection import TopN
     from evalplugin.tracking.read.logged import LoggedRun
 
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
@@ -117,6 +116,7 @@ class Lists:
             DataError: Files that are missing or break a rule; a run without lists, or with lists from other train data.
             TrackingError: The store cannot be reached, or its files are damaged.
         """
+        from evalplugin.data.tables import Table
         from evalplugin.lists.columns import ListColumns
         from evalplugin.lists.given import lists_on
         from evalplugin.tracking.connection import existing_store

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem, did_you_mean
-from evalplugin.base.libraries import np
-from evalplugin.data import Interactions, LoadContext
 from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
 from evalplugin.models.base import ListRequest, model
-from evalplugin.models.selection import TopN
+
+if TYPE_CHECKING:
+    from evalplugin.base.libraries import np
+    from evalplugin.data import Interactions, LoadContext
+    from evalplugin.models.selection import TopN
 
 
 @model("mlflow")
