@@ -26,6 +26,8 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
             metric.metric.check_attributes(data.item_attributes)
             for fold in folds:
                 metric.metric.check_ratings(*fold.test.rating_scale)
+                if "negatives" in metric.metric.needs:
+                    _refuse_truth_without_negatives(config, fold)
         except DataError as error:
             raise DataError(f"metrics: {metric.name}: {error}") from None
     if not looks_at_relevance(config.metrics):
@@ -47,6 +49,16 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
         raise DataError(
             f"relevance.threshold: no rating {place} reaches {threshold:g}, the highest is {highest:g}; lower it to "
             f"the lowest rating that is relevant: {consequence}"
+        )
+
+
+def _refuse_truth_without_negatives(config: CheckedConfig, fold: Split) -> None:
+    """Refuse a truth whose pairs are all relevant, for metrics that tell relevant pairs from others."""
+    if config.spec.relevance.of(fold.test.rating).all():
+        raise DataError(
+            f"needs judged pairs that are not relevant, and every rating of the test data (fold {fold.fold + 1}) is "
+            f"relevant, the lowest is {fold.test.rating_scale[0]:g}; set relevance.threshold above it, or take data "
+            f"with ratings of 0 (items of given candidates without a rating are not judged)"
         )
 
 

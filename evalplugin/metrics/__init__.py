@@ -12,6 +12,7 @@ from evalplugin.metrics import (  # noqa: F401 - registers the metrics
     correlation,
     gain,
     item_groups,
+    judged_pairs,
     novelty_diversity,
     precision_recall,
     ratings,

@@ -18,7 +18,7 @@ from evalplugin.metrics.context import ScoringContext
 C = TypeVar("C", bound=type)
 MetricFunction: TypeAlias = Callable[..., Floats]
 F = TypeVar("F", bound=MetricFunction)
-Need: TypeAlias = Literal["catalogue", "item_attributes", "pool", "predictions", "train"]
+Need: TypeAlias = Literal["catalogue", "item_attributes", "negatives", "pool", "predictions", "train"]
 
 # Raised when a convention of all metrics changes: relevance, gain, undefined users, ties.
 CONVENTIONS_VERSION = 1

@@ -64,8 +64,8 @@ def spearman(context: ScoringContext) -> Floats:
     [0.5]
     """
     assert context.predictions is not None  # `needs` says so
-    of_rating = _centred_rank(context, context.truth_rating)
-    of_prediction = _centred_rank(context, context.predictions)
+    of_rating = centred_rank(context, context.truth_rating)
+    of_prediction = centred_rank(context, context.predictions)
     both = _sum(context, of_rating * of_prediction)
     return _correlation(both, _sum(context, of_rating**2), _sum(context, of_prediction**2))
 
@@ -127,7 +127,7 @@ def concordant_pairs(
     return share
 
 
-def _centred_rank(context: ScoringContext, value: Floats) -> Floats:
+def centred_rank(context: ScoringContext, value: Floats) -> Floats:
     """Return each truth item's rank by ``value`` among its user's, less the mean rank: float64 (t,)."""
     row = context.truth_row
     order = np.lexsort((value, row))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np, npt
-from evalplugin.metrics.base import OverallMetric, UserMetric, metric
+from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum
 
 
 @dataclass(frozen=True)
-class _RatingLoss(UserMetric, OverallMetric):
+class RatingLoss(UserMetric, OverallMetric):
     """The mean of a loss over ratings: each user's, or one over the ratings of all users."""
 
     higher_is_better = False
     bounds = (0.0, float("inf"))
-    needs = ("predictions",)
+    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k = False
 
     pooled: Annotated[
@@ -39,6 +39,7 @@ class _RatingLoss(UserMetric, OverallMetric):
         return "" if self.pooled else "per user"
 
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
+        """Return float64 (B,)."""
         loss = self._loss(context)
         total = np.bincount(context.truth_row, weights=loss, minlength=context.n_users)
         mean = np.where(context.n_truth > 0, total / np.maximum(context.n_truth, 1), np.nan)
@@ -76,7 +77,7 @@ class _RatingLoss(UserMetric, OverallMetric):
 
 @metric("rmse")
 @dataclass(frozen=True)
-class RMSE(_RatingLoss):
+class RMSE(RatingLoss):
     """Root of the mean squared error of the ratings predicted for the truth.
 
     rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user; the mean over users weighs
@@ -107,7 +108,7 @@ class RMSE(_RatingLoss):
 
 @metric("mae")
 @dataclass(frozen=True)
-class MAE(_RatingLoss):
+class MAE(RatingLoss):
     """Mean absolute error of the ratings predicted for the truth.
 
     mae = mean over the user's truth of |predicted - rating|, one value a user; the mean over users weighs every user

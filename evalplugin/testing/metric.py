@@ -71,7 +71,7 @@ class _Case:
         category = rng.choice(_CATEGORIES, N_ITEMS)
         train = replace(train, item_attributes=Attributes({"category": category}))
         top_n = TopN(np.arange(N_USERS, dtype=np.int32), item, np.zeros(item.shape))
-        return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
+        return cls(top_n, truth, train, rng.uniform(0, 1, len(truth)))
 
     def values(self, spec: MetricSpec, size: int | None = None) -> Floats:
         return apply(spec, self.blocks(size))

@@ -68,3 +68,16 @@ def test_binary_gain_takes_negative_ratings(check: Check) -> None:
 def test_exponential_gain_of_large_ratings_is_an_error(check: Check) -> None:
     with pytest.raises(DataError, match="gain=exp2 needs ratings up to 1000, but the truth has 2000"):
         check((1.0, 2000.0), metrics=["ndcg(gain=exp2)@10"], relevance={})
+
+
+@pytest.mark.parametrize("name", ["gauc", "logloss", "ece"])
+def test_a_truth_without_negatives_is_an_error_for_metrics_of_judged_pairs(check: Check, name: str) -> None:
+    with pytest.raises(DataError, match=rf"metrics: {name}: needs judged pairs that are not relevant"):
+        check((1,), relevance={}, metrics=["recall@10", name])
+    check((0, 1), relevance={}, metrics=["recall@10", name])
+
+
+def test_ratings_that_are_no_probabilities_are_an_error_for_metrics_of_probabilities(check: Check) -> None:
+    with pytest.raises(DataError, match=r"metrics: logloss: needs probabilities.* has 1 to 5; take gauc"):
+        check(STARS, relevance={"threshold": 4.0}, metrics=["recall@10", "logloss"])
+    check(STARS, relevance={"threshold": 4.0}, metrics=["recall@10", "gauc"])

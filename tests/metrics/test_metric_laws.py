@@ -139,7 +139,7 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         truth_rating=np.array([5.0, 2.0, 4.0, 3.0, 5.0]),
         truth_relevant=np.array([True, False, True, False, True]),
         n_items=6,
-        predictions=np.array([4.0, 3.0, 2.0, 5.0, 1.0]),
+        predictions=np.array([0.8, 0.6, 0.4, 1.0, 0.2]),
         train=TrainData(described),
         user=np.array([0, 1]),
         pool=Rows(np.array([0, 2, 3]), np.array([1, 5, 0], dtype=np.int32), np.zeros(3, dtype=np.float32)),
