@@ -253,7 +253,8 @@ class Interactions(ReadOnlyArrays):
             item: Name of the column of item ids.
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
-                if they have no time zone); fractions are rounded down, which a note counts; None: no time.
+                if they have no time zone); None: no time. Fractions are rounded down, which a note counts; where each
+                row is an event, those of a user within a second are put in the order of their fractions.
             duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating
                 (at the position and time of the last row), or ``keep`` all: the data is a log of events.
             source: Name of the data in messages.
@@ -281,22 +282,35 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         if len(ids) > _MOST_CODES:
             raise DataError(f"{table.name}: {len(ids)} different {role}s are more than {_MOST_CODES}")
     ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
-    seconds, rounded = (None, 0) if timestamp is None else table.seconds(timestamp)
-    note = f"rounded {rounded} timestamps down to whole seconds (column {timestamp!r})"
+    seconds = None if timestamp is None else table.seconds(timestamp)
     part, parts = (None, ()) if "part" not in columns else _parts(table, columns["part"])
     data = Interactions(
         user=user_code.astype(np.int32, copy=False),
         item=item_code.astype(np.int32, copy=False),
         rating=ratings.astype(np.float32),
-        timestamp=seconds,
+        timestamp=None if seconds is None else seconds.whole,
         users=users,
         items=items,
-        notes=(note,) if rounded else (),
         part=part,
         parts=parts,
         events=duplicates == "keep",
     )
+    if seconds is not None and seconds.rounded:
+        data = data.noting(
+            f"rounded {seconds.rounded} timestamps down to whole seconds (column {timestamp!r})"
+        )
+        if data.events and seconds.fraction is not None:
+            data = data.select(_by_fraction(data.user, seconds.whole, seconds.fraction))
     return data if duplicates == "keep" else _without_duplicates(data, duplicates, table)
+
+
+def _by_fraction(user: Codes, second: Ints, fraction: npt.NDArray[Any]) -> Ints:
+    """Return the rows (m,) with those of a user and a second in the order of their fractions, at the same places."""
+    by_row = np.lexsort((second, user))
+    by_fraction = np.lexsort((fraction, second, user))
+    order = np.empty(len(user), dtype=np.int64)
+    order[by_row] = by_fraction
+    return order
 
 
 def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:

@@ -27,9 +27,9 @@ class NextItem:
 
     The dataset's user is the session. A query's history are the events of the session before it, its truth is the next
     one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order of time,
-    and in the order of the rows where times are equal. Models answer by ``recommend_for``, those of sessions by the
-    order of the history; a config with a model that cannot is refused. Means are over queries; intervals and tests take
-    the queries of a session together, as they are not independent.
+    fractions of a second included, and in the order of the rows where times are equal. Models answer by
+    ``recommend_for``, those of sessions by the order of the history; a config with a model that cannot is refused.
+    Means are over queries; intervals and tests take the queries of a session together, as they are not independent.
 
     As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
     """
@@ -218,7 +218,7 @@ class NextItem:
 
 
 def _in_order(data: Interactions) -> Interactions:
-    """Return the events session by session, in order of time, and of the rows where times are equal."""
+    """Return the events session by session, in order of time, and of the rows where whole seconds are equal."""
     assert data.timestamp is not None
     return data.select(np.lexsort((data.timestamp, data.user)))
 
@@ -235,6 +235,6 @@ def _notes(events: Interactions, tested: Flags, known: Ints) -> list[str]:
         sessions = len(np.unique(events.user[equal]))
         notes.append(
             f"{len(equal):,} events of {sessions:,} sessions have the time of the event before: these are in the order "
-            f"of the rows"
+            f"of their fractions of a second, if any, and then of the rows"
         )
     return notes

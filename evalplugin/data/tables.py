@@ -136,6 +136,19 @@ def _interchanged(table: Any) -> pa.Table:
     return from_dataframe(table)
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """A time column in seconds since 1970."""
+
+    whole: Ints  # (n,) rounded down
+    fraction: npt.NDArray[Any] | None = None  # (n,) what was cut, in any unit; None: every time is whole
+
+    @property
+    def rounded(self) -> int:
+        """The number of times with a fraction."""
+        return 0 if self.fraction is None else int(np.count_nonzero(self.fraction))
+
+
 class Table:
     """A table under the name that messages give it; every method raises DataError for a value that breaks a rule."""
 
@@ -218,8 +231,8 @@ class Table:
         self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
         return scores
 
-    def seconds(self, name: str) -> tuple[Ints, int]:
-        """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""
+    def seconds(self, name: str) -> Seconds:
+        """Return a time column in seconds since 1970."""
         rule = (
             "timestamps must be numbers or datetimes (in CSV files, text such as 2026-01-31 09:30:00 too; "
             "pandas.to_datetime converts any other)"
@@ -232,15 +245,15 @@ class Table:
                 self.refuse(name, 0, rule)
             moments = column.to_numpy(zero_copy_only=False)  # UTC
             seconds = moments.astype("datetime64[s]")
-            return seconds.astype(np.int64), int(np.count_nonzero(seconds != moments))
+            return Seconds(seconds.astype(np.int64), (moments - seconds).astype(np.int64))
         if column.dtype.kind != "f":
             self._check_int64(name, column, "timestamps")
-            return column.astype(np.int64), 0
+            return Seconds(column.astype(np.int64))
         self._refuse_rows(name, np.flatnonzero(np.isnan(column)), "no timestamp may be missing", missing=True)
         beyond = np.flatnonzero(~(np.abs(column) < 2.0**63))
         self._refuse_rows(name, beyond, f"timestamps must be finite and {_FIT}")
         floor = np.floor(column)
-        return floor.astype(np.int64), int(np.count_nonzero(floor != column))
+        return Seconds(floor.astype(np.int64), column - floor)
 
     def arrow(self, name: str, *, coded: bool = False) -> pa.Array:
         """Return a column as one Arrow array: categories by their values, views of text as text.

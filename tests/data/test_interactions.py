@@ -230,6 +230,21 @@ def test_times_become_whole_seconds_and_lost_fractions_are_noted(
     )
 
 
+@pytest.mark.parametrize("unit", [1, 1e9])
+def test_events_of_a_user_within_a_second_are_in_the_order_of_their_fractions(unit: float) -> None:
+    times = np.array([7.5, 7.25, 6.0, 7.0, 7.25, 9.5, 7.75])
+    frame = pd.DataFrame({"user": [1, 1, 1, 2, 1, 2, 1], "item": [1, 2, 3, 4, 5, 6, 7]})
+    frame["time"] = times if unit == 1 else pd.to_datetime((times * unit).astype(np.int64))
+    events = Interactions.from_frame(frame, timestamp="time", duplicates="keep")
+    # Rows 0, 1, 4 and 6 have one second; of equal fractions the order of the rows stays.
+    assert events.items[events.item].tolist() == [2, 5, 3, 4, 1, 6, 7]
+    assert events.user.tolist() == [0, 0, 0, 1, 0, 1, 0]
+    # Pairs that occur once have no order within a second.
+    pairs = Interactions.from_frame(frame, timestamp="time")
+    assert pairs.items[pairs.item].tolist() == frame["item"].tolist()
+    assert pairs.notes == events.notes == ("rounded 5 timestamps down to whole seconds (column 'time')",)
+
+
 def test_a_datetime_is_its_seconds_since_1970() -> None:
     moment = datetime(2020, 5, 17, 12, 30, tzinfo=UTC)
     data = encoded([1], [1], timestamp=[pd.Timestamp(moment)])

@@ -28,7 +28,7 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def log(events: Iterable[tuple[Any, int, int]] = EVENTS, **changes: Any) -> Interactions:
+def log(events: Iterable[tuple[Any, int, float]] = EVENTS, **changes: Any) -> Interactions:
     frame = pd.DataFrame(events, columns=["user", "item", "time"])
     return Interactions.from_frame(frame, timestamp="time", duplicates="keep", **changes)
 
@@ -57,11 +57,17 @@ def test_every_event_after_the_first_is_a_query_with_the_events_before_it():
     assert len(fold.history or ()) == 6
     assert fold.notes == (
         "1 of 3 test sessions have one event, and so no query",
-        "1 events of 1 sessions have the time of the event before: these are in the order of the rows",
+        "1 events of 1 sessions have the time of the event before: these are in the order of their fractions of a "
+        "second, if any, and then of the rows",
         "the truth of 1 of 4 queries is an item without train data; kept: no list of a model that learns from items "
         "can have it",
         "4 queries of 2 sessions",
     )
+
+
+def test_events_within_a_second_are_in_the_order_of_their_fractions():
+    events = [(1, 5, 10), (2, 6, DAY + 10.75), (2, 7, DAY + 10.25), (2, 8, DAY + 10.5), (2, 9, DAY + 9.9)]
+    assert rows(of(NextItem(days=0.5), log(events)).test) == [("2:1", 7), ("2:2", 8), ("2:3", 6)]
 
 
 def test_the_last_event_alone_is_a_query():
