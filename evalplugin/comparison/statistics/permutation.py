@@ -22,7 +22,7 @@ _DECISIVE = 50
 _FOURTH_UNITS = 3 * 1074  # the square of a sum of squares has this power of two less as its unit than a sum
 _LEAST_SIZE = 2.0**-200  # fourth powers of smaller differences would vanish
 _SIGNS_AT_ONCE = 2**22
-_COLUMNS_AT_ONCE = 64
+_COLUMNS_AT_ONCE = 256  # that share random signs, which take long to draw
 
 
 class Permuted(NamedTuple):

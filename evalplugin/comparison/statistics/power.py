@@ -97,10 +97,10 @@ def users_needed(
     def is_enough(clusters: int) -> bool:
         return detectable_gain(sd, clusters, level=level, power=power, one_sided=one_sided) <= gain
 
-    # Student's test needs more users than the normal limit, and each further user lowers the detectable gain.
-    least, most = 1, max(2, math.ceil(normal))
+    # Student's test needs a few users more than the normal limit, and each further user lowers the detectable gain.
+    least, most, step = 1, max(2, math.ceil(normal)), 1
     while not is_enough(most):
-        least, most = most, 2 * most
+        least, most, step = most, most + step, 2 * step
     return math.ceil(bisect_left(range(most), True, lo=least + 1, key=is_enough) * cluster_size)
 
 
