@@ -107,14 +107,19 @@ def redact(text: str) -> str:
 
 def redact_message(text: str) -> str:
     """Return the text as ``redact`` does, but with the values of keys like ``password``, which messages explain."""
-    named = (v for name in _secret_names(*os.environ) if len(v := os.environ.get(name, "")) >= _MIN_NAMED)
-    if values := frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH):
+    if values := _secret_values():
         text = _pattern(values).sub(_HIDDEN, text)
     text = _USERINFO.sub(f"{_HIDDEN}@", text)
     text = _WEBHOOK.sub(rf"\1/{_HIDDEN}", text)
     text = _QUERY.sub(rf"\1{_HIDDEN}", text)
     text = _BEARER.sub(rf"\1{_HIDDEN}", text)
     return _TOKEN.sub(_HIDDEN, text)
+
+
+def _secret_values() -> frozenset[str]:
+    """Return the registered secrets and the values of environment variables that hold credentials."""
+    named = (v for name in _secret_names(*os.environ) if len(v := os.environ.get(name, "")) >= _MIN_NAMED)
+    return frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH)
 
 
 @functools.lru_cache(maxsize=8)  # for each text of a run the variables are the same
@@ -134,10 +139,16 @@ def redact_yaml(text: str) -> str:
 
     Of the URL of a webhook only the host stays, as the rest of it often is the secret.
     """
+    return _redacted_yaml(text, _secret_values())
+
+
+@functools.lru_cache(maxsize=8)  # every run of a bake-off has the same config
+def _redacted_yaml(text: str, _secrets: frozenset[str]) -> str:
+    """Return a redacted config, kept as long as the secrets are the same."""
     return redact(_without_secret_nodes(text))
 
 
-@functools.lru_cache(maxsize=8)  # every run of a bake-off has the same config, and parsing it takes long
+@functools.lru_cache(maxsize=8)  # parsing takes long, and other texts of a bake-off may register secrets
 def _without_secret_nodes(text: str) -> str:
     """Return a config without the values that are secret by the key or the option before them."""
     try:
