@@ -103,7 +103,7 @@ class Costs:
         return Costs(**seconds, peak_memory_mb=float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataInfo:
     """The data of one dataset under one split, as it is logged; ``train`` and ``test`` are the first fold's."""
 

@@ -193,6 +193,7 @@ def _data_name(info: DataInfo) -> str:
     return f"{escape(info.dataset)}, split {escape(info.split or info.split_type)}"
 
 
+@remembered  # all models of a dataset and split have the same data
 def _data_lines(info: DataInfo) -> list[str]:
     fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}

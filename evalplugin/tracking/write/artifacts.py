@@ -13,10 +13,11 @@ import numpy as np
 
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.numbers import share
+from evalplugin.base.remembering import remembered
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.queries import Unit
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import PictureRequest
@@ -51,16 +52,7 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
         # NaN must not become null, as it is a value of the scores.
         columns = {name: pa.array(scores.column(name)) for name in scores.metrics}
         yield _parquet("data/per_user.parquet", pa.table({"user": pa.array(scores.users), **columns}))
-        # What the comparison page reads about the data.
-        background = result.data.background
-        yield _parquet("data/truth.parquet", background.truth)
-        yield _parquet("data/history.parquet", background.history)
-        if titles := background.titles:
-            table = pa.table({"item": list(titles), "title": list(titles.values())})
-            yield _parquet("data/titles.parquet", table)
-        if result.data.segments or result.data.histories is not None:
-            table = _segments_arrow(result.data.segments, result.data.histories)
-            yield _parquet("data/segments.parquet", table)
+        yield from _data_tables(result.data)
     if result.top_n is not None:
         yield _parquet("data/top_n.parquet", result.top_n)
     if result.items is not None:
@@ -151,6 +143,23 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
     pairs = zip(scores.users[rows].tolist(), scores.values[rows].tolist(), strict=True)
     data = [[user, *(None if math.isnan(v) else v for v in row)] for user, row in pairs]
     return {"columns": ["user", *scores.metrics], "data": data}
+
+
+@remembered  # all models of a dataset and split have the same data
+def _data_tables(data: DataInfo) -> list[Artifact]:
+    """Return the files with what the comparison page reads about the data."""
+    background = data.background
+    tables = {"data/truth.parquet": background.truth, "data/history.parquet": background.history}
+    if titles := background.titles:
+        tables["data/titles.parquet"] = pa.table({"item": list(titles), "title": list(titles.values())})
+    if data.segments or data.histories is not None:
+        tables["data/segments.parquet"] = _segments_arrow(data.segments, data.histories)
+    files = []
+    for path, table in tables.items():
+        content = pa.BufferOutputStream()
+        pq.write_table(table, content, compression="zstd")
+        files.append(Artifact(path, content.getvalue().to_pybytes()))
+    return files
 
 
 def _segments_arrow(segments: Sequence[Segmentation], histories: HistoryLengths | None) -> pa.Table:
