@@ -145,7 +145,10 @@ def test_short_registered_secret_is_not_redacted_inside_words() -> None:
 
 @given(
     st.sampled_from(["'", '"', "|", ">", None]),
-    SECRETS.filter(lambda text: text.isprintable() and not set(text) & set("'\"")),
+    # Hypothesis tries words of the code too, such as "datasets", which stay.
+    SECRETS.filter(lambda text: text.isprintable() and not set(text) & set("'\"")).filter(
+        lambda text: not any(text in word for word in ("# a comment", "datasets", "experiment"))
+    ),
     st.sampled_from(["password", "api_key", "client_secret", "access-token"]),
     st.booleans(),
 )
