@@ -58,7 +58,11 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def slow(session: nox.Session) -> None:
     """Run the tests that take long."""
-    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "slow and not cluster", *session.posargs)
+    # Not a file at a time: many have one such test, and the last one to start may take minutes.
+    session.run(
+        "python", "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "slow and not cluster",
+        *session.posargs,
+    )  # fmt: skip
 
 
 @nox.session
