@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,7 +77,8 @@ def _unsynced_stores() -> Iterator[None]:
 
     def leave_to_the_system(connection: Any, _: object) -> None:
         if isinstance(connection, sqlite3.Connection):
-            connection.execute("PRAGMA synchronous = OFF")
+            with suppress(sqlite3.DatabaseError):  # a file that is no database: MLflow is to find that
+                connection.execute("PRAGMA synchronous = OFF")
 
     event.listen(Engine, "connect", leave_to_the_system)
     yield
