@@ -33,7 +33,12 @@ def fingerprint(package: Path, monkeypatch: pytest.MonkeyPatch, model: str | Non
 
 def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None:
     modules = {file.relative_to(PACKAGE).as_posix() for file in versions.task_modules(PACKAGE)}
-    describing = {"data/card.py", "data/drift.py", "metrics/example.py", "metrics/given.py"}  # they decide nothing
+    describing = {
+        "data/card.py",
+        "data/drift.py",
+        "metrics/example.py",
+        "metrics/given.py",
+    }  # they decide nothing
     assert not describing & modules
     for part in ("data", "metrics", "models"):
         every = {file.relative_to(PACKAGE).as_posix() for file in (PACKAGE / part).rglob("*.py")}
