@@ -17,6 +17,7 @@ from evalplugin.data.candidates import Candidates
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.interactions import Rows
+from evalplugin.data.queries import Unit
 from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode
 
@@ -97,9 +98,12 @@ class PoolTable:
             code = codes_of(own, vocabulary)
             unknown[role] = own[code < 0]
             if len(unknown[role]) == len(own):
+                noun, ids_there = role, vocabulary
+                if role == "user":
+                    noun, ids_there = fold.unit, test.users[np.unique(test.user)]
                 raise DataError(
-                    f"{table.name}: none of its {role}s is in the data: column {column!r} has ids such as "
-                    f"{_examples(own)}, the data such as {_examples(vocabulary)}"
+                    f"{table.name}: none of its {plural(noun)} is in the data: column {column!r} has ids such as "
+                    f"{_examples(own)}, the data such as {_examples(ids_there)}"
                 )
             codes.append(code[position])
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]
@@ -145,9 +149,10 @@ class _Reading:
         indptr = np.searchsorted(user, np.arange(test.n_users + 1))
         rows = Rows(indptr.astype(np.int64), item.astype(np.int32), np.zeros(len(item), dtype=np.float32))
         covered = float(inside.mean())
-        notes = list(self._left_out(untested))
+        notes = list(self._left_out(untested, fold.unit))
         if seen.any():
-            are = f"{count_text(int(seen.sum()), 'pair')} {'is' if seen.sum() == 1 else 'are'} in the train data"
+            place = "history of the query" if fold.unit == "query" else "train data"
+            are = f"{count_text(int(seen.sum()), 'pair')} {'is' if seen.sum() == 1 else 'are'} in the {place}"
             what = "ranked too" if keeps_seen else "left out (recommend.seen: keep ranks such pairs)"
             notes.append(f"pool {self.name}: {are}: {what}")
         notes += self._sizes(fold, rows, tested)
@@ -157,18 +162,20 @@ class _Reading:
         )
         return Pooled(Candidates("given", included=rows), covered, tuple(notes))
 
-    def _left_out(self, untested: int) -> Iterator[str]:
+    def _left_out(self, untested: int, unit: Unit) -> Iterator[str]:
         """Yield sentences on rows that are left out."""
         for role, ids in self.unknown.items():
             if len(ids):
+                noun = unit if role == "user" else role
                 yield (
-                    f"pool {self.name}: {count_text(len(ids), role)} left out that the data does not have, such as "
+                    f"pool {self.name}: {count_text(len(ids), noun)} left out that the data does not have, such as "
                     f"{_examples(ids, 1)}"
                 )
         if twice := self.n_pairs - len(self.pair):
             yield f"pool {self.name}: {twice:,} of {self.rows:,} rows left out that repeat a pair"
         if untested:
-            yield f"pool {self.name}: {untested:,} of {self.rows:,} rows left out of users who are not tested"
+            left_out = "users who are not tested" if unit == "user" else f"{plural(unit)} that are not tested"
+            yield f"pool {self.name}: {untested:,} of {self.rows:,} rows left out of {left_out}"
 
     def _sizes(self, fold: Split, rows: Rows, tested: Flags) -> Iterator[str]:
         """Yield sentences on users without a pool, and on the sizes of the others."""

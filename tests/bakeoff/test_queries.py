@@ -164,6 +164,70 @@ def test_checks_know_that_models_do_not_learn_from_histories():
     assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
 
 
+def pooled(pool: pd.DataFrame, **recommend: Any) -> dict[str, Any]:
+    """Return a config whose queries have the pools of a table."""
+    pool.to_csv("pool.csv", index=False)
+    path = str(Path("pool.csv").absolute())
+    return config() | {
+        "recommend": {"n": 3, "candidates": "given", "path": path, **recommend},
+        "metrics": ["hit@3", "pool_recall"],
+        "models": ["session.popularity"],
+        "compare": {},
+    }
+
+
+def asked() -> list[tuple[str, int, list[int]]]:
+    """Return each query's id, its next item and the items of its history."""
+    tested = clicks().query("session >= 40").groupby("session")["item"].agg(list)
+    return [
+        (f"{s}:{known}", items[known], items[:known])
+        for s, items in tested.items()
+        for known in range(1, len(items))
+    ]
+
+
+@pytest.mark.slow
+def test_each_query_has_a_pool_by_its_id():
+    odd = [query for query, _, _ in asked()[1::2]]
+    pool = [(query, item) for query, _, _ in asked() for item in ((0, 1, 2) if query in odd else (5, 6))]
+    (model,) = run_bakeoff(load(pooled(pd.DataFrame(pool, columns=["user", "item"])))).result.models
+    assert model.error is None, model.error
+    assert model.per_user is not None
+    inside = {query: float(item in ((0, 1, 2) if query in odd else (5, 6))) for query, item, _ in asked()}
+    assert 0 < sum(inside.values()) < len(inside)
+    # Three items at most: all of the pool is listed, repeats of the session included.
+    for metric in ("hit@3", "pool_recall"):
+        column = model.per_user.column(metric).tolist()
+        assert dict(zip(model.per_user.users.tolist(), column, strict=True)) == inside
+
+
+def test_notes_on_pools_count_queries_and_their_histories():
+    (first, *_), queries = asked()[0], asked()
+    pool = [(query, item) for query, _, _ in queries[1:] for item in range(6)]
+    pool += [("3", 0), ("99:1", 0), ("41", 0)]  # of a train session, of no session, of no query
+    (data,) = prepare(load(pooled(pd.DataFrame(pool, columns=["user", "item"]))), None, Observer())
+    seen = sum(len({i for i in history if i < 6}) for _, _, history in queries[1:])
+    inside = sum(item < 6 for _, item, _ in queries[1:])
+    expected = [
+        "2 queries left out that the data does not have, such as '41'",
+        f"1 of {len(pool):,} rows left out of queries that are not tested",
+        f"{seen} pairs are in the history of the query: ranked too",
+        f"1 of {len(queries)} test queries have no pool, such as {first!r}: they get no list and score 0",
+        f"6 to 6 items a query (median 6) for {len(queries) - 1} test queries",
+    ]
+    notes = [note.removeprefix("pool pool.csv: ") for note in data.info.notes if note.startswith("pool ")]
+    assert notes[:-1] == expected
+    assert notes[-1].startswith(f"it has {inside} of {len(queries)} relevant held-out items")
+
+
+def test_pools_of_sessions_are_refused_with_the_ids_of_queries():
+    pool = pd.DataFrame({"user": range(40, 60), "item": 1})
+    with pytest.raises(
+        DataError, match=r"pool.csv: none of its queries is in the data: .* such as '40:\d', '4"
+    ):
+        prepare(load(pooled(pool)), None, Observer())
+
+
 @pytest.mark.slow
 def test_repeats_are_items_of_the_session():
     config_ = config() | {"metrics": ["hit@3", "hit(truth=repeat)@3", "hit(truth=explore)@3"]}
