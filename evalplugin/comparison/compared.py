@@ -11,6 +11,7 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.statistics.clusters import cluster_means
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
@@ -84,6 +85,8 @@ class Cell:
     seed_share: float = math.nan  # the seeds' share of the variance of the mean over users and seeds
     clusters: int | None = None  # of users, such as sessions of queries; None: users are independent
     design_effect: float = 1.0  # variance of the mean over the one that it had with independent users
+    # The mean over clusters, in which each counts the same; its interval knows no other seeds. None: no clusters.
+    over_clusters: Interval | None = None
 
     @property
     def mark(self) -> Mark:
@@ -249,8 +252,12 @@ def _cells(
     bounds = [specs[m].metric.bounds for m in own]
     rng = generator(seed, "interval")
     intervals = mean_intervals(values, level=level, bounds=bounds, clusters=scores.clusters, rng=rng)
+    of_clusters: list[Interval | None] = [None] * len(own)
+    if own and (clusters := scores.clusters) is not None:
+        means = np.stack([cluster_means(column, clusters) for column in values.T], axis=1)
+        of_clusters = [*mean_intervals(means, level=level, bounds=bounds, rng=rng)]
     cells = {
-        m: _cell(m, values[:, i], interval, _spread(seed_means, m))
+        m: _cell(m, values[:, i], interval, _spread(seed_means, m), of_clusters[i])
         for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
     }
     cells |= {
@@ -264,7 +271,13 @@ def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSprea
     return seed_spread([means.get(metric, math.nan) for means in seed_means])
 
 
-def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
+def _cell(
+    metric: str,
+    values: npt.NDArray[np.float64],
+    interval: Interval,
+    seeds: SeedSpread | None,
+    over_clusters: Interval | None,
+) -> Cell:
     summary = Distribution.of(values).summary
     seed_share = math.nan
     if seeds is not None:
@@ -285,4 +298,5 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seed
         seed_share=seed_share,
         clusters=interval.clusters,
         design_effect=interval.design_effect,
+        over_clusters=None if interval.clusters is None else over_clusters,
     )

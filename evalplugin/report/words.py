@@ -242,6 +242,17 @@ def design_effect_legend(comparisons: Sequence[Comparison], metric: str) -> list
     ]
 
 
+def cluster_mean_legend(comparison: Comparison, metric: str) -> list[str]:
+    """Return a line with each model's mean over sessions; empty where queries or users are independent."""
+    texts = [
+        f"{row.model} {number(mean.mean)} ({number(mean.low)}–{number(mean.high)})"
+        for row in comparison.scored
+        if metric in row.cells and (mean := row.cells[metric].over_clusters) is not None
+    ]
+    noun = comparison.contest.independent_unit
+    return [f"Mean of {metric} if each {noun} counts once: {', '.join(texts)}."] if texts else []
+
+
 def _cells(comparisons: Sequence[Comparison], metric: str) -> list[Cell]:
     rows = (row for comparison in comparisons for row in comparison.scored)
     return [cell for row in rows if (cell := row.cells.get(metric)) is not None]
@@ -287,6 +298,7 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     more = f"; {undefined:,} have no value of {metric}" if undefined else ""
     yield f"{counted([comparison], metric, counts)} {'compared' if pairs else 'counted'}{more}."
     yield from design_effect_legend([comparison], metric)
+    yield from cluster_mean_legend(comparison, metric)
 
 
 def _seeds_of_model(row: ComparedModel, metric: str) -> str:

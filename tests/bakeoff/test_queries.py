@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import run_bakeoff
+from mlflow import MlflowClient
 from samples import small_config
 
 import evalplugin
@@ -117,6 +118,15 @@ def test_queries_are_listed_scored_logged_and_read_back():
 
     (again,) = evalplugin.compare(tracking_uri="sqlite:///mlflow.db").comparisons
     assert again.contest.unit == "query"
+    # The mean over sessions is logged beside that over queries.
+    values = pd.Series(scores.column("rr@10")).groupby([str(u).split(":")[0] for u in scores.users])
+    run_id = next(row.run_id for row in again.models if row.model == "last")
+    assert run_id is not None
+    metrics = MlflowClient("sqlite:///mlflow.db").get_run(run_id).data.metrics
+    assert metrics["rr_at_10"] == pytest.approx(scores.column("rr@10").mean())
+    assert metrics["dist/rr_at_10.cluster_mean"] == pytest.approx(values.mean().mean())
+    assert metrics["dist/rr_at_10.cluster_mean_low"] < values.mean().mean()
+    assert metrics["dist/rr_at_10.cluster_mean_high"] > values.mean().mean()
     logged = next(row.scores for row in again.models if row.model == "last")
     assert logged is not None
     np.testing.assert_array_equal(logged.clusters, scores.clusters)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.config.gate import Gate
@@ -17,6 +17,7 @@ from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
 from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -92,6 +93,31 @@ def test_means_and_groups_of_queries_have_intervals_of_their_sessions(
         assert of_queries.interval.clusters == N / 2
         width = group.interval.high - group.interval.low
         assert of_queries.interval.high - of_queries.interval.low == pytest.approx(width, rel=0.08)
+
+
+def test_means_over_sessions_count_each_session_once() -> None:
+    # Session 1 has one query, sessions 2 and 3 have more; the last query of session 3 is undefined.
+    ids = query_ids(np.array([1, 2, 2, 2, 3, 3, 3]), np.array([1, 1, 2, 3, 1, 2, 3]))
+    values = np.array([[1.0], [0.0], [0.25], [0.5], [0.5], [0.75], [np.nan]])
+    cell = metric_cells(PerUserScores(ids, values, ("rr",), unit="query"), [parse("rr")], seed=0)["rr"]
+    assert cell.mean == pytest.approx((1 + 0 + 0.25 + 0.5 + 0.5 + 0.75) / 6)
+    assert cell.over_clusters is not None
+    means = [1.0, (0 + 0.25 + 0.5) / 3, (0.5 + 0.75) / 2]
+    assert cell.over_clusters.mean == pytest.approx(sum(means) / 3)
+    assert (cell.over_clusters.n, cell.over_clusters.clusters) == (3, None)
+
+
+def test_means_over_sessions_of_equal_queries_are_those_of_users(
+    users: Comparison, queries: Comparison
+) -> None:
+    for row, other in zip(users.models, queries.models, strict=True):
+        for metric, cell in row.cells.items():
+            assert cell.over_clusters is None
+            wide = other.cells[metric].over_clusters
+            assert wide is not None
+            # Sums of equal values are rounded, and resamples draw sessions in the order of their ids.
+            assert (wide.mean, wide.n, wide.method) == (pytest.approx(cell.mean), cell.users, cell.method)
+            assert wide.high - wide.low == pytest.approx(cell.high - cell.low, rel=0.05)
 
 
 def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queries: Comparison) -> None:

@@ -107,9 +107,12 @@ def test_the_terminal_counts_queries_of_sessions(
     assert re.search(
         r"Design effect: \d\.\d( to \d\.\d)? \(the variance of a mean of \S+, against that of ind", shown
     )
+    over_sessions = r"Mean of \S+ if each session counts once: \S+ \d\.\d{4} \(\d\.\d{4}–\d\.\d{4}\), \S+ "
+    assert re.search(over_sessions, shown)
     no_users(shown)
     assert main(["compare", "--tracking-uri", ran.uri, "--segment", "position"]) == 0
     compared = capsys.readouterr().out
+    assert re.search(over_sessions, compared)
     assert "Queries: 36 of 12 sessions compared." in compared
     assert "over the same queries" in compared
     assert "12 queries" in compared  # of a group

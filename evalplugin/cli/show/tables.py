@@ -34,6 +34,7 @@ from evalplugin.metrics import parse
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
+    cluster_mean_legend,
     counted,
     design_effect_legend,
     few_users_legend,
@@ -327,7 +328,11 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         yield from _legend_of([c for c in comparisons if c.contest.unit == unit], bakeoff, unit)
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
-        for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
+        for line in [
+            *cluster_mean_legend(comparison, bakeoff.primary),
+            *seed_lines(comparison),
+            *tuning_lines(comparison),
+        ]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
     for contest, row in failed:

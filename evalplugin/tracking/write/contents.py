@@ -225,6 +225,10 @@ def _spread(name: str, cell: Cell) -> Iterator[Metric]:
         yield Metric(f"dist/{name}.clusters", cell.clusters)
         if math.isfinite(cell.design_effect):
             yield Metric(f"dist/{name}.design_effect", cell.design_effect)
+    if (mean := cell.over_clusters) is not None:
+        yield Metric(f"dist/{name}.cluster_mean", mean.mean)
+        yield Metric(f"dist/{name}.cluster_mean_low", mean.low)
+        yield Metric(f"dist/{name}.cluster_mean_high", mean.high)
 
 
 def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
