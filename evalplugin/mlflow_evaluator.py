@@ -40,6 +40,8 @@ class RankingEvaluator(ModelEvaluator):
     - ``k``: a cutoff, or a list of them, for the metrics that name none, and for the metrics of the first line;
     - ``threshold``: ratings from it on are relevant; without: ratings above 0;
     - ``user`` or ``group``: the column of users; without: ``user`` if there is one, or else each row is a user;
+    - ``query``: in place of ``user``, the column of queries of sessions, with ids ``SESSION:NUMBER``: intervals
+      take the queries of a session together;
     - ``item``: the column of items of scored pairs;
     - ``train``: a DataFrame of user, item and perhaps rating, for metrics that need it;
     - ``name``, ``dataset``: names of model and data; without: the names of the run and of MLflow's dataset.

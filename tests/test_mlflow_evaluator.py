@@ -213,6 +213,24 @@ def test_the_result_has_tables_pictures_and_every_number_but_curves(
     assert again.artifacts["per_user_table"].content == result.artifacts["per_user_table"].content
 
 
+def test_queries_of_a_session_are_a_cluster(client: mlflow.MlflowClient) -> None:
+    queries = [f"{session}:{known}" for session in range(6) for known in range(1, 5)]
+    # The queries of a session are all hits, or none is.
+    truths = cells([["x"] if int(query.split(":")[0]) % 2 else ["q"] for query in queries])
+    data = pd.DataFrame({"query": queries, "listed": cells([["x", "y"]] * len(queries)), "held": truths})
+    logged = [
+        client.get_run(
+            evaluate(data=data, evaluator_config=config | {"metrics": ["hit@2"]}).run_id
+        ).data.metrics
+        for config in ({"query": "query"}, {"user": "query"})
+    ]
+    # Four queries that agree are worth one: the variance of the mean is four times that of n queries, and n / (n - 1).
+    assert logged[0]["dist/hit_at_2.clusters"] == 6
+    assert logged[0]["dist/hit_at_2.design_effect"] == pytest.approx(4 * (6 / 5) / (24 / 23))
+    assert "dist/hit_at_2.clusters" not in logged[1]
+    assert logged[0]["hit_at_2"] == logged[1]["hit_at_2"] == 0.5
+
+
 def test_every_row_of_a_table_of_pairs_is_a_candidate(client: mlflow.MlflowClient) -> None:
     metrics = ["ndcg@3", "rr", "hit@1", "bpref", "auc", "rmse"]
     result = evaluate(
@@ -563,6 +581,8 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"k": []}, ParameterError, "k: must not be empty"),
         ({"threshold": 3}, DataError, "threshold=3 is for ratings, and targets 'held' holds none"),
         ({"user": "a", "group": "b"}, ParameterError, "user and group are two names of one thing: 'a' or 'b'"),
+        ({"user": "a", "query": "b"}, ParameterError, "query: names the column of queries in place of user or group"),
+        ({"query": "user"}, DataError, "query: 'a' is not the id of a query: these are texts SESSION:NUMBER"),
         ({"user": "usr"}, DataError, "data: no user column 'usr'; did you mean 'user'?"),
         ({"metrics": ["novelty@5"]}, DataError, "novelty@5 needs the train data: a DataFrame under the key 'train'"),
         ({"metrics": ["novelty@5"], "train": "x.csv"}, DataError, "train: must be a pandas DataFrame or an Arrow"),

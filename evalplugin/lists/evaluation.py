@@ -21,6 +21,7 @@ from evalplugin.data.tables import Table, column_problem
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, ScoreRequest
+from evalplugin.lists.inputs import of_queries
 from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
@@ -71,6 +72,7 @@ class EvaluatorOptions:
     threshold: float | None = None
     user: _Text | None = None
     group: _Text | None = None  # the same as user
+    query: _Text | None = None  # in place of user: ids of queries of sessions
     item: _Text | None = None  # given: every row is a scored pair
     name: _Text | None = None
     dataset: _Text | None = None
@@ -82,6 +84,8 @@ class EvaluatorOptions:
             raise ValueError("k: must not be empty")
         if self.user is not None and self.group is not None and self.user != self.group:
             raise ValueError(f"user and group are two names of one thing: {self.user!r} or {self.group!r}")
+        if self.query is not None and (self.user is not None or self.group is not None):
+            raise ValueError("query: names the column of queries in place of user or group: leave one out")
         object.__setattr__(self, "history", train)
 
     @classmethod
@@ -102,7 +106,7 @@ class EvaluatorOptions:
 
     def columns(self) -> dict[str, str]:
         """Return the given names of columns by role."""
-        given = {"user": self.user or self.group, "item": self.item}
+        given = {"user": self.user or self.group or self.query, "item": self.item}
         return {role: name for role, name in given.items() if name is not None}
 
     def specs(self) -> list[MetricSpec]:
@@ -206,8 +210,10 @@ class Evaluation:
             candidates=candidates,
         )
         scores = score_top_n(blocks, self.specs, curve_ks(top_n.n, self.specs))
+        if self.items is None:
+            scores = _with_all_users(scores, self.users)
         return Evaluated(
-            _with_all_users(scores, self.users) if self.items is None else scores,
+            scores if options.query is None else of_queries(scores),
             top_n.to_table(truth),
             interactions_alone(inputs.truth),
             None if inputs.train is None else interactions_alone(inputs.train),

@@ -237,7 +237,7 @@ def score_lists(
                 with suppress(DataError):
                     scores = score_in_memory(lists, truth, request)
             scores = _at_once(lists, truth, request) if scores is None else scores
-            return ListScores(scores if request.unit == "user" else _of_queries(scores))
+            return ListScores(scores if request.unit == "user" else of_queries(scores))
         if request.unit == "query":
             raise DataError(
                 f"query: queries of a session are compared together, in memory, and lists and truth do not fit into "
@@ -263,7 +263,7 @@ def score_lists(
         return ListScores(scores)
 
 
-def _of_queries(scores: PerUserScores) -> PerUserScores:
+def of_queries(scores: PerUserScores) -> PerUserScores:
     """Return scores whose users are queries.
 
     Raises:
