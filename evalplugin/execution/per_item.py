@@ -16,7 +16,7 @@ def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relev
 
     Columns: ``item``; ``train``, its interactions in the train data; ``truth``, the users in whose truth it is
     relevant; ``listed``, the lists that have it; ``hit``, those of users in whose truth it is relevant. With several
-    folds, ``train`` is of the first fold that has a row for the item, and the others are sums.
+    folds, ``train`` is of the first fold that knows the item, whatever the lists have, and the others are sums.
 
     Args:
         lists: Of each fold.
@@ -31,11 +31,12 @@ def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relev
     if len(folds) > 1:
         sums = dict.fromkeys(("truth", "listed", "hit"), "sum")
         frame = pd.concat(folds).groupby("item", sort=True, as_index=False).agg({"train": "first"} | sums)
+    frame = frame[frame["listed"] + frame["truth"] > 0]
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
 
 
 def _counts(top_n: TopN, split: Split, relevance: Relevance) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """Yield the columns of one fold."""
+    """Yield the columns of one fold, with all items that it knows."""
     n_items, test = split.train.n_items, split.test.select(np.flatnonzero(relevance.of(split.test.rating)))
     place = top_n.item != NO_ITEM
     item, user = top_n.item[place], np.repeat(top_n.user, place.sum(axis=1)).astype(np.int64)
@@ -43,7 +44,6 @@ def _counts(top_n: TopN, split: Split, relevance: Relevance) -> Iterator[tuple[s
     _, is_hit = search(wanted, user * n_items + item)
     hit = item[is_hit]
     listed, truth, hits = (np.bincount(items, minlength=n_items) for items in (item, test.item, hit))
-    rows = np.flatnonzero(listed + truth)
-    yield "item", split.train.items[rows]
+    yield "item", split.train.items
     columns = {"train": split.train.item_counts, "truth": truth, "listed": listed, "hit": hits}
-    yield from ((name, counts[rows].astype(np.int64)) for name, counts in columns.items())
+    yield from ((name, counts.astype(np.int64)) for name, counts in columns.items())

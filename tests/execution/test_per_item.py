@@ -45,3 +45,19 @@ def test_counts_of_folds_add_up() -> None:
         "listed": [1, 3, 1, 1],
         "hit": [0, 2, 0, 0],
     }
+
+
+def test_popularity_does_not_depend_on_what_a_model_lists() -> None:
+    later = of_pairs([(0, 4), (1, 4), (2, 3)], 4, 6)
+    folds = [split([0], [3], [5]), Split(later, split([0], [3], [5]).test)]
+    tables = [
+        items_table((lists([0], [[listed, -1]]), lists([0], [[4, -1]])), folds, Relevance(threshold=4))
+        for listed in (4, 5)
+    ]
+    popularity = [
+        dict(zip(*(table[name].to_pylist() for name in ("item", "train")), strict=True)) for table in tables
+    ]
+    assert popularity == [
+        {3: 0, 4: 0},
+        {3: 0, 4: 0, 5: 0},
+    ]  # of the first fold, also where only the second lists them
