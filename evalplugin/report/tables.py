@@ -154,22 +154,24 @@ def overlap_sentence(comparison: Comparison) -> str:
     overlaps = comparison.overlaps
     if not overlaps:
         return "Fewer than two models have lists here, so that there is no overlap."
+    if len(overlaps) == 1:
+        return f"Overlap of {_named(overlaps[0])}."
     most, least = (of(overlaps, key=lambda pair: pair.rbo) for of in (max, min))
-    text = f"{_named(most)} list most alike"
-    if least is not most:
-        text += f", {_named(least)} least"
-    parts = [f"{text}."]
     differences = _differences(comparison)
     tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in overlaps]
     told = [pair for pair, difference in tested if difference is not None and difference.mark]
     untold = [pair for pair, difference in tested if difference is not None and not difference.mark]
     primary = comparison.contest.primary
-    if told:
-        alike = max(told, key=lambda pair: pair.rbo)
+    alike = max(told, key=lambda pair: pair.rbo, default=None)
+    apart = min(untold, key=lambda pair: pair.rbo, default=None)
+    parts = [
+        f"{_named(most)} list most alike{f', and are shown to differ by {primary}' if alike is most else ''}.",
+        f"{_named(least)} list least alike{f', and are not shown to differ by {primary}' if apart is least else ''}.",
+    ]
+    if alike not in (None, most):
         parts.append(f"Of the pairs shown to differ by {primary}, {_named(alike)} list most alike.")
-    if untold:
-        apart = min(untold, key=lambda pair: pair.rbo)
-        parts.append(f"Of those not shown to differ, {_named(apart)} list least alike.")
+    if apart not in (None, least):
+        parts.append(f"Of the pairs not shown to differ by {primary}, {_named(apart)} list least alike.")
     return " ".join(parts)
 
 
