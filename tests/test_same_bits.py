@@ -66,18 +66,48 @@ CONFIG: Mapping[str, Any] = {
 }
 
 
+def clicks() -> pd.DataFrame:
+    """Return ratings in sessions of up to 9 items, and every fifth of up to 59; some sessions rate high, others low."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, np.where(np.arange(1200) % 5, 10, 60))
+    session = np.repeat(np.arange(len(lengths)), lengths)
+    table = pd.DataFrame({"user": session, "item": (400 * rng.random(len(session)) ** 3).astype(np.int64)})
+    table["rating"] = (
+        np.minimum(rng.integers(1, 9, len(lengths))[session] + rng.integers(0, 3, len(table)), 10) / 2
+    )
+    table["timestamp"] = np.arange(len(table))
+    return table.drop_duplicates(["user", "item"])
+
+
+OF_QUERIES: Mapping[str, Any] = {
+    **CONFIG,
+    "datasets": [{**CONFIG["datasets"][0], "frame": clicks()}],
+    "split": {"type": "next_item", "test": "n_sessions", "n_sessions": 900},
+    # Without those that read the history of a query, which scores of lists are not given.
+    "metrics": [name for name in METRIC_NAMES if not name.startswith(("serendipity", "popularity_"))],
+    "models": ["session.markov"],
+}
+
+
 @dataclass
 class Shop:
     """A bake-off in this process, and its lists, truth and train data as files."""
 
     folder: Path
+    config: Mapping[str, Any]
+    user: str  # the argument that names the column of users, or of queries
     runs: int = field(default=0, init=False)
+
+    @property
+    def metrics(self) -> list[str]:
+        names: list[str] = self.config["metrics"]
+        return names
 
     def bake_off(self, **changes: Any) -> ModelResult:
         """Return the result of the model."""
         self.runs += 1
         uri = f"sqlite:///{self.folder}/{self.runs}.db"
-        outcome = evalplugin.run({**CONFIG, **changes}, tracking_uri=uri, fresh=True)
+        outcome = evalplugin.run({**self.config, **changes}, tracking_uri=uri, fresh=True)
         (result,) = outcome.result.models
         assert result.error is None, result.error
         return result
@@ -108,7 +138,12 @@ class Shop:
     def score(self, **changes: Any) -> ListScores:
         given = {**self.tables, **changes}
         return evalplugin.score(
-            given.pop("lists"), given.pop("truth"), METRIC_NAMES, threshold=THRESHOLD, **given
+            given.pop("lists"),
+            given.pop("truth"),
+            self.metrics,
+            threshold=THRESHOLD,
+            **{self.user: "user"},
+            **given,
         )
 
 
@@ -116,9 +151,10 @@ def frame(data: Interactions) -> pd.DataFrame:
     return pd.DataFrame({"user": data.users[data.user], "item": data.items[data.item], "rating": data.rating})
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    return Shop(tmp_path_factory.mktemp("bits"))
+@pytest.fixture(scope="module", params=["user", "query"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    config = CONFIG if request.param == "user" else OF_QUERIES
+    return Shop(tmp_path_factory.mktemp("bits"), config, request.param)
 
 
 def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
@@ -133,6 +169,11 @@ def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
 def on_ray(shop: Shop) -> ListScores:
     with ray_nodes() as cluster:
         return of_bake_off(engine={"type": "ray", "address": cluster.address, **RANGES})(shop)
+
+
+def lists_on_ray(shop: Shop) -> ListScores:
+    with ray_nodes() as cluster:
+        return shop.score(**shop.files, engine={"type": "ray", "address": cluster.address})
 
 
 def on_spark(shop: Shop) -> ListScores:
@@ -159,6 +200,7 @@ WAYS: dict[str, Callable[[Shop], ListScores]] = {
     "files in memory": lambda shop: shop.score(**shop.files),
     "Spark": on_spark,
     "files out of core": lambda shop: shop.score(**shop.files, memory="4MB"),
+    "files on Ray": lists_on_ray,
 }
 
 
@@ -168,12 +210,14 @@ def test_scores_are_the_same_to_the_last_bit(way: str, shop: Shop) -> None:
     expected, found = ListScores(shop.here.per_user), WAYS[way](shop)
     per_user = found.per_user
     pd.testing.assert_frame_equal(per_user, expected.per_user[per_user.columns], check_exact=True)
-    assert set(found.means) == set(expected.means) == set(METRIC_NAMES)
+    assert set(found.means) == set(expected.means) == set(shop.metrics)
     np.testing.assert_equal(found.means, {name: expected.means[name] for name in found.means})
     few = 0
     for name, counts in expected.counts.items():
         assert found.counts[name] == counts
-        assert bits(found.interval(name)) == bits(expected.interval(name))
+        interval = found.interval(name)
+        assert bits(interval) == bits(expected.interval(name))
+        assert (interval.clusters is None) == (shop.user == "user")
         assert bits(found.summaries[name]) == bits(expected.summaries[name])
         few += counts.users < 2000
     assert 0 < few < len(expected.counts)  # both kinds of interval are there

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from evalplugin.base.arrays import Codes, Ints
+from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pa, pc
 
 # The noun of what has a score: "user", "query" (its id names a session), or what a table of scores calls it.
 Unit: TypeAlias = str
 
-_SEPARATOR = ":"
+SEPARATOR = ":"
 
 
 def independent_unit(unit: Unit) -> str:
@@ -26,7 +27,7 @@ def query_ids(sessions: npt.NDArray[np.generic], known: Ints) -> npt.NDArray[np.
         known: Number of events of the session before the query (Q,).
     """
     texts = sessions.astype(str).tolist()
-    ids = [f"{session}{_SEPARATOR}{events}" for session, events in zip(texts, known.tolist(), strict=True)]
+    ids = [f"{session}{SEPARATOR}{events}" for session, events in zip(texts, known.tolist(), strict=True)]
     return np.array(ids, dtype=object)
 
 
@@ -48,12 +49,25 @@ def positions_of(queries: npt.NDArray[np.generic]) -> Ints:
     return known
 
 
-def first_other_id(ids: npt.NDArray[np.generic]) -> Any:
+def check_query_ids(ids: npt.NDArray[np.generic]) -> None:
+    """Check that ids name the session of a query.
+
+    Raises:
+        DataError: An id that does not.
+    """
+    if (wrong := _first_other_id(ids)) is not None:
+        raise DataError(
+            f"query: {wrong!r} is not the id of a query: these are texts SESSION:NUMBER, such as 1042:3 for the query "
+            f"after 3 events of session 1042"
+        )
+
+
+def _first_other_id(ids: npt.NDArray[np.generic]) -> Any:
     """Return the first id that is not one of a query; None if all are."""
     if ids.dtype != object:
         return ids[:1].tolist()[0] if len(ids) else None
     texts = pa.array(ids, pa.large_string())
-    wrong = pc.invert(pc.match_substring_regex(texts, rf".{_SEPARATOR}\d{{1,18}}$"))
+    wrong = pc.invert(pc.match_substring_regex(texts, rf".{SEPARATOR}\d{{1,18}}$"))
     first = pc.index(wrong, True).as_py()
     return None if first < 0 else texts[first].as_py()
 
@@ -61,6 +75,6 @@ def first_other_id(ids: npt.NDArray[np.generic]) -> Any:
 def _parts(queries: npt.NDArray[np.generic]) -> tuple[pa.Array, pa.Array]:
     """Return the texts before and behind the last separator of each id."""
     ids = pa.array(queries, pa.large_string())
-    parts = pc.split_pattern(ids, _SEPARATOR, max_splits=1, reverse=True)
+    parts = pc.split_pattern(ids, SEPARATOR, max_splits=1, reverse=True)
     texts = parts.flatten()
     return texts[::2], texts[1::2]

@@ -17,11 +17,11 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pd
 from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
+from evalplugin.data.queries import check_query_ids
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, ScoreRequest
-from evalplugin.lists.inputs import of_queries
 from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
@@ -212,8 +212,11 @@ class Evaluation:
         scores = score_top_n(blocks, self.specs, curve_ks(top_n.n, self.specs))
         if self.items is None:
             scores = _with_all_users(scores, self.users)
+        if options.query is not None:
+            check_query_ids(scores.users)
+            scores = replace(scores, unit="query")
         return Evaluated(
-            scores if options.query is None else of_queries(scores),
+            scores,
             top_n.to_table(truth),
             interactions_alone(inputs.truth),
             None if inputs.train is None else interactions_alone(inputs.train),

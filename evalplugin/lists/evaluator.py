@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from evalplugin.data.queries import Unit
 from evalplugin.files import Format
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
@@ -27,7 +28,7 @@ class Evaluator:
 
     Args:
         truth, metrics, train, threshold: As for ``evalplugin.score``.
-        user, item, rank, score, rating, truth_user, truth_item: Names of columns, of all lists too.
+        user, item, rank, score, rating, truth_user, truth_item, query: Names of columns, of all lists too.
         format: Of files, of all lists too; auto: by their names.
 
     Raises:
@@ -58,13 +59,15 @@ class Evaluator:
         rating: str | None = None,
         truth_user: str | None = None,
         truth_item: str | None = None,
+        query: str | None = None,
         format: Format = "auto",
     ) -> None:
         """Read and check truth and train data."""
-        columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
+        columns = ListColumns(query or user, item, rank, score, rating, truth_user, truth_item)
         specs = specs_of(metrics)
         sources = open_sources({"truth": truth, "train": train}, format=format)
-        request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
+        unit: Unit = "user" if query is None else "query"
+        request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns, unit=unit)
         check_request(specs, train is not None)
         self._request, self._format, self._truth_type = request, format, type(truth)
         self._frame = truth if is_spark(truth) else None

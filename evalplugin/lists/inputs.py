@@ -16,7 +16,6 @@ from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
 from evalplugin.data.pair_formats import PairFormat, pair_format
-from evalplugin.data.queries import first_other_id
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
@@ -208,11 +207,6 @@ def score_lists(
             "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
             "it: leave them out, or the pool"
         )
-    if request.unit == "query" and (partitioned or engine is not None or any(map(is_spark, (lists, truth)))):
-        raise DataError(
-            "query: queries of a session are compared together, in memory, so that partitioned, engine and Spark "
-            "DataFrames do not go with it: leave them out"
-        )
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
             raise DataError(
@@ -237,12 +231,7 @@ def score_lists(
                 with suppress(DataError):
                     scores = score_in_memory(lists, truth, request)
             scores = _at_once(lists, truth, request) if scores is None else scores
-            return ListScores(scores if request.unit == "user" else of_queries(scores))
-        if request.unit == "query":
-            raise DataError(
-                f"query: queries of a session are compared together, in memory, and lists and truth do not fit into "
-                f"{memory}: allow more"
-            )
+            return ListScores(scores)
         if not are_parquet:
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
@@ -261,20 +250,6 @@ def score_lists(
             lists, truth, request, divided, report=report, memory=most, engine=open_engine
         )
         return ListScores(scores)
-
-
-def of_queries(scores: PerUserScores) -> PerUserScores:
-    """Return scores whose users are queries.
-
-    Raises:
-        DataError: An id that does not name its session.
-    """
-    if (wrong := first_other_id(scores.users)) is not None:
-        raise DataError(
-            f"query: {wrong!r} is not the id of a query: these are texts SESSION:NUMBER, such as 1042:3 for the query "
-            f"after 3 events of session 1042"
-        )
-    return replace(scores, unit="query")
 
 
 def engine_of(engine: object) -> Engine | None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, search
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions, Rows
+from evalplugin.data.queries import check_query_ids
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, codes_of, encode
 from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
@@ -76,13 +77,17 @@ class Scoring:
         """Return the contribution of the users of some lists and truth to the scores.
 
         Raises:
-            DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
+            DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on; the id of a query
+                that does not name its session.
         """
         blocks = self.blocks(lists, truth)
+        unit = self.request.unit
+        if unit == "query":
+            check_query_ids(blocks.users)
         n = blocks.n if self.n is None else self.n
         n_items = 0 if self.catalogue is None else len(self.catalogue.items)
-        specs = tuple(self.request.specs)
-        return score_blocks(blocks, Request(specs, n, n_items, self.request.curve_ks(n)), blocks.users)
+        request = Request(tuple(self.request.specs), n, n_items, self.request.curve_ks(n), unit)
+        return score_blocks(blocks, request, blocks.users)
 
     def blocks(self, lists: PairColumns, truth: PairColumns | TruthRows) -> Blocks:
         """Return lists and truth in blocks, over all users with a list or a truth.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
+from evalplugin.data.queries import Unit, sessions_of
 from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import ExactSum
@@ -26,6 +27,7 @@ class Request:
     n: int  # length of the longest list of all users
     n_items: int  # of the catalogue, as ``OverallMetric.start`` takes it
     curve_ks: tuple[int, ...] = ()
+    unit: Unit = "user"  # query: ids of users are those of queries, as of ``queries.query_ids``
 
     @cached_property
     def requested(self) -> dict[str, MetricSpec]:
@@ -68,7 +70,8 @@ class ScorerState:
     """What some users contribute to all scores. A worker returns it; merged states give the scores of all users.
 
     The scores are the same to the last bit as if all users had been scored at once, however they were divided and in
-    whatever order states are merged. Users' values may be left out: distributions then take their place.
+    whatever order states are merged. Users' values may be left out: distributions then take their place, which
+    must be of all queries of their sessions.
     """
 
     request: Request
@@ -83,6 +86,8 @@ class ScorerState:
     @staticmethod
     def merge(states: Iterable[ScorerState]) -> ScorerState:
         """Return the state of the users of all states; no user is in two of them.
+
+        Nor is a session whose queries' values were left out.
 
         Raises:
             DataError: A metric over all lists does not define ``merge``.
@@ -121,13 +126,19 @@ class ScorerState:
         )
 
     def without_values(self) -> ScorerState:
-        """Return the state with distributions in place of users' values, whose size does not grow with the users."""
+        """Return the state with distributions in place of users' values, whose size does not grow with the users.
+
+        Raises:
+            DataError: A user is in two of the merged states.
+        """
         parts = {
             name: [self.distributions[name]] if self.distributions else [] for name in self.request.per_user
         }
-        for users, values in self.values:
+        if self.values:
+            users, values = self._ordered()
+            sessions = sessions_of(users) if self.request.unit == "query" else None
             for name, column in zip(self.request.per_user, values, strict=True):
-                parts[name].append(Distribution.of(column, users))
+                parts[name].append(Distribution.of(column, users, sessions))
         distributions = {name: Distribution.merge(some) for name, some in parts.items()}
         return replace(self, values=(), distributions=distributions)
 
@@ -141,7 +152,9 @@ class ScorerState:
         if self.distributions:
             raise ValueError("values of users were left out: there are totals, but no scores of users")
         users, values = self._ordered()
-        scores = PerUserScores(users=users, values=values.T, metrics=self.request.per_user)
+        scores = PerUserScores(
+            users=users, values=values.T, metrics=self.request.per_user, unit=self.request.unit
+        )
         in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}
         overall, at_k, pr_curve = self._figures(
             scores.means if in_curves & set(self.request.per_user) else {}
@@ -175,7 +188,7 @@ class ScorerState:
         """Return all users in ascending order, (U,), and their values, (M, U)."""
         if not self.values:
             return np.empty(0, dtype=np.int64), np.empty((len(self.request.per_user), 0))
-        users = [part.users for part in self.values]
+        users, unit = [part.users for part in self.values], self.request.unit
         keys: Any = users[0] if len(users) == 1 else np.concatenate(users)
         rank = np.arange(len(keys))
         if not bool((keys[1:] > keys[:-1]).all()):
@@ -183,7 +196,7 @@ class ScorerState:
             keys, rank[order] = keys[order], np.arange(len(keys))
             if (twice := np.flatnonzero(keys[1:] == keys[:-1])).size:
                 raise DataError(
-                    f"user {keys[twice[0]]!r} is in two parts: all rows of a user belong into one"
+                    f"{unit} {keys[twice[0]]!r} is in two parts: all rows of a {unit} belong into one"
                 )
         elif len(users) == 1:
             return keys, self.values[0].values

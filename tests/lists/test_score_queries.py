@@ -13,6 +13,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.comparison.statistics.intervals import mean_interval
+from tests.lists.parts.test_parts import Engine
 
 SESSIONS, EACH = 60, 4
 
@@ -57,25 +58,65 @@ def test_differences_take_the_queries_of_a_session_together():
     assert paired.design_effect == pytest.approx(EACH, rel=0.05)
 
 
-@pytest.mark.parametrize("ids", [["7:x"] * 3, ["7"] * 3, [":3"] * 3, [1, 2, 3]])
-def test_ids_that_name_no_session_are_refused(ids: list[Any]):
-    lists = pd.DataFrame({"query": ids, "item": [1, 2, 3], "rank": [1, 2, 3]})
-    truth = lists.head(1)[["query", "item"]]
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two files of lists, each with queries of all sessions, and the truth."""
+    monkeypatch.chdir(tmp_path)
+    lists, truth = tables()
+    Path("lists").mkdir()
+    for number, part in lists.sample(frac=1, random_state=0).groupby(lists["query"].str[-1].astype(int) % 2):
+        part.to_parquet(f"lists/{number}.parquet", index=False)
+    truth.to_parquet("truth.parquet", index=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("how", [{"memory": "1KB"}, {"partitioned": True}, {"engine": True}])
+def test_queries_in_parts_give_the_same_bits_as_in_memory(how: dict[str, Any]):
+    if "engine" in how:
+        how = {"engine": Engine()}
+    found, expected = (
+        evalplugin.score("lists", "truth.parquet", ["rr", "hit@3"], query="query", **how),
+        score(),
+    )
+    pd.testing.assert_frame_equal(found.per_user, expected.per_user, check_exact=True)
+    assert found.means == expected.means
+    for metric in ("rr", "hit@3"):
+        assert found.interval(metric) == expected.interval(metric)
+    other = evalplugin.score(*tables(1), ["rr"], query="query")
+    assert found.difference(other, "rr") == expected.difference(other, "rr")
+
+
+def test_an_evaluator_takes_the_queries_of_a_session_together():
+    lists, truth = tables()
+    found = evalplugin.Evaluator(truth, ["rr"], query="query").score(lists)
+    assert found.interval("rr") == score().interval("rr")
+
+
+WRONG = [["7:x"] * 3, ["7"] * 3, [":3"] * 3, [1, 2, 3]]
+
+
+@pytest.mark.parametrize("memory", [None, "1KB"])
+@pytest.mark.parametrize("ids", WRONG)
+def test_ids_that_name_no_session_are_refused(ids: list[Any], memory: str | None, tmp_path: Path):
+    lists = pd.DataFrame({"query": ids, "item": [1, 2, 3]})
+    lists = lists.assign(rank=lists.groupby("query").cumcount() + 1)
+    files = [str(tmp_path / f"{name}.parquet") for name in ("lists", "truth")]
+    lists.to_parquet(files[0])
+    lists.head(1)[["query", "item"]].to_parquet(files[1])
     with pytest.raises(
         DataError, match=f"query: {ids[0]!r} is not the id of a query: .* SESSION:NUMBER, such as 1042:3"
     ):
-        evalplugin.score(
-            lists.assign(rank=lists.groupby("query").cumcount() + 1), truth, ["rr"], query="query"
-        )
+        evalplugin.score(*files, ["rr"], query="query", memory=memory)
 
 
-@pytest.mark.parametrize("how", [{"partitioned": True}, {"engine": "local"}, {"memory": "1KB"}])
-def test_queries_are_not_scored_in_parts(how: dict[str, Any], tmp_path: Path):
-    for name, table in zip(("lists", "truth"), tables(), strict=True):
-        table.to_parquet(tmp_path / f"{name}.parquet")
-    files = [str(tmp_path / f"{name}.parquet") for name in ("lists", "truth")]
-    with pytest.raises(DataError, match="query: queries of a session are compared together, in memory"):
-        evalplugin.score(*files, ["rr"], query="query", **how)
+@pytest.mark.usefixtures("parts")
+def test_a_query_in_two_files_is_refused_where_files_are_partitioned():
+    tables()[0].to_parquet("lists/2.parquet", index=False)
+    with pytest.raises(
+        DataError, match=r"^query '0:1' is in .*1.parquet and in .*2.parquet .* all rows of a query in one"
+    ):
+        evalplugin.score("lists", "truth.parquet", ["rr"], query="query", partitioned=True)
 
 
 @pytest.mark.slow

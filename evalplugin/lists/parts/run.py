@@ -107,12 +107,12 @@ def score_all(
 
 
 def _check_one_file_each(work: PartWork, states: Sequence[tuple[int, ScorerState]]) -> None:
-    """Refuse a user who is in two of the files.
+    """Refuse a user who is in two of the files, or a query.
 
     Raises:
         DataError: Names the user and both files.
     """
-    files = work.files["lists"].files
+    files, unit = work.files["lists"].files, work.scoring.request.unit
     users = [(number, part.users) for number, state in states for part in state.values]
     check_kinds("user", **{files[number].name: ids_of(known) for number, known in users})
     every = np.concatenate([known for _, known in users])
@@ -122,9 +122,9 @@ def _check_one_file_each(work: PartWork, states: Sequence[tuple[int, ScorerState
     if len(twice):
         first, second = order[twice[0] : twice[0] + 2]
         raise DataError(
-            f"user {raw_text(every[first])} is in {files[part[first]]} and in {files[part[second]]} (or in the truth "
-            f"of these files), but files that are partitioned by user have all rows of a user in one of them; without "
-            f"--partitioned (partitioned=True), rows are brought together by user"
+            f"{unit} {raw_text(every[first])} is in {files[part[first]]} and in {files[part[second]]} (or in the truth "
+            f"of these files), but files that are partitioned by {unit} have all rows of a {unit} in one of them; "
+            f"without --partitioned (partitioned=True), rows are brought together by {unit}"
         )
 
 

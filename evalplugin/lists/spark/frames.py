@@ -18,6 +18,7 @@ import numpy.typing as npt
 from evalplugin._version import __version__
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.base.libraries import pa
+from evalplugin.data.queries import SEPARATOR, Unit
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
@@ -172,15 +173,18 @@ class _Side:
         fields = to_arrow_schema(self.frame.schema)
         return pa.schema([field.with_name(name) for field, name in zip(fields, self.names, strict=True)])
 
-    def buckets(self, n: int, *, large: bool) -> Any:
-        """Return the rows, packed, grouped into ``n`` buckets, which depend on the user alone."""
+    def buckets(self, n: int, unit: Unit, *, large: bool) -> Any:
+        """Return the rows, packed, grouped into ``n`` buckets, which depend on the user, or the session, alone."""
 
         # A function that is defined here is sent by value, what it calls by name.
         def pack(batches: Any) -> Any:
             return packed_rows(batches, large=large)
 
-        # Bytes, as the hash of text follows its collation.
-        key = "`user`" if self.user.kind == "integers" else "CAST(`user` AS BINARY)"
+        key = "`user`"
+        if unit == "query":  # without its number, the text behind the last separator
+            key = f"LEFT({key}, LENGTH({key}) - LENGTH(SUBSTRING_INDEX({key}, '{SEPARATOR}', -1)))"
+        if unit == "query" or self.user.kind == "text":
+            key = f"CAST({key} AS BINARY)"  # the hash of text follows its collation
         bucket = f"CAST(pmod(xxhash64({key}), {n}) AS INT) AS bucket"
         rows = self.frame.selectExpr("*", bucket).mapInArrow(pack, "bucket int, rows binary")
         return rows.groupBy("bucket")
@@ -264,7 +268,8 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     metrics = [spec.name for spec in scoring.scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
-    buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)
+    unit = scoring.scoring.request.unit
+    buckets, others = (side.buckets(n_buckets, unit, large=scoring.large) for side in sides)
     scored = buckets.cogroup(others).applyInArrow(score_bucket, "outcome binary, users binary")
     # Serverless Spark has no cache: buckets are then scored again when rows of users are read.
     with suppress(PySparkException):

@@ -135,6 +135,23 @@ def test_metrics_without_a_catalogue_merge_over_buckets(
     check_equal(found, evalplugin.score(*tables[:2], FREE))
 
 
+def test_queries_of_a_session_are_in_one_bucket(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 40)
+    monkeypatch.setattr("evalplugin.lists.spark.frames._STATES", 2)
+    tables = [
+        table.assign(user=(table["user"] // 4).astype(str) + "\nx:" + (table["user"] % 4).astype(str))
+        for table in list_tables(200)[:2]
+    ]
+    expected = evalplugin.score(*tables, FREE, query="user")
+    found = evalplugin.score(*frames(spark, *tables), FREE, query="user")
+    check_equal(found, expected)
+    assert found.interval("rr").clusters == expected.interval("rr").clusters == 52
+    with pytest.raises(DataError, match=r"^query: '7:x' is not the id of a query: "):
+        evalplugin.score(*frames(spark, *(t.assign(user="7:x") for t in tables)), FREE, query="user")
+    with pytest.raises(DataError, match=r"^query: 7 is not the id of a query: "):
+        evalplugin.score(*frames(spark, *(t.head(1).assign(user=7) for t in tables)), ["rr"], query="user")
+
+
 def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any) -> None:
     lists, truth = frames(spark, *list_tables()[:2])
     cases = {
