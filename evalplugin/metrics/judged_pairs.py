@@ -35,12 +35,20 @@ def _probabilities(context: ScoringContext) -> Floats:
     return context.predictions
 
 
-def _check_scale(lowest: float, highest: float) -> None:
-    if lowest < 0 or highest > 1:
-        raise DataError(
-            f"needs probabilities, which models predict for ratings from 0 to 1, but the truth has {lowest:g} to "
-            f"{highest:g}; take gauc, or ratings of 0 and 1"
-        )
+class _OfProbabilities:
+    """Metrics that take predictions for probabilities."""
+
+    def check_ratings(self, lowest: float, highest: float) -> None:
+        """Check that models predict probabilities.
+
+        Raises:
+            DataError: Ratings are below 0 or above 1.
+        """
+        if lowest < 0 or highest > 1:
+            raise DataError(
+                f"needs probabilities, which models predict for ratings from 0 to 1, but the truth has {lowest:g} to "
+                f"{highest:g}; take gauc, or ratings of 0 and 1"
+            )
 
 
 @metric("gauc")
@@ -98,7 +106,7 @@ class GAUC(OverallMetric):
 
 @metric("logloss")
 @dataclass(frozen=True)
-class LogLoss(RatingLoss):
+class LogLoss(_OfProbabilities, RatingLoss):
     """Negative logarithm of the probability that the model gave to what is true of a judged pair.
 
     logloss = mean over the user's truth of -ln p where relevant, -ln (1 - p) elsewhere, with p the predicted
@@ -117,14 +125,6 @@ class LogLoss(RatingLoss):
 
     needs = ("predictions", "negatives")
 
-    def check_ratings(self, lowest: float, highest: float) -> None:
-        """Check that models predict probabilities.
-
-        Raises:
-            DataError: Ratings are below 0 or above 1.
-        """
-        _check_scale(lowest, highest)
-
     @staticmethod
     def _loss(context: ScoringContext) -> Floats:
         p = np.clip(_probabilities(context), _LEAST, 1.0 - _LEAST)
@@ -134,7 +134,7 @@ class LogLoss(RatingLoss):
 
 @metric("ece")
 @dataclass(frozen=True)
-class ECE(OverallMetric):
+class ECE(_OfProbabilities, OverallMetric):
     """Difference between predicted probabilities and the share of relevant pairs: whether probabilities can be trusted.
 
     ece = sum over bins of |relevant pairs - sum of their predicted probabilities| / all pairs, with the judged pairs
@@ -158,14 +158,6 @@ class ECE(OverallMetric):
     takes_k = False
 
     bins: Annotated[int, Field(ge=1, le=1000, description="Number of bins of equal width")] = 15
-
-    def check_ratings(self, lowest: float, highest: float) -> None:
-        """Check that models predict probabilities.
-
-        Raises:
-            DataError: Ratings are below 0 or above 1.
-        """
-        _check_scale(lowest, highest)
 
     def start(self, n_items: int) -> npt.NDArray[np.generic]:
         """Return each bin's exact sum of relevance less probability: object (bins,)."""
