@@ -13,10 +13,10 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
-# By parameter: options of a table of scores, and of logged runs.
+# By parameter: options of a table of scores, as ``compare_scores`` takes them, and of logged runs.
 _OF_TABLE = {
-    "unit": "--unit", "model": "--model", "values": "--value", "wide": "--wide", "cluster": "--cluster",
-    "lower": "--lower-is-better",
+    "unit": "--unit", "model": "--model", "value": "--value", "wide": "--wide", "cluster": "--cluster",
+    "lower_is_better": "--lower-is-better",
 }  # fmt: skip
 _OF_RUNS = {
     "bakeoff": "--bakeoff", "experiment": "--experiment", "tracking_uri": "--tracking-uri",
@@ -65,7 +65,7 @@ _OF_RUNS = {
 @click.option("--unit", metavar="COLUMN", help="Of --scores: ids of what was scored, such as questions.")
 @click.option("--model", metavar="COLUMN", help="Of --scores: names of the models, in one column.")
 @click.option(
-    "--value", "values", multiple=True, metavar="COLUMN",
+    "--value", multiple=True, metavar="COLUMN",
     help="Of --scores: scores, several times for several metrics; else the column score, or value.",
 )  # fmt: skip
 @click.option("--wide", is_flag=True, help="Of --scores: every column not named here has a model's scores.")
@@ -74,7 +74,7 @@ _OF_RUNS = {
     help="Of --scores: units with the same value depend on each other, such as questions on one text.",
 )  # fmt: skip
 @click.option(
-    "--lower-is-better", "lower", multiple=True, metavar="METRIC",
+    "--lower-is-better", multiple=True, metavar="METRIC",
     help="Of --scores: a metric of which lower is better, several times; rmse and the like are known.",
 )  # fmt: skip
 @options.shown("table", "json", "markdown", "csv", "latex")
@@ -164,16 +164,11 @@ def compare(
         with observer.progress("read and compare the scores"):
             compared = api.compare_scores(
                 scores,
-                unit=of_table["unit"],
                 runs=evaluations,
                 tracking_uri=uri,
-                model=of_table["model"],
                 metric=metrics[0] if metrics else None,
-                value=of_table["values"],
-                wide=of_table["wide"],
-                cluster=of_table["cluster"],
                 segments=segments,
-                lower_is_better=of_table["lower"],
+                **of_table,
                 **choices,
             )
         metrics = ()
