@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from evalplugin.base.arrays import NO_ITEM, search
-from evalplugin.base.libraries import np, npt, pa, pd
+from evalplugin.base.libraries import np, pa, pd
 from evalplugin.data import Split
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models.selection import TopN
@@ -23,10 +23,7 @@ def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relev
         splits: The folds.
         relevance: Of the truth.
     """
-    folds = [
-        pd.DataFrame(dict(_counts(top_n, split, relevance)))
-        for top_n, split in zip(lists, splits, strict=True)
-    ]
+    folds = [_counts(top_n, split, relevance) for top_n, split in zip(lists, splits, strict=True)]
     frame = folds[0]
     if len(folds) > 1:
         sums = dict.fromkeys(("truth", "listed", "hit"), "sum")
@@ -35,8 +32,8 @@ def items_table(lists: Sequence[TopN], splits: Sequence[Split], relevance: Relev
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
 
 
-def _counts(top_n: TopN, split: Split, relevance: Relevance) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """Yield the columns of one fold, with all items that it knows."""
+def _counts(top_n: TopN, split: Split, relevance: Relevance) -> pd.DataFrame:
+    """Return the counts of one fold, of all items that it knows."""
     n_items, test = split.train.n_items, split.test.select(np.flatnonzero(relevance.of(split.test.rating)))
     place = top_n.item != NO_ITEM
     item, user = top_n.item[place], np.repeat(top_n.user, place.sum(axis=1)).astype(np.int64)
@@ -44,6 +41,6 @@ def _counts(top_n: TopN, split: Split, relevance: Relevance) -> Iterator[tuple[s
     _, is_hit = search(wanted, user * n_items + item)
     hit = item[is_hit]
     listed, truth, hits = (np.bincount(items, minlength=n_items) for items in (item, test.item, hit))
-    yield "item", split.train.items
-    columns = {"train": split.train.item_counts, "truth": truth, "listed": listed, "hit": hits}
-    yield from ((name, counts.astype(np.int64)) for name, counts in columns.items())
+    counts = {"train": split.train.item_counts, "truth": truth, "listed": listed, "hit": hits}
+    columns = {name: of_items.astype(np.int64) for name, of_items in counts.items()}
+    return pd.DataFrame({"item": split.train.items, **columns})
