@@ -38,9 +38,7 @@ class Pair:
     metric: str  # canonical name
     model: str
     against: str
-    direction: (
-        int  # 1 where higher values of the metric are better, -1 where lower ones are, 0 where neither are
-    )
+    direction: int  # 1 where higher values of the metric are better, -1 where lower ones are, 0 where neither
     paired: Paired
     p: float  # of the paired permutation test, two-sided
     p_holm: float

@@ -14,10 +14,8 @@ from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import existing_store, is_missing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 
-MODEL, INPUTS = (
-    "run",
-    "input",
-)  # columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``
+# Columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``.
+MODEL, INPUTS = "run", "input"
 _TABLE = "eval_results_table.json"
 _PAGE = 500  # traces a request
 _RATINGS = {"yes": 1.0, "no": 0.0}  # as in MLflow's own means
