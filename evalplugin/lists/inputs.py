@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, EngineError, did_you_mean
 from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
@@ -19,6 +19,7 @@ from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
+from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
 from evalplugin.files import Format
@@ -260,6 +261,13 @@ def engine_of(engine: object) -> Engine | None:
     """
     if isinstance(engine, str):
         engine = {"type": engine}
+    asked = engine.get("type") if isinstance(engine, Mapping) else None
+    if asked == "executor" or isinstance(engine, Executor):
+        others = ", ".join(name for name in ENGINES.names() if name != "executor")
+        raise EngineError(
+            f"engine executor: an executor is told by the `workers` of a config how many tasks it gets at a time, "
+            f"which score does not have; allowed: {others}"
+        )
     if isinstance(engine, Mapping):
         parameters = dict(engine)
         if not isinstance(kind := parameters.pop("type", None), str):

@@ -73,7 +73,7 @@ def test_factory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ):
             pass
     with (
-        pytest.raises(EngineError, match="workers: must be given"),
+        pytest.raises(EngineError, match="workers: must be given, by the config or by --workers"),
         Executor("os:getpid").open(Needs(tmp_path)),
     ):
         pass

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from samples import list_tables
 
 import evalplugin
-from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.base.errors import DataError, EngineError, EvalpluginError
 from evalplugin.cli import main
 from evalplugin.execution.engines import Call, Needs
+from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.lists.inputs import engine_of
 from evalplugin.lists.parts import plan, spread
@@ -231,6 +232,18 @@ def test_engines_are_named_as_in_a_config() -> None:
     for wrong in ("lcal", {"typ": "ray"}, 3):
         with pytest.raises(EvalpluginError):
             engine_of(wrong)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["executor", {"type": "executor", "factory": "os:getpid"}, Executor("os:getpid")],
+)
+def test_an_executor_is_refused_without_asking_for_workers(engine: object) -> None:
+    """`score` has no number of workers: a message that asks for one leads nowhere."""
+    with pytest.raises(
+        EngineError, match=r"^engine executor: .* which score does not have; allowed: local, ray$"
+    ):
+        engine_of(engine)
 
 
 @pytest.mark.slow
