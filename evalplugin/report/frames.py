@@ -15,6 +15,7 @@ from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.overlap import Overlap
+from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_table
 from evalplugin.report.verdict import verdict_sentence
 
@@ -37,8 +38,22 @@ _PAIR: dict[str, Callable[[Pair], Any]] = {
 }
 _MEAN = ("may_be_best", "mean", "low", "high", "users")
 _ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "undefined")
-_WHOLE = ("rank", "users", "undefined", "folds", "pairs")  # columns of whole numbers, some of them missing
+_WHOLE = (
+    "rank",
+    "users",
+    "undefined",
+    "folds",
+    "clusters",
+    "pairs",
+)  # columns of whole numbers, some of them missing
 _FOLDS = ("folds", "fold_low", "fold_high")
+# Of the mean over clusters, by column.
+_CLUSTERS: dict[str, Callable[[Interval], Any]] = {
+    "clusters": attrgetter("n"),
+    "cluster_mean": attrgetter("mean"),
+    "cluster_mean_low": attrgetter("low"),
+    "cluster_mean_high": attrgetter("high"),
+}
 _SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", *_MEAN)
 
 
@@ -49,7 +64,9 @@ def compare_frame(
 
     Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``may_be_best``: whether
     no other model is shown to beat it by the metric; ``mean`` with its interval ``low`` to ``high`` over ``users``,
-    ``undefined`` users left out; ``folds``, and their lowest and highest mean ``fold_low``, ``fold_high``;
+    ``undefined`` users left out; ``folds``, and their lowest and highest mean ``fold_low``, ``fold_high``; only where
+    units have clusters, as queries have sessions: ``cluster_mean``, the mean in which each of ``clusters`` counts once,
+    with its interval ``cluster_mean_low`` to ``cluster_mean_high``;
     ``against``, another model, and of the differences from it, over ``pairs`` users who have both: the mean
     ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's mean; ``p`` of the
     permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric, ``p_wilcoxon`` and ``p_t``
@@ -64,8 +81,10 @@ def compare_frame(
     rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
     every = (test for c in comparisons for pair in c.pairs for test in pair.paired.p)
     tests = dict.fromkeys(f"p_{test}" for test in every if test != "permutation")
-    frame = pd.DataFrame(rows, columns=[*_ROW, *_FOLDS, "against", *_PAIR, *tests, "error"])
-    return frame.astype({**dict.fromkeys(_WHOLE, "Int64"), "may_be_best": "boolean"})
+    clusters = _CLUSTERS if any("clusters" in row for row in rows) else ()
+    frame = pd.DataFrame(rows, columns=[*_ROW, *_FOLDS, *clusters, "against", *_PAIR, *tests, "error"])
+    whole = [name for name in _WHOLE if name in frame]
+    return frame.astype({**dict.fromkeys(whole, "Int64"), "may_be_best": "boolean"})
 
 
 def segment_frame(
@@ -214,6 +233,8 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             values |= {"users": cell.users, "undefined": cell.undefined}
             if folds := row.means_of_folds(metric):
                 values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
+            if (over := cell.over_clusters) is not None:
+                values |= {name: of(over) for name, of in _CLUSTERS.items()}
             pairs = tuple(p for p in comparison.pairs if p.metric == metric and p.model == row.model)
             yield from (values | _pair_values(pair) for pair in pairs or (None,))
 

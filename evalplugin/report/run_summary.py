@@ -16,6 +16,7 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
@@ -84,6 +85,7 @@ def summary_markdown(
             f"set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
             "",
         ]
+    lines += _cluster_lines(info.unit, cells)
     lines += _group_lines(bakeoff, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
@@ -105,6 +107,26 @@ def summary_markdown(
     if decisions := [*info.notes, *notes]:
         lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in decisions)]
     return "\n".join(lines) + "\n"
+
+
+def _cluster_lines(unit: Unit, cells: Mapping[str, Cell]) -> list[str]:
+    """Return the means in which each session counts once; empty where users are independent."""
+    rows = [
+        [
+            escape(heading(parse(cell.metric))),
+            number(over.mean),
+            span(over.low, over.high) or UNDEFINED,
+            f"{over.n:,}",
+        ]
+        for cell in cells.values()
+        if (over := cell.over_clusters) is not None
+    ]
+    if not rows:
+        return []
+    cluster = independent_unit(unit)
+    heads = ["metric", f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)]
+    title = f"If each {cluster} counts once, by the mean of its {plural(unit)}:"
+    return [title, "", *markdown_table(heads, rows), ""]
 
 
 def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import samples as make
 from samples import small_config
 
 import evalplugin
@@ -25,6 +27,7 @@ from evalplugin.features.gate.report import decision_markdown
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.frames import compare_frame
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -139,6 +142,41 @@ def test_reports_speak_of_queries(ran: SimpleNamespace) -> None:
     for text in (leaderboard, summary, compare_markdown(comparisons), compare_latex(comparisons)):
         no_users(text)
     no_users(evalplugin.compare(tracking_uri=ran.uri)._repr_html_())
+
+
+def test_means_over_sessions_are_in_json_and_in_the_summary(
+    ran: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They have names of their own beside the means over queries."""
+    [comparison] = ran.outcome.comparisons
+    assert main(["compare", "--tracking-uri", ran.uri, "--format", "json"]) == 0
+    [shown] = json.loads(capsys.readouterr().out)
+    for values in shown["rows"]:
+        row = next(row for row in comparison.models if row.model == values["model"])
+        over = row.cells[values["metric"]].over_clusters
+        names = ("clusters", "cluster_mean", "cluster_mean_low", "cluster_mean_high")
+        expected = (None,) * 4 if over is None else (N_TESTED, over.mean, over.low, over.high)
+        assert tuple(values[name] for name in names) == expected
+        assert (over is None) == (values["metric"] == "coverage@5")
+    result = next(model for model in ran.outcome.result.models if model.model == "knn")
+    cells = next(row.cells for row in comparison.models if row.model == "knn")
+    over = cells["rr@5"].over_clusters
+    assert over is not None
+    summary = summary_markdown(ran.outcome.result.bakeoff, result, cells)
+    assert "If each session counts once, by the mean of its queries:" in summary
+    assert f"| rr@5 | {over.mean:.4f} | {over.low:.4f}–{over.high:.4f} | {N_TESTED} |" in summary.replace(
+        "\\", ""
+    )
+    assert "coverage" not in summary.partition("| mean over sessions |")[2].partition("##")[0]
+    no_users(summary)
+
+
+def test_means_over_clusters_are_left_out_where_users_are_independent() -> None:
+    result = make.whole()
+    assert not [name for name in compare_frame(make.comparisons(result)) if "cluster" in name]
+    model = result.models[0]
+    summary = summary_markdown(result.bakeoff, model, make.headline_of(result.bakeoff, model))
+    assert "counts once" not in summary
 
 
 def test_the_page_speaks_of_queries(ran: SimpleNamespace) -> None:
