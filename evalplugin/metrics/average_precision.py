@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.libraries import np
-from evalplugin.metrics.base import metric
+from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.propensity import Power, Propensity, check_propensity, inverse_propensity
 
 
 @metric("rr", higher_is_better=True, bounds=(0.0, 1.0))
@@ -29,16 +31,9 @@ def rr(context: ScoringContext, k: int) -> Floats:
     return context.undefined_without_relevant(context.total(context.hits, first, k))
 
 
-@metric("ap", higher_is_better=True, bounds=(0.0, 1.0))
-def ap(
-    context: ScoringContext,
-    k: int,
-    *,
-    denominator: Annotated[
-        Literal["relevant", "min", "hits", "listed", "k"],
-        Field(description="Divisor of the sum of precisions"),
-    ] = "relevant",
-) -> Floats:
+@metric("ap")
+@dataclass(frozen=True)
+class AP(UserMetric):
     """Mean of the precisions at the relevant items.
 
     ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
@@ -48,7 +43,14 @@ def ap(
     all relevant items and the items in the top k, which favours short lists; ``k``. Undefined (NaN) for a user
     without a relevant item. Range 0 to 1, higher is better.
 
-    Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``).
+    With ``propensity=popularity`` the mean is weighted, for a log in which popular items are observed more often:
+    ap@k = sum of w precision@rank over the hits in the top k / sum of w over the relevant items, with
+    w = 1 / (users with the item in the train data)^power. An item without train data counts as one user's. Precision
+    stays that of the observed items, so that only a part of the bias goes. ``power`` 0 is the plain metric.
+
+    Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``); weighted: the
+    self-normalised estimator of Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit
+    feedback, RecSys 2018, of the precision at the rank of each relevant item.
 
     >>> from evalplugin.metrics import evaluate
     >>> lists, truth = [[1, 2, 3, 4, 5]], [{1, 3, 6}]
@@ -56,19 +58,47 @@ def ap(
     True
     >>> evaluate("ap(denominator=hits)@5", lists=lists, truth=truth) == [(1 + 2/3) / 2]
     True
+    >>> train = [{1}, {1}, {1}, {1, 3, 6}]  # weights: 1 / 4^0.5 of 1, 1 of 3 and 6
+    >>> name = "ap(propensity=popularity, power=0.5)@5"
+    >>> evaluate(name, lists=lists, truth=truth, train=train) == [(1/2 * 1 + 1 * 2/3) / (1/2 + 1 + 1)]
+    True
     """
-    reachable = np.minimum(context.n_relevant, k)
-    divisor: Ints | int = k
-    if denominator == "relevant":
-        divisor = context.n_relevant
-    elif denominator == "min":
-        divisor = reachable
-    elif denominator == "hits":
-        divisor = context.n_hits(k)
-    elif denominator == "listed":
-        divisor = np.minimum(reachable, context.n_listed)
-    precisions = context.total(context.hits, context.hit_number / context.hits.rank, k)
-    return context.undefined_without_relevant(precisions / np.maximum(divisor, 1))
+
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+
+    denominator: Annotated[
+        Literal["relevant", "min", "hits", "listed", "k"],
+        Field(description="Divisor of the sum of precisions"),
+    ] = "relevant"
+    propensity: Propensity = "equal"
+    power: Power = None
+
+    def __post_init__(self) -> None:
+        """Check that the parameters are compatible; set the needs, which depend on ``propensity``."""
+        check_propensity(self, denominator="relevant")
+
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
+        """Return float64 (B,)."""
+        precision = context.hit_number / context.hits.rank
+        if self.power is not None:
+            weight = inverse_propensity(context, self.power)
+            return context.undefined_without_relevant(context.weighted_mean(weight, precision, k))
+        precisions = context.total(context.hits, precision, k)
+        return context.undefined_without_relevant(precisions / np.maximum(self._divisor(context, k), 1))
+
+    def _divisor(self, context: ScoringContext, k: int) -> Ints | int:
+        reachable = np.minimum(context.n_relevant, k)
+        match self.denominator:
+            case "relevant":
+                return context.n_relevant
+            case "min":
+                return reachable
+            case "hits":
+                return context.n_hits(k)
+            case "listed":
+                return np.minimum(reachable, context.n_listed)
+        return k
 
 
 @metric("rbp", higher_is_better=True, bounds=(0.0, 1.0))

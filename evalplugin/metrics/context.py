@@ -220,21 +220,23 @@ class ScoringContext:
         weight = np.where(ranked.rank <= limit, value, 0.0)
         return np.bincount(ranked.row, weights=weight, minlength=self.n_users).astype(np.float64, copy=False)
 
-    def weighted_recall(self, weight: Floats, k: int) -> Floats:
-        """Return the share of the weight (n_items,) of each user's relevant items that is in the top k: float64 (B,).
+    def weighted_mean(self, weight: Floats, value: Floats, k: int) -> Floats:
+        """Return the mean over each user's relevant items of the ``value`` (h,) of hits in the top k: float64 (B,).
 
-        It is 0 for a user without a relevant item. Weights are added in the order of the truth, so that all relevant
-        items make exactly 1.
+        Items are weighted by ``weight`` (n_items,); those that are not in the top k count as 0. It is 0 for a user
+        without a relevant item. Weights of hits are added in the order of ranks, so that a mean of ones is exactly 1.
         """
-        relevant = np.where(self.truth_relevant, weight[self.truth_item], 0.0)
-        in_top_k = np.zeros(len(relevant))
-        listed = self.found.truth[self.found.rank <= k]
-        in_top_k[listed] = relevant[listed]
-        reached, total = (
-            np.bincount(self.truth_row, weights=values, minlength=self.n_users)
-            for values in (in_top_k, relevant)
+        hits, truth = self.hits, self.found.truth
+        of_hits = weight[self.truth_item[truth[self.matches.relevant]]]
+        not_found = np.where(self.truth_relevant, weight[self.truth_item], 0.0)
+        not_found[truth] = 0.0
+        found, others = (
+            np.bincount(row, weights=values, minlength=self.n_users)
+            for row, values in ((hits.row, of_hits), (self.truth_row, not_found))
         )
-        return np.divide(reached, total, out=np.zeros(self.n_users), where=total > 0)
+        reached, every = self.total(hits, of_hits * value, k), found + others
+        mean: Floats = np.divide(reached, every, out=np.zeros(self.n_users), where=every > 0)
+        return mean
 
     def undefined_without_relevant(self, value: Floats) -> Floats:
         """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""

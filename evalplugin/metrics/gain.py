@@ -12,6 +12,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import RankedItems, ScoringContext
+from evalplugin.metrics.propensity import Power, Propensity, check_propensity, inverse_propensity
 
 _LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64
 
@@ -131,8 +132,15 @@ class NDCG(DCG):
     are relevant, though the user may have fewer relevant items. Undefined (NaN) for a user without a relevant
     item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
 
+    With ``propensity=popularity`` the gain of an item is w gain(rating), in the best list too, for a log in which
+    popular items are observed more often, with w = 1 / (users with the item in the train data)^power. An item without
+    train data counts as one user's. The best list is the same for all models: weights correct the comparison of
+    models, not the level, as both lists have observed items alone. ``power`` 0 is the plain metric.
+
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
-    variants as for ``dcg``.
+    variants as for ``dcg``; weighted: Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,
+    tagging, ranking and other missing label applications, KDD 2016; Yang et al., Unbiased offline recommender
+    evaluation for missing-not-at-random implicit feedback, RecSys 2018.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth = [{"a": 5.0, "b": 2.5}]
@@ -140,6 +148,9 @@ class NDCG(DCG):
     [0.8]
     >>> evaluate("ndcg@2", lists=[["a", "b"]], truth=truth)
     [1.0]
+    >>> train = [{"a"}, {"a"}, {"a"}, {"a", "b"}]  # weights: 1 / 4 of a, 1 of b
+    >>> evaluate("ndcg(propensity=popularity, power=1)@1", lists=[["a"]], truth=truth, train=train)
+    [0.5]
     """
 
     bounds = (0.0, 1.0)
@@ -150,15 +161,20 @@ class NDCG(DCG):
             description="The best list: of the truth, no longer than the user's list, or of k relevant items"
         ),
     ] = "truth"
+    propensity: Propensity = "equal"
+    power: Power = None
 
     def __post_init__(self) -> None:
-        """Check that the parameters are compatible."""
+        """Check that the parameters are compatible; set the needs, which depend on ``propensity``."""
         super().__post_init__()
+        check_propensity(self, ideal="truth", cut="full")
         if self.ideal == "k" and (self.gain != "binary" or self.cut != "full"):
             raise ValueError("ideal=k goes with gain=binary and without cut=truth only")
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
+        if self.power is not None:
+            return self._weighted(context, k, inverse_propensity(context, self.power))
         reached = self._sum(context, context.matches, k)
         if self.ideal == "k":
             best = np.full(context.n_users, (1 / self._discount(np.arange(1, k + 1))).sum())
@@ -166,5 +182,24 @@ class NDCG(DCG):
             best = self._sum(context, context.ideal, np.maximum(np.minimum(context.n_listed, k), 1))
         else:
             best = self._sum(context, context.ideal, k)
+        return self._share(context, reached, best)
+
+    def _weighted(self, context: ScoringContext, k: int, weight: Floats) -> Floats:
+        """Return the share with gains weighted by (n_items,), against the best list by these gains: float64 (B,)."""
+        row = context.truth_row
+        truth = RankedItems(row, context.ideal.rank, context.truth_rating, context.truth_relevant)
+        if len(row):
+            self.check_ratings(truth.gain.min(), truth.gain.max())
+        gain = self._gain(truth) * weight[context.truth_item]
+        best_first = np.lexsort((-gain, row))  # ranks of a user stand in the order of the rows
+        found = context.found
+        discount = self._discount(np.arange(1, max(truth.rank.max(initial=0), found.rank.max(initial=0)) + 1))
+        return self._share(
+            context,
+            context.total(context.matches, gain[found.truth] / discount[found.rank - 1], k),
+            context.total(truth, gain[best_first] / discount[truth.rank - 1], k),
+        )
+
+    def _share(self, context: ScoringContext, reached: Floats, best: Floats) -> Floats:
         share = np.divide(reached, best, out=np.full(context.n_users, np.nan), where=best > 0)
         return context.undefined_without_relevant(share)

@@ -17,6 +17,7 @@ from evalplugin.components.parameters import build, parameters_of
 from evalplugin.components.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric, Need, UserMetric
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.propensity import why_not_weighted
 
 # The whole truth, or its items that the user has met in the train data before, or those that are new to the user.
 TruthPart: TypeAlias = Literal["all", "repeat", "explore"]
@@ -24,10 +25,6 @@ TruthPart: TypeAlias = Literal["all", "repeat", "explore"]
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MAX_K = 2**31 - 1
-_NOT_WEIGHTED = (
-    "{family} takes no propensity: self-normalised weights estimate a mean over the user's relevant items, as recall "
-    "is; write recall(propensity=popularity, power=0.5)"
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def parse(text: str) -> MetricSpec:
     cls = METRICS.entry(family).cls
     truth = _truth_part(scanner, cls, family, params)
     if "propensity" in params and all(p.name != "propensity" for p in parameters_of(cls)):
-        scanner.fail(_NOT_WEIGHTED.format(family=family))
+        scanner.fail(why_not_weighted(family))
     try:
         made = build(cls, params, owner=family) if params else _default(cls, family)
     except ParameterError as error:

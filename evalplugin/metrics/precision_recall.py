@@ -11,6 +11,7 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.propensity import Power, Propensity, check_propensity, inverse_propensity
 
 
 @metric("precision", higher_is_better=True, bounds=(0.0, 1.0))
@@ -71,34 +72,20 @@ class Recall(UserMetric):
     denominator: Annotated[
         Literal["relevant", "min"], Field(description="Divisor of the hits; min: at most k")
     ] = "relevant"
-    propensity: Annotated[
-        Literal["equal", "popularity"],
-        Field(
-            description="Chance that a relevant item is observed; popularity: proportional to popularity^power"
-        ),
-    ] = "equal"
-    power: Annotated[
-        float | None, Field(ge=0, le=10, description="Power of the popularity, with propensity=popularity")
-    ] = None
+    propensity: Propensity = "equal"
+    power: Power = None
 
     def __post_init__(self) -> None:
         """Check that the parameters are compatible; set the needs, which depend on ``propensity``."""
-        if self.propensity == "equal":
-            if self.power is not None:
-                raise ValueError("power goes with propensity=popularity only")
-            return
-        if self.power is None:
-            raise ValueError("propensity=popularity needs power, for example power=0.5")
-        if self.denominator != "relevant":
-            raise ValueError("propensity=popularity goes with denominator=relevant only")
-        object.__setattr__(self, "needs", ("train",))
+        check_propensity(self, denominator="relevant")
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         if self.power is not None:
-            assert context.train is not None  # `needs` says so
-            weight = context.train.inverse_propensity(self.power)
-            return context.undefined_without_relevant(context.weighted_recall(weight, k))
+            weight = inverse_propensity(context, self.power)
+            return context.undefined_without_relevant(
+                context.weighted_mean(weight, np.ones(len(context.hits.row)), k)
+            )
         reachable = (
             context.n_relevant if self.denominator == "relevant" else np.minimum(context.n_relevant, k)
         )

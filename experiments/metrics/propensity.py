@@ -23,6 +23,10 @@ from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import TopN
 
 USERS, TRAIN_USERS, ITEMS, K, DRAWS = 400, 2_000, 600, 20, 40
+RECALL, NDCG, AP = METRICS = tuple(f"{name}({{}})@{K}" for name in ("recall", "ndcg", "ap"))
+ERRORS = (
+    "plain", "half the power", "right", "half more", "ndcg, plain", "ndcg, weighted", "ap, plain", "ap, weighted",
+)  # fmt: skip
 HERE = Path(__file__).parent
 Flags = npt.NDArray[np.bool_]
 
@@ -48,30 +52,21 @@ def _rows(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         right = g / (0.5 + g)
         train = _interactions(other & (rng.random(other.shape) < chance))
         for name, lists in _lists(rng, relevant, appeal).items():
-            full = _recall(lists, relevant, train, 0.0)
-            found: dict[float, list[float]] = {}
-            ndcg: dict[float, list[float]] = {}
+            full = _means(lists, relevant, train, [_weighted(metric, 0.0) for metric in METRICS])
+            asked = [_weighted(RECALL, power) for power in (0.0, right / 2, right, 1.5 * right)]
+            asked += [_weighted(metric, power) for metric in (NDCG, AP) for power in (0.0, right)]
+            draws = []
             for _ in range(DRAWS):
                 seen = relevant & (rng.random(relevant.shape) < chance)
-                for power in (0.0, right / 2, right, 1.5 * right):
-                    found.setdefault(power, []).append(_recall(lists, seen, train, power))
-                    weight = np.maximum(train.item_counts, 1.0) ** -power
-                    ndcg.setdefault(power, []).append(_weighted_ndcg(lists, seen, weight))
-            true_ndcg = _weighted_ndcg(lists, relevant, np.ones(ITEMS))
-            recall = {power: np.mean(values) / full for power, values in found.items()}
-            by_ndcg = {power: np.mean(values) / true_ndcg for power, values in ndcg.items()}
+                draws.append(_means(lists, seen, train, asked))
+            share = np.mean(draws, axis=0) / np.repeat(full, [4, 2, 2])
             yield {
                 "lists": name,
                 "g": g,
                 "observed a user": round(float(observed), 1),
                 "right power": round(right, 2),
-                "recall, all relevant": f"{full:.4f}",
-                "plain": f"{recall[0.0] - 1:+.0%}",
-                "half the power": f"{recall[right / 2] - 1:+.0%}",
-                "right": f"{recall[right] - 1:+.0%}",
-                "half more": f"{recall[1.5 * right] - 1:+.0%}",
-                "ndcg, plain": f"{by_ndcg[0.0] - 1:+.0%}",
-                "ndcg, weighted": f"{by_ndcg[right] - 1:+.0%}",
+                "recall, all relevant": f"{full[0]:.4f}",
+                **{head: f"{value - 1:+.0%}" for head, value in zip(ERRORS, share.tolist(), strict=True)},
             }
 
 
@@ -88,23 +83,21 @@ def _lists(
     return {name: np.argsort(-values, axis=1)[:, :K].astype(np.int32) for name, values in score.items()}
 
 
-def _recall(lists: npt.NDArray[np.int32], truth: Flags, train: Interactions, power: float) -> float:
-    """Return the mean over users of the recall that evalplugin computes."""
+def _weighted(metric: str, power: float) -> str:
+    return metric.format(f"propensity=popularity, power={power:.6f}")
+
+
+def _means(
+    lists: npt.NDArray[np.int32], truth: Flags, train: Interactions, names: list[str]
+) -> npt.NDArray[np.float64]:
+    """Return the means over users that evalplugin computes."""
     top_n = TopN(np.arange(USERS, dtype=np.int32), lists, np.zeros(lists.shape))
-    name = f"recall(propensity=popularity, power={power:.6f})@{K}"
     wide = np.zeros((TRAIN_USERS, ITEMS), dtype=np.bool_)
     wide[:USERS] = truth
-    scores = score_top_n(Blocks.of(top_n, _interactions(wide), train=train), [parse(name)])
-    return float(np.nanmean(scores.values))
-
-
-def _weighted_ndcg(lists: npt.NDArray[np.int32], truth: Flags, weight: npt.NDArray[np.float64]) -> float:
-    """Return binary nDCG with weights as gains, against the best list of the same weights (Jain et al. 2016)."""
-    discount = 1 / np.log2(np.arange(K) + 2)
-    gain = truth * weight
-    reached = np.take_along_axis(gain, lists, axis=1) @ discount
-    best = -np.sort(-gain, axis=1)[:, :K] @ discount
-    return float((reached[best > 0] / best[best > 0]).mean())
+    specs = list(map(parse, names))
+    blocks = Blocks.of(top_n, _interactions(wide), train=train)
+    scores = score_top_n(blocks, [*dict.fromkeys(specs)])
+    return np.array([scores.means[spec.name] for spec in specs])
 
 
 def _interactions(table: Flags) -> Interactions:

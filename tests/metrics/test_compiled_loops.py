@@ -205,7 +205,10 @@ def test_scores_are_the_same_to_the_last_bit(
         user=row.astype(np.int32), item=truth, rating=rating.astype(np.float32), timestamp=None,
         users=np.arange(200), items=np.arange(60), item_attributes=Attributes({"category": np.arange(60.0) % 7}),
     )  # fmt: skip
-    names = [*METRICS.names(), "recall(propensity=popularity, power=0.5)"]
+    names = [
+        *METRICS.names(),
+        *(f"{name}(propensity=popularity, power=0.5)@5" for name in ("recall", "ap", "ndcg")),
+    ]
     names += ["recall(truth=repeat)@5", "ndcg(truth=explore)@5", "auc(truth=repeat)", "ap(truth=explore)"]
     specs = [parse(name) for name in names if parse(name).needs not in (("predictions",), ("pool",))]
 

@@ -80,6 +80,8 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
             "rmse(pooled=true)",
             "mae(pooled=true)",
             "recall(propensity=popularity, power=0.5)",
+            "ap(propensity=popularity, power=0.5)",
+            "ndcg(propensity=popularity, power=0.5)",
             "calibration(smoothing=0.5)",
             "popularity_parity(groups=category)",
             "popularity_opportunity(groups=category)",
@@ -116,6 +118,8 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
     [
         *METRICS.names(),
         "recall(propensity=popularity, power=0.5)",
+        "ap(propensity=popularity, power=0.5)",
+        "ndcg(propensity=popularity, power=0.5)",
         "popularity_parity(groups=category)",
         "popularity_opportunity(groups=category)",
     ],

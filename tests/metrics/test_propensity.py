@@ -1,4 +1,4 @@
-"""Recall weighted by inverse propensity: golden vectors, laws, and the bias that it removes."""
+"""Metrics weighted by inverse propensity: golden vectors, laws, and the bias that weights remove."""
 
 from __future__ import annotations
 
@@ -37,6 +37,44 @@ def test_golden_vectors(power: float, listed: list[str], truth: set[str], expect
     assert value == pytest.approx(expected, rel=1e-15)
 
 
+D = [0, 1, 1 / np.log2(3), 1 / 2]  # discounts of the ranks from 1
+
+
+@pytest.mark.parametrize(
+    ("name", "power", "listed", "truth", "expected"),
+    [
+        # Weights: a 4^-power, b, c and d 1. Average precision: precisions at the hits, weighted.
+        ("ap", 0.5, "axb", "abc", (1 / 2 * 1 + 1 * 2 / 3) / (1 / 2 + 1 + 1)),
+        ("ap", 1, "bxa", "abc", (1 * 1 + 1 / 4 * 2 / 3) / (1 / 4 + 1 + 1)),
+        ("ap", 1, "xcb", "ab", (1 * 1 / 3) / (1 / 4 + 1)),
+        ("ap", 0.5, "ab", "ab", 1.0),
+        ("ap", 2, "a", "a", 1.0),
+        ("ap", 2, "x", "a", 0.0),
+        # nDCG: weighted gains against the best list of these, b before a.
+        ("ndcg", 1, "ab", "ab", (1 / 4 * D[1] + 1 * D[2]) / (1 * D[1] + 1 / 4 * D[2])),
+        ("ndcg", 1, "ba", "ab", 1.0),
+        ("ndcg", 0.5, "xa", "abc", (1 / 2 * D[2]) / (1 * D[1] + 1 * D[2] + 1 / 2 * D[3])),
+        ("ndcg", 0.5, "a", "a", 1.0),
+        ("ndcg", 0.5, "x", "a", 0.0),
+        # Ratings are gains: 4 of a, 2 of b; weighted by 1/4 and 1.
+        ("ndcg", 1, "ab", {"a": 4, "b": 2}, (4 / 4 * D[1] + 2 * D[2]) / (2 * D[1] + 4 / 4 * D[2])),
+        ("ndcg(gain=exp2, {})", 1, "a", {"a": 4, "b": 2}, ((2**4 - 1) / 4) / ((2**4 - 1) / 4 * D[1] + 3 * D[2])),
+    ],
+)  # fmt: skip
+def test_golden_vectors_of_ranks(
+    name: str, power: float, listed: str, truth: str | dict[str, float], expected: float
+) -> None:
+    weights = f"propensity=popularity, power={power}"
+    (value,) = evaluate(
+        f"{name.format(weights) if '{}' in name else f'{name}({weights})'}@3",
+        lists=[list(listed)],
+        truth=[truth if isinstance(truth, dict) else set(truth)],
+        train=TRAIN,
+        catalogue="abcdx",
+    )
+    assert value == pytest.approx(expected, rel=1e-15)
+
+
 def drawn(seed: int) -> tuple[TopN, Interactions, Interactions]:
     """Return lists, truth and train data of 80 users and 40 items."""
     rng = np.random.default_rng(seed)
@@ -58,9 +96,14 @@ def drawn(seed: int) -> tuple[TopN, Interactions, Interactions]:
 
 
 @pytest.mark.parametrize("threshold", [None, 4.0])
-def test_power_0_is_the_plain_recall_to_the_last_bit(threshold: float | None) -> None:
+@pytest.mark.parametrize("metric", ["recall{}@5", "ap{}@5", "ndcg{}@5", "ndcg{}", "ndcg{}(gain=binary)@5"])
+def test_power_0_is_the_plain_metric_to_the_last_bit(metric: str, threshold: float | None) -> None:
     top_n, truth, train = drawn(0)
-    specs = [parse(name) for name in ("recall@5", "recall(propensity=popularity, power=0)@5")]
+    weights = "propensity=popularity, power=0"
+    weighted_name = (
+        metric.format("").replace("(", f"({weights}, ") if "(" in metric else metric.format(f"({weights})")
+    )
+    specs = [parse(name) for name in (metric.format(""), weighted_name)]
     blocks = Blocks.of(top_n, truth, train=train, relevance=Relevance(threshold=threshold))
     plain, weighted = score_top_n(blocks, specs).values.T
     np.testing.assert_array_equal(plain, weighted)
@@ -78,6 +121,34 @@ def test_all_relevant_items_make_exactly_1_and_no_train_data_of_any_makes_the_pl
     listed = top_n.item.tolist()
     cold = evaluate(name, lists=listed, truth=relevant, train=[set()] * 80)
     np.testing.assert_array_equal(cold, evaluate("recall@40", lists=listed, truth=relevant))
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg(gain=binary)", "ndcg"])
+def test_equal_popularity_is_the_plain_metric(name: str) -> None:
+    top_n, truth, _ = drawn(3)
+    train = Interactions(
+        user=np.arange(80, dtype=np.int32), item=np.arange(80, dtype=np.int32) % 40,
+        rating=np.ones(80, dtype=np.float32), timestamp=None, users=np.arange(80), items=np.arange(40),
+    )  # fmt: skip
+    weighted = name.replace(")", ", ") if "(" in name else f"{name}("
+    names = f"{name}@8", f"{weighted}propensity=popularity, power=0.7)@8"
+    plain, with_weights = score_top_n(Blocks.of(top_n, truth, train=train), list(map(parse, names))).values.T
+    np.testing.assert_allclose(with_weights, plain, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg"])
+def test_values_are_from_0_to_1_and_all_relevant_items_first_make_1(name: str) -> None:
+    top_n, truth, train = drawn(4)
+    metric = parse(f"{name}(propensity=popularity, power=0.7)@12")
+    values = score_top_n(Blocks.of(top_n, truth, train=train), [metric]).values
+    assert np.nanmin(values) >= 0
+    assert np.nanmax(values) <= 1
+    relevant = [set(truth.item[truth.user == user].tolist()) for user in range(80)]
+    known = [set(train.item[train.user == user].tolist()) for user in range(80)]
+    counts = np.maximum(train.item_counts, 1)
+    best_first = [sorted(items, key=lambda item: counts[item])[:12] for items in relevant]
+    best = evaluate(metric.name, lists=best_first, truth=[set(items) for items in best_first], train=known)
+    assert [value for value in best if value == value] == [1.0] * sum(map(bool, relevant))
 
 
 def test_the_weights_remove_the_bias_of_a_log_with_known_propensities() -> None:
@@ -139,8 +210,14 @@ def test_names_show_the_parameters_and_plain_names_are_as_before() -> None:
         ),
         ("recall(propensity=popularity, power=-1)@10", "power"),
         ("recall(propensity=popular, power=1)@10", "did you mean 'popularity'"),
-        ("ndcg(propensity=popularity, power=0.5)@10", "ndcg takes no propensity: self-normalised weights"),
-        ("hit(propensity=popularity, power=0.5)@10", "hit takes no propensity"),
+        ("ap(denominator=min, propensity=popularity, power=1)@10", "goes with denominator=relevant only"),
+        ("ndcg(ideal=listed, propensity=popularity, power=1)@10", "goes with ideal=truth only"),
+        ("ndcg(cut=truth, propensity=popularity, power=1)@10", "goes with cut=full only"),
+        ("ndcg(propensity=popularity)@10", "propensity=popularity needs power"),
+        ("hit(propensity=popularity, power=0.5)@10", "hit takes no propensity: a mean over relevant items"),
+        ("precision(propensity=popularity, power=0.5)@10", "it could exceed 1; recall, ap and ndcg can"),
+        ("rr(propensity=popularity, power=0.5)@10", "rr takes no propensity: the first relevant item that"),
+        ("dcg(propensity=popularity, power=0.5)@10", "dcg takes no propensity: weights have no scale"),
     ],
 )
 def test_what_is_not_sound_is_refused(name: str, message: str) -> None:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 METRICS = (
     "ndcg@5", "recall@10", "precision", "ap", "rr", "bpref", "auc", "coverage@5", "gini@5", "entropy@3",
     "personalization@5", "novelty@5", "popularity", "diversity@3", "serendipity@5",
+    *(f"{name}(propensity=popularity, power=0.7)@5" for name in ("recall", "ap", "ndcg")),
 )  # fmt: skip
 FREE = ("ndcg@5", "precision", "ap(denominator=min)@3", "hit@2")
 
