@@ -63,7 +63,8 @@ class GAUC(OverallMetric):
     Undefined (NaN) where no user has both, and where a model predicts nothing. Range 0 to 1, chance 0.5,
     higher is better.
 
-    Source: Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017; RecBole's GAUC.
+    Source: Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017. RecBole's GAUC weighs a user's
+    AUC by the relevant pairs alone, which is the same where all users have the same share of them.
 
     >>> from evalplugin.metrics import evaluate
     >>> truth, predictions = [{"a": 1, "b": 0}, {"a": 0, "b": 1, "c": 0}], [{"a": 3, "b": 1}, {"a": 4, "b": 3, "c": 2}]

@@ -1,4 +1,4 @@
-"""Predictions of judged pairs: golden vectors, laws, agreement with scikit-learn. RecBole has the same formulas."""
+"""Predictions of judged pairs: golden vectors, laws, agreement with scikit-learn."""
 
 from __future__ import annotations
 
