@@ -161,6 +161,8 @@ def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
     def scored(shop: Shop) -> ListScores:
         result = shop.bake_off(**changes)
         assert result.per_user is not None
+        assert result.items is not None
+        assert result.items.equals(shop.here.items)
         return ListScores(result.per_user)
 
     return scored

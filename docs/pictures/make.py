@@ -3,9 +3,9 @@
     python docs/pictures/make.py              # needs the extras test and lenskit, and a Chromium
     python docs/pictures/make.py shop tuned   # some of shop, tuned and libraries
 
-Writes to its own folder. shop: verdict.png, differences.png, groups.png, people.png and data.png of the page, and
-models.png, which is MLflow's tab Models; tuned and libraries: the head of the page of the config of this name, and of
-tuned the pictures of the study of one model.
+Writes to its own folder. shop: verdict.png, differences.png, groups.png, hit_rates.png, people.png and data.png of the
+page, and models.png, which is MLflow's tab Models; tuned and libraries: the head of the page of the config of this
+name, and of tuned the pictures of the study of one model.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ ui = runpy.run_path(str(ROOT / "experiments" / "pictures" / "make.py"))["mlflow_
 PICTURES = {
     "differences": ".differences",
     "groups": ".segments",
+    "hit_rates": ".hit-rates",
     "people": ".people",
 }  # by section of the page
 

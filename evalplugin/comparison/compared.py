@@ -141,6 +141,7 @@ class ComparedModel:
     fold_means: tuple[Mapping[str, float], ...] = ()
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
+    items: pa.Table | None = None  # counts by item, as of ``execution.per_item``
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
     tuned: Tuned | None = None  # None: its parameters are those of the config

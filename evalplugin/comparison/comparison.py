@@ -24,6 +24,7 @@ from evalplugin.comparison.compared import (
     metric_cells,
 )
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.hit_rates import HitRates, hit_rates
 from evalplugin.comparison.overlap import Overlap, overlaps_of
 from evalplugin.comparison.statistics.intervals import Method, mean_intervals
 from evalplugin.comparison.statistics.paired import Test, benjamini_hochberg, compare_pairs, holm
@@ -151,6 +152,14 @@ class Comparison:
         """
         lists = {row.model: row.top_n for row in self.scored if row.top_n is not None}
         return tuple(overlaps_of(lists, self.contest.spec(self.contest.primary).k))
+
+    @cached_property
+    def hit_rates(self) -> HitRates | None:
+        """The models' hit rates by popularity of items; None where the counts of items are not at hand.
+
+        Those of logged runs are read for the page alone.
+        """
+        return hit_rates({row.model: row.items for row in self.scored if row.items is not None})
 
     def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
         return {row.model: row.spread_of_seeds(metric) for row in self.models}

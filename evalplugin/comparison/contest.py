@@ -157,6 +157,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                         m.fold_means,
                         m.seed_means,
                         m.top_n,
+                        m.items,
                         error=m.failure,
                         tuned=Tuned.of(m),
                     )

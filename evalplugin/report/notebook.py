@@ -188,14 +188,17 @@ class Comparisons:
         return "".join([*parts, *map(table_html, self.tables)])
 
     def _complete(self) -> list[Comparison]:
-        """Return the comparisons with the lists of the complete contests."""
+        """Return the comparisons with the lists and counts of items of the complete contests."""
         if self.complete is None:
             return list(self.comparisons)
         complete = []
         for comparison in self.comparisons:
             contest = self.complete(comparison.contest)
-            lists = {model.model: model.top_n for model in contest.models}
-            models = tuple(replace(row, top_n=lists[row.model]) for row in comparison.models)
+            read = {model.model: model for model in contest.models}
+            models = tuple(
+                replace(row, top_n=read[row.model].top_n, items=read[row.model].items)
+                for row in comparison.models
+            )
             complete.append(replace(comparison, contest=contest, models=models))
         return complete
 

@@ -173,6 +173,8 @@ def assert_same(a: ModelResult, b: ModelResult) -> None:
     ):
         assert repr(one) == repr(other)  # every digit; and NaN is not equal to itself
     assert a.top_n.equals(b.top_n)
+    assert a.items is not None
+    assert a.items.equals(b.items)
 
 
 @pytest.mark.slow

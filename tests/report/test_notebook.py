@@ -188,9 +188,12 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
     assert all(row.top_n is not None for row in whole.models)
     assert {row.model: row.top_n for row in whole.models} == {c.model: c.top_n for c in whole.contest.models}
     assert whole.pairs == from_store[0].pairs
+    assert whole.hit_rates is not None
+    assert whole.hit_rates == outcome.comparisons[0].hit_rates
     pages = [thing.to_html(tmp_path / f"{i}.html") for i, thing in enumerate((outcome, from_store))]
     sizes = [page.stat().st_size for page in pages]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+    assert all("Hit rate by popularity of items" in page.read_text() for page in pages)
 
 
 @pytest.mark.parametrize(

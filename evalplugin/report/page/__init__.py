@@ -19,6 +19,7 @@ from evalplugin.data.background import HISTORY
 from evalplugin.data.queries import Unit
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
+from evalplugin.report.page.hit_rates import hit_rates_note
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.overlap import overlap_matrix
@@ -98,6 +99,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
         "overlap": overlap_matrix(comparison, data["models"]),
+        "hit_rates": hit_rates_note(comparison),
         "reading": list(_reading(comparison, data["examples"])),
         "is_table": contest.is_table,
         "sample": _sample_text(data["examples"], unit),

@@ -40,6 +40,7 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "groups": _groups(),
         "group_differences": _forest("group"),
         "trend": _trend(),
+        "hit_rates": _hit_rates(),
         "card_popularity": _popularity(),
         "card_times": _bars("start:T", "end:T"),
         "card_times_cut": _bars("start:T", "end:T", has_cuts=True),
@@ -98,12 +99,7 @@ def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
         opacity=_as_is(alt.Opacity, "opacity:Q"),
         detail="model:N",
     )
-    line = base.mark_line(strokeCap="round", aria=False).encode(
-        strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
-        strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
-    )
-    points = _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=45)
-    return _layered(line, points, height=_HEIGHT)
+    return _layered(*_lines(base), height=_HEIGHT)
 
 
 def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
@@ -149,6 +145,30 @@ def _groups() -> dict[str, Any]:
         x=alt.X("mean:Q", title="$title", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
     )
     return _layered(_interval(base), point)
+
+
+def _hit_rates() -> dict[str, Any]:
+    """Share of the relevant held-out items that are listed, by group of items, one line a model."""
+    # The label of a group has its share of these items in brackets, which go below.
+    below = "indexof(datum.label, ' (')"
+    axis = alt.Axis(
+        labelAngle=0,
+        labelExpr=f"[slice(datum.label, 0, {below}), slice(datum.label, {below} + 1)]",
+        grid=False,
+    )
+    base = _base().encode(
+        x=alt.X("x:N", title="$popularity", sort=None, axis=axis, scale=alt.Scale(type="point", padding=0.3)),
+        y=alt.Y(
+            "y:Q",
+            title="$title",
+            scale=alt.Scale(domain=["$low", "$high"], nice=False),
+            axis=alt.Axis(tickCount=5, format=".2~%"),
+        ),
+        color=_as_is(alt.Color, "colour:N"),
+        opacity=_as_is(alt.Opacity, "opacity:Q"),
+        detail="model:N",
+    )
+    return _layered(*_lines(base), height=_HEIGHT)
 
 
 def _trend() -> dict[str, Any]:
@@ -235,6 +255,15 @@ def _values(field: str) -> alt.Y:
     """Return the axis of a metric's values."""
     scale = alt.Scale(domain=["$low", "$high"], nice=False, zero=False)
     return alt.Y(f"{field}:Q", title="$title", scale=scale, axis=alt.Axis(tickCount=5))
+
+
+def _lines(base: alt.Chart) -> tuple[alt.Chart, alt.Chart]:
+    """Return a line for each model, dashed for the baseline, and outlines at some of its points."""
+    line = base.mark_line(strokeCap="round", aria=False).encode(
+        strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
+        strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
+    )
+    return line, _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=45)
 
 
 def _points(chart: alt.Chart, name: str = "model", **mark: Any) -> alt.Chart:

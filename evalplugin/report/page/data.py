@@ -33,7 +33,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     Keys: ``bakeoff``, ``unit`` (user or query) with its plural ``units`` and its pronoun ``whom``,
     ``isTable`` (it has scores alone), ``opening`` (the leader and its strongest rival, or None), ``models``,
     ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``,
-    ``segments``, ``examples`` (None without two models to compare).
+    ``segments``, ``hitRates`` (by popularity of items, or None), ``examples`` (None without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
@@ -55,6 +55,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "precision": _union("recall", [row.scores.pr_curve for row in rows if row.scores is not None]),
         "costs": _costs(comparison),
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
+        "hitRates": _hit_rates(comparison),
         "examples": examples(comparison),
     }
 
@@ -181,6 +182,13 @@ def _frontier(costs: Sequence[float], quality: Sequence[float]) -> list[int]:
         for cost, loss, i in sorted(points)
         if not any(c <= cost and q <= loss and (c, q) != (cost, loss) for c, q, _ in points)
     ]
+
+
+def _hit_rates(comparison: Comparison) -> dict[str, Any] | None:
+    if (rates := comparison.hit_rates) is None:
+        return None
+    hits = [rates.hits.get(row.model) for row in comparison.scored]
+    return {"labels": rates.labels, "items": rates.items, "truth": rates.truth, "hits": hits}
 
 
 def _segmentation(

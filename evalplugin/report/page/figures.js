@@ -84,7 +84,7 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
-      ...trendFigures(this),
+      ...hitRateFigures(this), ...trendFigures(this),
     ];
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
@@ -109,7 +109,7 @@ async function show(figure, { kind, chart = kind, rows, values, description, col
   const names = JSON.stringify(CHARTS[chart]).includes("$limit") ? values.groups ?? rows.map((row) => row.model) : [];
   const beside = names.length ? Math.min(limit, widest(names, NAME_FONT)) + 8 : 50;
   const letters = Math.floor((plot.clientWidth - beside - 20) / 6.2);
-  const titles = Object.fromEntries(["title", "cost"].filter((name) => values[name]).map((name) => [name, wrapped(values[name], letters)]));
+  const titles = Object.fromEntries(["title", "cost", "popularity"].filter((name) => values[name]).map((name) => [name, wrapped(values[name], letters)]));
   const spec = filled(CHARTS[chart], { description, limit: String(limit), ...values, ...titles });
   spec.datasets = { rows: rows.map((row) => ({ ...row, label: `${row.model ?? row.name}: ${row.text}` })) };
   const before = figure.view;
@@ -401,6 +401,25 @@ function groupFigures(contest, metric) {
         fixed(row.cell.differenceLow), fixed(row.cell.differenceHigh), shownAs(row.cell.holm, probability(row.cell.holm)))),
     },
   ];
+}
+
+function hitRateFigures(contest) {
+  const { models, hitRates, units } = contest.data;
+  if (!hitRates) return [];
+  const { labels, items, truth, hits } = hitRates;
+  const all = truth.reduce((a, b) => a + b);
+  const groups = labels.map((label, group) => `${label} (${percent(truth[group] / all)})`);
+  const rates = hits.map((counts) => counts?.map((count, group) => count / truth[group]));
+  const rows = lines(contest, [...groups.keys()], rates, () => true);
+  const name = (label, group) => `${label} (${items[group].toLocaleString("en")} items, ${truth[group].toLocaleString("en")} times)`;
+  return [{
+    kind: "hit_rates", why: "No counts of items were logged.",
+    rows: rows.map((row) => ({ ...row, x: groups[row.x], text: `${groups[row.x]}: ${number(row.y)}` })),
+    values: { title: "hit rate", popularity: "interactions of an item in the train data (share of the relevant held-out items)", ...ends(rows) },
+    description: `Share of the relevant held-out items of ${units} that are listed, by popularity of the item, a line for each model`,
+    columns: [text("Model"), ...values(...labels.map(name))],
+    numbers: models.map((model, i) => ({ cells: [nameCell(model), ...labels.map((_, group) => fixed(rates[i]?.[group]))] })),
+  }];
 }
 
 /** Return every model's difference from the baseline in every group, or its mean where there is no baseline. */

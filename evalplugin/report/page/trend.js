@@ -13,7 +13,7 @@ function trendFigures(contest) {
   const every = points.flatMap(({ point }) => [point.mean, point.low ?? point.mean, point.high ?? point.mean]);
   const [low, high] = [Math.min(...every), Math.max(...every)];
   const room = 0.08 * (high - low || Math.abs(high) || 1);
-  contest.find(".names").replaceChildren(...models.filter((model) => model.points.length).map((model) => el("li", {}, swatch(model), model.name)));
+  contest.find(".trend .names").replaceChildren(...models.filter((model) => model.points.length).map((model) => el("li", {}, swatch(model), model.name)));
   const focus = contest.data.models[contest.focus].name;
   return [{
     kind: "trend", why: "",

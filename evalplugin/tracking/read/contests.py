@@ -33,7 +33,7 @@ def read_contests(
 ) -> list[Contest]:
     """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
 
-    Lists, truth, history and titles, which only a page shows, are not read: see ``with_lists``.
+    Lists, counts of items, truth, history and titles, which only a page shows, are not read: see ``with_lists``.
 
     Args:
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
@@ -80,12 +80,12 @@ def read_contests(
 
 
 def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
-    """Return a contest that was read from a store with every model's lists, and the truth, history and titles.
+    """Return a contest that was read from a store with models' lists and counts of items, truth, history and titles.
 
     Raises:
         TrackingError: The store cannot be reached.
     """
-    lists, background = [], None
+    lists, items, background = [], [], None
     with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
@@ -93,13 +93,14 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
             lists.append(run.table("top_n"))
+            items.append(run.table("per_item"))
     tables = [table for table in lists if table is not None]
     if background is not None:
         tables += [background.truth, background.history]
     converted = iter(with_ids_of_one_kind(tables, text_users=any(map(_has_text_users, contest.models))))
     models = [
-        replace(model, top_n=None if table is None else next(converted))
-        for model, table in zip(contest.models, lists, strict=True)
+        replace(model, top_n=None if table is None else next(converted), items=counts)
+        for model, table, counts in zip(contest.models, lists, items, strict=True)
     ]
     if background is not None:
         truth, titles = next(converted), background.titles

@@ -37,6 +37,7 @@ _RULES: Mapping[str, _Rules] = {
     "titles": _Rules(("item",)),
     # The same lists may be there once a fold.
     "top_n": _Rules(("user", "item"), unique=False, numbers=("rank",)),
+    "per_item": _Rules(("item",), numbers=("train", "truth", "listed", "hit")),
 }
 _SEGMENTS = b"evalplugin"  # key of the metadata that describes the columns of labels
 
@@ -171,8 +172,9 @@ def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
         row = int(np.argmax(wrong))
         allowed = "finite numbers" if finite else "finite numbers, and NaN where a metric is undefined"
         value = "no value" if np.isnan(values[row]) else f"{values[row]:g}"
+        key = "user" if "user" in table.column_names else "item"
         raise ValueError(
-            f"has {value} in the column {name!r} for user {table.column('user')[row].as_py()!r} "
+            f"has {value} in the column {name!r} for {key} {table.column(key)[row].as_py()!r} "
             f"({int(wrong.sum()):,} such rows); allowed: {allowed}"
         )
 

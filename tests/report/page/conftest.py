@@ -66,6 +66,7 @@ def compared_model(
         "costs": Costs(cost, 2 * cost, 0.1, 100 * cost),
         "fold_means": (own.means,),
         "top_n": lists(users, seed),
+        "items": items(seed),
     }
     return ComparedModel(**(made | changes))
 
@@ -82,6 +83,14 @@ def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
             "score": np.tile(np.linspace(1, 0.05, n), len(users)),
         }
     )
+
+
+def items(seed: int) -> pa.Table:
+    """Counts of items, of which the last ones are the most popular, and a model with a large seed finds those alone."""
+    item = np.arange(N_ITEMS)
+    truth = item % 3 * (1 + item // 20)
+    hit = np.where(item >= 10 * seed, truth // 2, 0)
+    return pa.table({"item": item, "train": 2 * item, "truth": truth, "listed": hit + 1, "hit": hit})
 
 
 def background(users: np.ndarray, titles: Mapping[int, str] | None = None) -> Background:
@@ -210,7 +219,10 @@ def edge_contests() -> dict[str, Contest]:
             [base, compared_model("knn", 0.5, users, scores=scores(undefined, METRICS[:4], users))]
         ),
         "nothing kept": contest(
-            [compared_model(m, v, users, top_n=None, costs=None) for m, v in (("base", 0.3), ("knn", 0.5))],
+            [
+                compared_model(m, v, users, top_n=None, items=None, costs=None)
+                for m, v in (("base", 0.3), ("knn", 0.5))
+            ],
             background=None,
             segments=(),
         ),

@@ -142,6 +142,7 @@ def test_every_chart_is_drawn_with_its_numbers_below(visit: Callable[..., Page])
         "cost-2": (".mark-symbol path", 3),
         "groups": (".mark-symbol path", 2 * 2),
         "group_differences": (".mark-symbol path", 2),
+        "hit_rates": (".mark-line path", 3),
     }
     assert page.locator("figure svg.marks").count() == len(marks)
     for chart, (mark, count) in marks.items():
@@ -236,7 +237,7 @@ def test_a_chart_that_fails_takes_no_other_down(visit: Callable[..., Page], tab:
     drawn(page, 2)
     why = page.locator('figure[data-chart="forest"] .empty').inner_text()
     assert why.startswith("This chart could not be drawn: ")
-    assert page.locator("figure svg.marks").count() == 9
+    assert page.locator("figure svg.marks").count() == 10
     assert tab.talk
     tab.talk.clear()
 
@@ -534,7 +535,7 @@ def test_page_works_in_a_sandboxed_iframe(tab: SimpleNamespace, files: dict[str,
     page.goto(PLACE)
     inside = page.frame_locator("iframe")
     inside.locator("html[data-ready=yes]").wait_for(state="attached")
-    assert inside.locator("figure svg.marks").count() == 10
+    assert inside.locator("figure svg.marks").count() == 11
     inside.get_by_label("Metric").select_option("recall@10")
     inside.locator('section.contest[data-drawn="2"]').wait_for(state="attached")
     inside.locator("#theme").select_option("dark")

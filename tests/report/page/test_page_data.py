@@ -482,3 +482,28 @@ def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(conte
     assert matrix["legend"][-1] == "Without lists: base."
     none = compare(contests.contest([dataclasses.replace(model, top_n=None) for model in models]))
     assert overlap_matrix(none, contest_data(none)["models"]) is None
+
+
+def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dict[str, Any]) -> None:
+    rates, held = comparison.hit_rates, data["hitRates"]
+    assert rates is not None
+    assert (held["labels"], held["items"], held["truth"]) == (rates.labels, rates.items, rates.truth)
+    assert held["hits"] == [rates.hits[name] for name in MODELS]
+    assert held["labels"] == ("2-22", "26-46", "50-70", "74-94", "98-118")
+    page = comparison_page([comparison])
+    assert "<h3>Hit rate by popularity of items</h3>" in page
+    assert "lists, which have 20 items at most. Items are in 5 groups of about as many each" in page
+
+
+def test_models_without_counts_of_items_are_named_and_without_any_there_are_no_hit_rates(
+    contests: SimpleNamespace,
+) -> None:
+    models = contests.contest().models
+    some = compare(contests.contest([dataclasses.replace(models[0], items=None), *models[1:]]))
+    held = contest_data(some)["hitRates"]
+    assert held["hits"][1] is None
+    assert all(held["hits"][::2])
+    assert "Without counts of items: base." in comparison_page([some])
+    none = compare(contests.contest([dataclasses.replace(model, items=None) for model in models]))
+    assert contest_data(none)["hitRates"] is None
+    assert "Hit rate by popularity" not in comparison_page([none])

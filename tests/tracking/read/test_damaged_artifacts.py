@@ -107,7 +107,7 @@ def doubled(table: pa.Table) -> pa.Table:
 
 def infinite(column: str) -> Change:
     def change(table: pa.Table) -> pa.Table:
-        values = table.column(column).to_numpy().copy()
+        values = table.column(column).to_numpy().astype(np.float64)
         values[3] = np.inf
         return table.set_column(table.column_names.index(column), column, pa.array(values))
 
@@ -155,6 +155,8 @@ def undescribed(table: pa.Table) -> pa.Table:
         ("truth", infinite("rating"), "has inf in the column 'rating'"),
         ("history", without("item"), "has no column 'item'"),
         ("top_n", without("rank"), "has no column 'rank'"),
+        ("per_item", without("hit"), "has no column 'hit'"),
+        ("per_item", infinite("hit"), r"has inf in the column 'hit' for item \d+ \(1 such rows\)"),
     ],
 )
 def test_wrong_content_is_one_clear_error_in_runs_without_checksums(

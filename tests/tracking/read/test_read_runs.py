@@ -97,6 +97,9 @@ def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespa
     whole = with_lists(read, store.uri)
     assert whole.models[0].top_n == made.models[0].top_n
     assert whole.models[1].top_n is None
+    assert whole.models[0].items == made.models[0].items
+    assert whole.models[0].items is not None
+    assert whole.models[1].items is None
     assert whole.background is not None
     assert made.background is not None
     assert whole.background.truth == made.background.truth

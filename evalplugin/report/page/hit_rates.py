@@ -1,0 +1,24 @@
+"""The page's hit rates by popularity of items: what they are."""
+
+from __future__ import annotations
+
+from evalplugin.base.units import count_text, plural
+from evalplugin.comparison.comparison import Comparison
+
+
+def hit_rates_note(comparison: Comparison) -> str:
+    """Return sentences on the groups of items and on the models without counts; empty without hit rates."""
+    if (rates := comparison.hit_rates) is None:
+        return ""
+    contest = comparison.contest
+    groups = count_text(len(rates.labels), "group")
+    parts = [
+        f"The share of the relevant held-out items that is in the {plural(contest.unit)}' lists, which have "
+        f"{contest.rules.n} items at most. Items are in {groups} of about as many each, by their interactions in the "
+        f"train data: the line of a model that only finds what is popular starts low and ends high."
+    ]
+    if comparison.n_seeds > 1:
+        parts.append("Lists are of the first seed.")
+    if missing := [row.model for row in comparison.scored if row.model not in rates.hits]:
+        parts.append(f"Without counts of items: {', '.join(missing)}.")
+    return " ".join(parts)
