@@ -24,6 +24,7 @@ from evalplugin.comparison.compared import (
     metric_cells,
 )
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.groups import GroupStatistic, group_statistics
 from evalplugin.comparison.hit_rates import HitRates, hit_rates
 from evalplugin.comparison.overlap import Overlap, overlaps_of
 from evalplugin.comparison.statistics.intervals import Method, mean_intervals
@@ -61,6 +62,11 @@ class Comparison:
     def segments(self) -> tuple[SegmentCell, ...]:
         """Every model's means by group of users: by segmentation, metric, group, then in the order of the models."""
         return tuple(_segment_cells(self))
+
+    @cached_property
+    def group_statistics(self) -> tuple[GroupStatistic, ...]:
+        """Every model's gap between groups of users and its worst group, by segmentation, metric and statistic."""
+        return tuple(group_statistics(self))
 
     @cached_property
     def best(self) -> Mapping[str, BestModels]:

@@ -1,0 +1,184 @@
+"""Gap between groups of users and worst group: of each model, and against the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from evalplugin.base.libraries import np
+from evalplugin.comparison.compared import ComparedModel, Mark, SegmentCell, aligned
+from evalplugin.comparison.statistics.groups import (
+    LEAST_UNITS,
+    MOST_GROUPS,
+    Extreme,
+    ExtremeDifference,
+    GroupMeans,
+    gap_difference,
+    gap_of,
+    units_of,
+    worst_difference,
+    worst_of,
+)
+from evalplugin.comparison.statistics.paired import holm
+from evalplugin.segments import Segmentation
+
+if TYPE_CHECKING:
+    from evalplugin.comparison.comparison import Comparison
+
+Statistic = Literal["gap", "worst"]
+
+
+@dataclass(frozen=True)
+class GroupStatistic:
+    """A statistic of one model's means over the groups of a segmentation, by one metric.
+
+    ``gap``: the highest mean of a group less the lowest. ``worst``: the mean of the worst group; a metric without a
+    better direction has none. Groups of fewer than ``LEAST_UNITS`` users are ``left_out``.
+    """
+
+    segment: str
+    metric: str  # canonical name
+    statistic: Statistic
+    model: str
+    value: float
+    low: float  # NaN where the interval of a group has no bounds
+    high: float
+    groups: tuple[str, ...]  # of a gap those with the highest and the lowest mean; of a worst mean that group
+    left_out: tuple[str, ...] = ()
+    against: str | None = None  # the baseline; None: not compared
+    difference: ExtremeDifference | None = None  # from the baseline's, over the users of both
+    p_holm: float = math.nan  # two-sided, corrected for the models
+    mark: Mark = (
+        ""  # + where the gap is shown to be smaller, or the worst group to be served better; - the opposite
+    )
+
+    @property
+    def groups_text(self) -> str:
+        """The groups as text, such as ``1-18 > 19-230`` of a gap."""
+        return " > ".join(self.groups)
+
+
+def group_statistics(comparison: Comparison) -> Iterator[GroupStatistic]:
+    """Yield the statistics by segmentation, metric, statistic, then in the order of the models.
+
+    Segmentations with fewer than two groups or with more than ``MOST_GROUPS`` have none.
+    """
+    cells: dict[tuple[str, str, str], list[SegmentCell]] = {}
+    for cell in comparison.segments:
+        cells.setdefault((cell.segment, cell.metric, cell.model), []).append(cell)
+    baseline = next((row for row in comparison.scored if row.is_baseline), None)
+    for segmentation in comparison.contest.segments:
+        for metric in comparison.contest.metrics:
+            family: dict[Statistic, list[GroupStatistic]] = {"gap": [], "worst": []}
+            for row in comparison.scored:
+                of_model = cells.get((segmentation.name, metric, row.model), [])
+                for statistic in _statistics(comparison, segmentation, metric, row, baseline, of_model):
+                    family[statistic.statistic].append(statistic)
+            for statistics in family.values():
+                yield from _corrected(statistics, comparison.contest.spec(metric).direction, comparison.level)
+
+
+def _statistics(
+    comparison: Comparison,
+    segmentation: Segmentation,
+    metric: str,
+    row: ComparedModel,
+    baseline: ComparedModel | None,
+    cells: Sequence[SegmentCell],
+) -> Iterator[GroupStatistic]:
+    """Yield gap and worst group of one model, with uncorrected differences."""
+    kept = [cell for cell in cells if _units(cell) >= LEAST_UNITS]
+    if not 2 <= len(kept) <= MOST_GROUPS or not all(math.isfinite(cell.interval.mean) for cell in kept):
+        return
+    spread = row.spread_of_seeds(metric)
+    fits = math.inf if spread is None else spread.seeds
+    degrees = np.array([min(_units(cell), fits) - 1 for cell in kept])
+    intervals = [cell.interval for cell in kept]
+    direction = comparison.contest.spec(metric).direction
+    correlation = None
+    if row.scores is not None and row.scores.clusters is not None:  # which may be in several groups
+        means = common_means(row, row, metric, segmentation, LEAST_UNITS).means
+        correlation = None if means is None else means.correlation
+    extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, correlation)}
+    if direction:
+        extremes["worst"] = worst_of(intervals, degrees, direction)
+    differences: dict[Statistic, ExtremeDifference] = {}
+    if baseline is not None and row is not baseline and baseline.has_values(metric):
+        means = common_means(row, baseline, metric, segmentation, LEAST_UNITS).means
+        if means is not None:
+            differences["gap"] = gap_difference(means, level=comparison.level)
+            differences["worst"] = worst_difference(means, direction, level=comparison.level)
+    for statistic, extreme in extremes.items():
+        difference = differences.get(statistic)
+        yield GroupStatistic(
+            segmentation.name, metric, statistic, row.model, extreme.value, extreme.low, extreme.high,
+            groups=tuple(kept[group].label for group in extreme.groups),
+            left_out=tuple(cell.label for cell in cells if cell not in kept),
+            against=None if difference is None or baseline is None else baseline.model,
+            difference=difference,
+        )  # fmt: skip
+
+
+class CommonMeans(NamedTuple):
+    """Means of groups by two models, over the users for whom both are defined."""
+
+    # None: of fewer than two groups that are large enough, of more than ``MOST_GROUPS``, or of infinite values.
+    means: GroupMeans | None
+    users: int  # in the groups that are large enough
+    left_out: tuple[str, ...]  # smaller groups, each with its number of units
+
+
+def common_means(
+    model: ComparedModel, other: ComparedModel, metric: str, segmentation: Segmentation, least: int
+) -> CommonMeans:
+    """Return the means of the groups with at least so many independent units, users or their clusters.
+
+    Args:
+        model, other: Both have a value of the metric for some user.
+        metric: Canonical name.
+        segmentation: The groups.
+        least: At least two.
+    """
+    assert model.scores is not None
+    assert other.scores is not None
+    users, values, clusters = aligned((model.scores, other.scores), metric)
+    labels, group = segmentation.labels, segmentation.of(users)
+    defined = (group >= 0) & ~np.isnan(values).any(axis=1)
+    values, group = values[defined], group[defined]
+    clusters = None if clusters is None else clusters[defined]
+    units = units_of(group, len(labels), clusters)
+    kept = units >= least
+    small = tuple(f"{label} ({n:,})" for label, n in zip(labels, units.tolist(), strict=True) if n < least)
+    rows = kept[group]
+    if not 2 <= np.count_nonzero(kept) <= MOST_GROUPS or not np.isfinite(values[rows]).all():
+        return CommonMeans(None, 0, small)
+    means = GroupMeans.of(
+        values[rows, 0],
+        values[rows, 1],
+        (np.cumsum(kept) - 1)[group[rows]],
+        int(np.count_nonzero(kept)),
+        None if clusters is None else clusters[rows],
+    )
+    seeds = (model.spread_of_seeds(metric), other.spread_of_seeds(metric))
+    return CommonMeans(replace(means, seeds=seeds), int(np.count_nonzero(rows)), small)
+
+
+def _units(cell: SegmentCell) -> int:
+    interval = cell.interval
+    return interval.n if interval.clusters is None else interval.clusters
+
+
+def _corrected(
+    statistics: Sequence[GroupStatistic], direction: int, level: float
+) -> Iterator[GroupStatistic]:
+    """Yield statistics with Holm's correction over all models, and marks."""
+    p = np.array([math.nan if s.difference is None else s.difference.p for s in statistics])
+    for statistic, p_holm in zip(statistics, holm(p).tolist(), strict=True):
+        mark: Mark = ""
+        if statistic.difference is not None and direction and p_holm <= 1 - level:
+            # A smaller gap is better by any metric.
+            better = -1 if statistic.statistic == "gap" else direction
+            mark = "+" if (statistic.difference.value > 0) == (better > 0) else "-"
+        yield replace(statistic, p_holm=p_holm, mark=mark)
