@@ -36,6 +36,11 @@ _PAIR: dict[str, Callable[[Pair], Any]] = {
     "detectable": attrgetter("paired.detectable"),
     "mark": attrgetter("mark"),
 }
+# Of a statistic of groups, fields and, by column, those of its difference.
+_STATISTIC = (
+    "segment", "metric", "statistic", "model", "value", "low", "high", "groups", "left_out", "against",
+)  # fmt: skip
+_STATISTIC_DIFFERENCE = {"difference": "value", "diff_low": "low", "diff_high": "high", "p": "p"}
 _MEAN = ("may_be_best", "mean", "low", "high", "users")
 _ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "undefined")
 _WHOLE = (
@@ -123,6 +128,33 @@ def segment_frame(
     return frame.astype({"users": "Int64", "pairs": "Int64", "may_be_best": "boolean"})
 
 
+def group_statistics_frame(
+    comparisons: Sequence[Comparison], segment: str, metrics: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return one row for each metric, statistic of groups and model.
+
+    Columns: ``dataset``, ``split``, ``segment``, ``metric``; ``statistic``: ``gap``, the highest mean of a group less
+    the lowest one, or ``worst``, the mean of the worst group; ``model``; ``value`` with its interval ``low`` to
+    ``high``; ``groups``: of a gap those with the highest and the lowest mean, of a worst mean that group; ``left_out``:
+    groups with too few users; ``against``, the baseline, and the ``difference`` from its statistic with the interval
+    ``diff_low`` to ``diff_high``; its ``p``, and ``p_holm`` corrected for all models; ``mark``: ``+`` where the gap is
+    smaller or the worst group served better, ``-`` for the opposite, by p_holm. Undefined values are missing.
+
+    ``metrics`` are canonical names; none: all.
+    """
+    rows = [
+        comparison.contest.place._asdict()
+        | {name: getattr(s, name) for name in _STATISTIC}
+        | {name: getattr(s.difference, of) for name, of in _STATISTIC_DIFFERENCE.items() if s.difference}
+        | {"p_holm": s.p_holm, "mark": s.mark}
+        for comparison in comparisons
+        for s in comparison.group_statistics
+        if s.segment == segment and s.metric in (metrics or comparison.contest.metrics)
+    ]
+    columns = ["dataset", "split", *_STATISTIC, *_STATISTIC_DIFFERENCE, "p_holm", "mark"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def overlap_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     """Return one row for every two models whose lists are at hand: how much of the same they list.
 
@@ -185,8 +217,8 @@ def compare_json(
     (names of the models that may be the best by the primary metric, the leader first), ``best`` (by metric:
     ``may_be_best``, ``users`` compared, the ``rival`` that is hardest to tell from the leader, and how many more
     ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of ``compare_frame``) and, for
-    a named segmentation, ``segments`` (those of ``segment_frame``); with ``overlap``, ``overlap``
-    (those of ``overlap_frame``). Undefined values are null.
+    a named segmentation, ``segments`` (those of ``segment_frame``) and ``group_statistics`` (those of
+    ``group_statistics_frame``); with ``overlap``, ``overlap`` (those of ``overlap_frame``). Undefined values are null.
     """
     values = []
     for comparison in comparisons:
@@ -211,6 +243,7 @@ def compare_json(
         }
         if segment is not None:
             content["segments"] = _records(segment_frame([comparison], segment, chosen))
+            content["group_statistics"] = _records(group_statistics_frame([comparison], segment, chosen))
         if overlap:
             content["overlap"] = _records(overlap_frame([comparison]))
         values.append(content)

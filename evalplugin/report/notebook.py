@@ -20,7 +20,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
-from evalplugin.report.frames import compare_frame, overlap_frame
+from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
@@ -79,6 +79,20 @@ class Comparisons:
         if segment is not None:
             self.check_segment(segment)
         return compare_frame(self.comparisons, metrics, segment)
+
+    def group_statistics(self, segment: str, metric: str | None = None) -> pd.DataFrame:
+        """Return the gap between groups of users and the worst group of each model; see ``group_statistics_frame``.
+
+        Args:
+            segment: Name of a segmentation, such as ``activity``.
+            metric: Name of the only metric; None: all.
+
+        Raises:
+            DataError: No such metric or segmentation.
+        """
+        metrics = self.canonical([] if metric is None else [metric])
+        self.check_segment(segment)
+        return group_statistics_frame(self.comparisons, segment, metrics)
 
     def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
         """Return one row for each user of two models, with ``dataset`` and ``split``; see ``Comparison.users``.

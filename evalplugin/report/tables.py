@@ -10,7 +10,9 @@ from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.comparison.overlap import PERSISTENCE, Overlap
+from evalplugin.comparison.statistics.groups import LEAST_UNITS
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.execution.results import Costs
@@ -65,6 +67,9 @@ def comparison_tables(
             groups = segment_table(comparison, metric, segment)
             if groups.rows:
                 yield groups
+            statistics = group_statistics_table(comparison, metric, segment)
+            if statistics.rows:
+                yield statistics
 
 
 def models_table(comparison: Comparison, metric: str) -> TextTable:
@@ -125,6 +130,62 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         verdict=segment_verdict(comparison, segment, metric),
         legend=(corrected,) if pairs else (),
     )
+
+
+def group_statistics_table(comparison: Comparison, metric: str, segment: str) -> TextTable:
+    """Return each model's gap between the groups of a segmentation and its worst group, by one metric.
+
+    There are no rows without two groups that are large enough.
+    """
+    statistics = statistics_of(comparison, metric, segment)
+    with_differences = any(s.difference is not None for s in statistics)
+    rows: list[tuple[TextCell, ...]] = []
+    for i, s in enumerate(statistics):
+        is_first = not i or statistics[i - 1].statistic != s.statistic
+        cells = [
+            TextCell(s.statistic if is_first else ""),
+            TextCell(s.model, "baseline" if s.model == comparison.contest.baseline else ""),
+            TextCell(s.groups_text),
+            TextCell(number(s.value), span(s.low, s.high)),
+        ]
+        if with_differences and s.difference is None:
+            cells += [TextCell("")] * 2
+        elif s.difference is not None:
+            bounds = span(s.difference.low, s.difference.high, sign=True)
+            cells += [TextCell(signed(s.difference.value), bounds, s.mark), TextCell(p_value(s.p_holm))]
+        rows.append(tuple(cells))
+    return TextTable(
+        f"{comparison.contest.place}: gap and worst group of {heading(comparison.contest.spec(metric))} by {segment}",
+        ("", "model", "groups", "mean", *(("difference", "p (Holm)") if with_differences else ())),
+        tuple(rows),
+        words=3,
+        legend=group_statistics_legend(comparison, statistics),
+    )
+
+
+def statistics_of(comparison: Comparison, metric: str, segment: str) -> list[GroupStatistic]:
+    """Return the statistics of the groups of a segmentation by one metric."""
+    return [s for s in comparison.group_statistics if (s.segment, s.metric) == (segment, metric)]
+
+
+def group_statistics_legend(comparison: Comparison, statistics: Sequence[GroupStatistic]) -> tuple[str, ...]:
+    """Return lines that say what the statistics of groups mean, and which groups are left out; none without any."""
+    if not statistics:
+        return ()
+    units = plural(comparison.contest.independent_unit)
+    small = ", ".join(dict.fromkeys(label for s in statistics for label in s.left_out))
+    lines = [
+        "gap: the highest mean of a group less the lowest one; worst: the mean of the worst group. The intervals hold "
+        "although these groups are picked by their means, and are wider for it.",
+    ]
+    if any(s.difference is not None for s in statistics):
+        lines.append(
+            f"Differences from the baseline over the same {plural(comparison.contest.unit)}; Holm's correction over "
+            f"the models. ▲ a smaller gap, or a worst group that is served better."
+        )
+    if small:
+        lines.append(f"Groups of fewer than {LEAST_UNITS} {units} are left out: {small}.")
+    return tuple(lines)
 
 
 def overlap_table(comparison: Comparison) -> TextTable:
