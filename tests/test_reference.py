@@ -197,6 +197,7 @@ def assert_same(named: list[str], found: Iterable[str], page: str, *, also: Iter
     placeholders = {
         "METRIC": r"[\w-]+",
         "GROUP": ".+",
+        "SEGMENT": r"\w+",
         "MODEL": r"[^/]+?",
         "FAMILY": r"\w+",
         "PARAMETER": r"[\w.]+",
@@ -250,9 +251,9 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
         subprocess.run(["git", *command], check=True)
     rng = np.random.default_rng(0)
     chance = np.arange(1, 41) ** -1.5
-    item = np.concatenate([rng.choice(40, 12, replace=False, p=chance / chance.sum()) for _ in range(60)])
+    item = np.concatenate([rng.choice(40, 12, replace=False, p=chance / chance.sum()) for _ in range(120)])
     ratings = pd.DataFrame(
-        {"user": np.arange(60).repeat(12), "item": item, "rating": rng.integers(1, 6, 720)}
+        {"user": np.arange(120).repeat(12), "item": item, "rating": rng.integers(1, 6, 1440)}
     )
     ratings.to_csv("ratings.csv", index=False)
     Path("fails.py").write_text(f"import numpy as np\n{FAILS}{NOTED}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.files.inputs import Inputs
 from evalplugin.metrics import parse
@@ -38,6 +39,7 @@ _MOST_VALUES = 250  # of a run, if its metrics are not very many
 _PERCENTILES = range(0, 101, 5)
 _FEWEST_POINTS = 5  # of a curve of percentiles
 _OF_DIFFERENCE = 5  # values of a metric's difference from the baseline, which are logged later
+_OF_GROUPS = 10  # of a segmentation's gap and worst group, which are logged later too
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -106,6 +108,7 @@ def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel)
     The findings are on its data, on its own results and on all models together.
     """
     yield from difference_metrics(bakeoff, row)
+    yield from group_metrics(bakeoff, comparison, row)
     if findings := [f for f in comparison.contest.findings if f.model in (None, row.model)]:
         yield findings_tag(findings)
     if row.error is None and comparison.may_be_best:
@@ -152,7 +155,7 @@ def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Ce
     spread = {
         names[metric]: cell.summary for metric, cell in cells.items() if cell.summary and cell.summary.n
     }
-    left = _MOST_VALUES - len(numbers) - _OF_DIFFERENCE * len(spread)
+    left = _MOST_VALUES - len(numbers) - _OF_DIFFERENCE * len(spread) - _OF_GROUPS * len(result.data.segments)
     for name, summary in spread.items():
         curve = [(float(percentile), float(summary.quantiles[percentile])) for percentile in _PERCENTILES]
         for percentile, value in simplified(curve, max(_FEWEST_POINTS, left // len(spread))):
@@ -256,6 +259,28 @@ def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]
         for metric, cell in row.cells.items()
         for value in _difference(f"vs_baseline/{names[metric]}", cell)
     )
+
+
+def group_metrics(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
+    """Yield a model's gap between groups of users and its worst group by the primary metric, for its own run."""
+    name = metric_names(bakeoff.metrics)[bakeoff.primary]
+    segments = model_keys(segmentation.name for segmentation in comparison.contest.segments)
+    return _finite_metrics(
+        value
+        for statistic in comparison.group_statistics
+        if (statistic.metric, statistic.model) == (bakeoff.primary, row.model)
+        for value in _group_statistic(f"segment/{name}.{segments[statistic.segment]}", statistic)
+    )
+
+
+def _group_statistic(prefix: str, statistic: GroupStatistic) -> Iterator[Metric]:
+    key = f"{prefix}.{statistic.statistic}"
+    yield Metric(key, statistic.value)
+    yield Metric(f"{key}_low", statistic.low)
+    yield Metric(f"{key}_high", statistic.high)
+    if (difference := statistic.difference) is not None:
+        yield Metric(f"{key}_vs_baseline", difference.value)
+        yield Metric(f"{key}_vs_baseline_p_holm", statistic.p_holm)
 
 
 def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Metric]:

@@ -18,7 +18,7 @@ from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.write.artifacts import model_artifacts
-from evalplugin.tracking.write.contents import model_metrics
+from evalplugin.tracking.write.contents import group_metrics, model_metrics
 from evalplugin.tracking.write.writer import write_artifact
 
 
@@ -75,6 +75,31 @@ def test_summary_of_groups_has_the_numbers_of_the_comparison(make: SimpleNamespa
         bounds = f"{i.low:.4f}–{i.high:.4f}"
         assert f"| age | {label} | {i.n} | {i.mean:.4f} | {bounds} |" in text
     assert "## For whom" not in summary_markdown(asked, make.model_result("knn"), {})
+
+
+def test_gap_and_worst_group_of_the_primary_metric_are_logged(make: SimpleNamespace) -> None:
+    asked = make.bakeoff(("random", "knn"))
+    info = in_groups(make, "young", "old", name="age (years)")
+    models = (make.model_result("random", 0.1, info=info), make.model_result("knn", 0.4, info=info))
+    (contest,) = contests_of(BakeoffResult(asked, models))
+    comparison = compare(contest)
+    key = "segment/ndcg_at_10.age _years_"
+    for row in comparison.models:
+        values = {m.key: m.value for m in group_metrics(asked, comparison, row)}
+        parts = ["", "_low", "_high"]
+        if not row.is_baseline:
+            parts += ["_vs_baseline", "_vs_baseline_p_holm"]
+        assert list(values) == [
+            f"{key}.{statistic}{part}" for statistic in ("gap", "worst") for part in parts
+        ]
+        assert all(is_allowed(name) for name in values)
+        statistics = {
+            s.statistic: s
+            for s in comparison.group_statistics
+            if s.model == row.model and s.metric == "ndcg@10"
+        }
+        assert values[f"{key}.gap"] == statistics["gap"].value
+        assert values[f"{key}.worst_high"] == statistics["worst"].high
 
 
 def test_files_on_the_data_have_what_a_page_shows(make: SimpleNamespace, tmp_path: Path) -> None:
