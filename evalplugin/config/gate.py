@@ -131,10 +131,24 @@ class CostLimit(Closed):
 
 
 class SegmentMargin(Closed):
-    """The most that a challenger may lose in any group of users."""
+    """The most that a challenger may lose in any group of users, in the worst group, or between groups."""
 
-    margin: _Amount = Field(
-        description="Most that may be lost: a number, or a share such as 5 %.", examples=["10 %"]
+    margin: _Amount | None = Field(
+        default=None,
+        description="Most that may be lost in each group: a number, or a share such as 5 %.",
+        examples=["10 %"],
+    )
+    worst: _Amount | None = Field(
+        default=None,
+        description="Most by which the mean of the worst group may be worse than that of the champion's worst group, "
+        "which may be another: a number, or a share such as 5 %.",
+        examples=["2 %"],
+    )
+    gap: _Amount | None = Field(
+        default=None,
+        description="Most by which the gap between the groups with the highest and the lowest mean may grow: a "
+        "number, or a share of the champion's gap such as 5 %.",
+        examples=[0.01],
     )
     metric: str | None = Field(
         default=None,
@@ -147,6 +161,12 @@ class SegmentMargin(Closed):
         description="Smaller groups are not judged; left out: the gate's min_users.",
         examples=[100],
     )
+
+    @model_validator(mode="after")
+    def _some_margin(self) -> SegmentMargin:
+        if self.margin is None and self.worst is None and self.gap is None:
+            raise ValueError("needs margin, worst, gap or several of them")
+        return self
 
 
 class Guardrails(Closed):
@@ -170,7 +190,7 @@ class Guardrails(Closed):
     )
     segments: dict[str, SegmentMargin] = Field(
         default={},
-        description="By segment the most that may be lost in any of its groups.",
+        description="By segment the most that may be lost in any of its groups, in the worst one, or between them.",
         examples=[{"activity": {"margin": "10 %"}}],
     )
 

@@ -14,7 +14,15 @@ from evalplugin.base.arrays import Codes, Flags
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.groups import common_means
 from evalplugin.comparison.statistics.clusters import independent_units
+from evalplugin.comparison.statistics.groups import (
+    MOST_GROUPS,
+    ExtremeDifference,
+    GroupMeans,
+    gap_difference,
+    worst_difference,
+)
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import holm
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -25,6 +33,7 @@ from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.segments import Segmentation
 
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
@@ -142,17 +151,32 @@ class Judge:
 
     def _segment(self, challenger: ComparedModel, name: str, margins: SegmentMargin) -> Iterator[Condition]:
         metric = self.metric if margins.metric is None else parse(margins.metric).name
-        least = margins.min_users or self.gate.min_users
-        amount, required = Amount.of(margins.margin), "no loss beyond the margin in any group"
-        failed = partial(Condition, challenger.model, "segment", name, False, required)
+        failed = partial(
+            Condition, challenger.model, "segment", name, False, "no loss beyond the margin in any group"
+        )
         segmentation = next((s for s in self.contest.segments if s.name == name), None)
         if segmentation is None:
             known = ", ".join(s.name for s in self.contest.segments) or "none"
             yield failed(note=f"there is no such segmentation; there are: {known}")
-            return
-        if not self._was_measured(challenger, metric):
+        elif not self._was_measured(challenger, metric):
             yield failed(note=f"{metric} was not measured")
-            return
+        else:
+            if margins.margin is not None:
+                yield from self._each_group(
+                    challenger, segmentation, metric, margins, Amount.of(margins.margin)
+                )
+            if margins.worst is not None or margins.gap is not None:
+                yield from self._all_groups(challenger, segmentation, metric, margins)
+
+    def _each_group(
+        self,
+        challenger: ComparedModel,
+        segmentation: Segmentation,
+        metric: str,
+        margins: SegmentMargin,
+        margin: Amount,
+    ) -> Iterator[Condition]:
+        name, least = segmentation.name, margins.min_users or self.gate.min_users
         common = self._common(challenger, metric)
         group = segmentation.of(common.users)
         small = []
@@ -161,14 +185,45 @@ class Judge:
             if inside.units < least:
                 small.append(f"{label} ({inside.units:,})")
                 continue
-            tested = inside.above(amount, loss=True)
-            shown = f"{name}: {label}" if margins.metric is None else f"{name}: {label}, {metric}"
+            tested = inside.above(margin, loss=True)
+            shown = _of_segment(name, label, margins.metric and metric)
             yield tested.condition(challenger.model, "segment", shown, self._confidence)
         if len(small) == len(segmentation.labels):
-            yield failed(note=f"no group has {least:,} {self._independent}")
-        elif small:
+            yield Condition(
+                challenger.model, "segment", name, False, "no loss beyond the margin in any group",
+                note=f"no group has {least:,} {self._independent}",
+            )  # fmt: skip
+        else:
+            self._note_small(name, least, small)
+
+    def _all_groups(
+        self, challenger: ComparedModel, segmentation: Segmentation, metric: str, margins: SegmentMargin
+    ) -> Iterator[Condition]:
+        """Yield the conditions of the worst group and of the gap."""
+        name, least = segmentation.name, margins.min_users or self.gate.min_users
+        common = common_means(challenger, self.champion, metric, segmentation, least)
+        for label, amount, tested_by in (
+            ("worst group", margins.worst, _worst_excess),
+            ("gap", margins.gap, _gap_excess),
+        ):
+            if amount is None:
+                continue
+            shown = _of_segment(name, label, margins.metric and metric)
+            if common.means is None:
+                yield Condition(
+                    challenger.model, "segment", shown, False, "no loss beyond the margin",
+                    note=f"takes 2 to {MOST_GROUPS} groups of {least:,} {self._independent}",
+                )  # fmt: skip
+                continue
+            tested = tested_by(common.means, parse(metric).direction, Amount.of(amount), self._confidence)
+            yield tested.condition(challenger.model, shown, self._confidence, common.users)
+        if common.means is not None:
+            self._note_small(name, least, common.left_out)
+
+    def _note_small(self, segment: str, least: int, small: Sequence[str]) -> None:
+        if small:
             self.notes.append(
-                f"{name}: groups of fewer than {least:,} {self._independent} are not judged: {', '.join(small)}"
+                f"{segment}: groups of fewer than {least:,} {self._independent} are not judged: {', '.join(small)}"
             )
 
     def _was_measured(self, challenger: ComparedModel, metric: str) -> bool:
@@ -299,6 +354,53 @@ class _Tested:
             confidence=confidence, p=_number(self.p), users=len(self.excess),
             note="" if self.is_defined else _UNDEFINED_SHARE,
         )  # fmt: skip
+
+
+def _of_segment(segment: str, label: str, metric: str | None) -> str:
+    """Return the name of a condition on a group, or on all of them; the metric where it is not the gate's."""
+    return f"{segment}: {label}" if metric is None else f"{segment}: {label}, {metric}"
+
+
+@dataclass(frozen=True)
+class _TestedGroups:
+    """The loss of a worst group, or the growth of a gap, tested to be below a margin."""
+
+    words: str
+    amount: Amount
+    champion: float  # its worst mean or gap
+    measured: float  # the gain: positive where the challenger is better
+    excess: ExtremeDifference  # over the gain that is required; the level is two-sided
+
+    def condition(self, challenger: str, name: str, confidence: float, users: int) -> Condition:
+        lost = self.amount.beside(self.champion)
+        is_defined = not (self.amount.is_share and self.champion < 0)
+        return Condition(
+            challenger, "segment", name,
+            passed=is_defined and self.excess.low > 0,
+            required=_words(self.words, self.amount, abs(lost), self.champion),
+            limit=_number(-lost), measured=_number(self.measured), bound=_number(self.excess.low - lost),
+            confidence=confidence, p=_number(self.excess.p_above), users=users,
+            note="" if is_defined else _UNDEFINED_SHARE,
+        )  # fmt: skip
+
+
+def _worst_excess(means: GroupMeans, direction: int, amount: Amount, confidence: float) -> _TestedGroups:
+    """Test whether the worst group of a is worse than that of b by less than an amount."""
+    share, shift = (amount.value, 0.0) if amount.is_share else (0.0, amount.value)
+    of_a, of_b = (of.min() if direction > 0 else of.max() for of in (means.a, means.b))
+    scaled = means.scaled(1 - direction * share)
+    excess = worst_difference(
+        scaled if direction > 0 else scaled.reversed, direction, level=2 * confidence - 1, shift=shift
+    )
+    return _TestedGroups("loss below", amount, float(of_b), float((of_a - of_b) * direction), excess)
+
+
+def _gap_excess(means: GroupMeans, direction: int, amount: Amount, confidence: float) -> _TestedGroups:
+    """Test whether the gap of a is larger than that of b by less than an amount; small gaps are always better."""
+    share, shift = (amount.value, 0.0) if amount.is_share else (0.0, amount.value)
+    of_a, of_b = (np.ptp(of) for of in (means.a, means.b))
+    excess = gap_difference(means.scaled(1 + share).reversed, level=2 * confidence - 1, shift=shift)
+    return _TestedGroups("growth below", amount, float(of_b), float(of_b - of_a), excess)
 
 
 def _holm_levels(p: Column, error: float) -> Column:

@@ -383,6 +383,64 @@ def test_no_group_may_lose_more_than_the_margin() -> None:
         assert decision.outcome == ("promote" if passed else "keep")
 
 
+SMALL_SD, LARGE_SD = (math.sqrt(n * 0.05**2 / (n - 1)) for n in (SMALL, LARGE))
+# Both statistics have two contrasts that decide; the fewest degrees of freedom are those of the small group.
+CORRECTED = stats.t.ppf(1 - 0.05 / 2, SMALL - 1)
+
+
+def test_the_worst_group_may_not_lose_more_than_the_margin() -> None:
+    half = CORRECTED * SMALL_SD / math.sqrt(SMALL)
+    for margin, passed in ((0.05 + half + 1e-6, True), (0.05 + half - 1e-6, False)):
+        decision = by_group(worst=margin, min_users=100)
+        found = only(decision, "segment")
+        assert (found.name, found.users, found.passed) == ("activity: worst group", N, passed)
+        assert (found.measured, found.bound) == pytest.approx((0.15 - 0.2, -0.05 - half))
+        assert found.required == f"loss below {margin:.4g}"
+        assert decision.outcome == ("promote" if passed else "keep")
+        of_share = only(by_group(worst=f"{100 * margin / 0.2:.6f} %", min_users=100), "segment")
+        assert (of_share.passed, of_share.bound) == (passed, pytest.approx(found.bound))
+        assert of_share.required.endswith("% of the champion's 0.2000)")
+
+
+def test_the_gap_may_not_grow_by_more_than_the_margin() -> None:
+    half = CORRECTED * math.sqrt(SMALL_SD**2 / SMALL + LARGE_SD**2 / LARGE)
+    for margin, passed in ((0.1 + half + 1e-6, True), (0.1 + half - 1e-6, False)):
+        found = only(by_group(gap=margin, min_users=100), "segment")
+        assert (found.name, found.passed) == ("activity: gap", passed)
+        assert (found.measured, found.bound) == pytest.approx((0 - 0.1, -0.1 - half))
+        assert found.required == f"growth below {margin:.4g}"
+
+
+def test_a_worst_group_by_an_error_is_the_highest() -> None:
+    errors = 1 + np.where(GROUPS.group == 1, WAVE, -WAVE)
+    models = compared_model("old", BASE, rmse=np.ones(N)), compared_model("new", BASE + WAVE, rmse=errors)
+    half = stats.t.ppf(1 - 0.05 / 2, LARGE - 1) * LARGE_SD / math.sqrt(LARGE)
+    for margin, passed in ((0.05 + half + 1e-6, True), (0.05 + half - 1e-6, False)):
+        for text in (margin, f"{100 * margin:.6f} %"):
+            margins = {"activity": {"worst": text, "metric": "rmse", "min_users": 100}}
+            one = contest(*models, segments=(GROUPS,))
+            found = only(decide(one, gate(guardrails={"segments": margins}), "old"), "segment")
+            assert (found.name, found.passed) == ("activity: worst group, rmse", passed)
+            assert (found.measured, found.bound) == pytest.approx((-0.05, -0.05 - half))
+
+
+def test_margins_of_a_segment_are_judged_together() -> None:
+    decision = by_group(margin=1, worst=1, gap=1, min_users=100)
+    names = [c.name for c in decision.conditions if c.kind == "segment"]
+    assert names == ["activity: new", "activity: old", "activity: worst group", "activity: gap"]
+    assert decision.promoted == "new"
+
+
+def test_a_gap_takes_two_groups_with_enough_users() -> None:
+    found = only(by_group(gap=1), "segment")
+    assert (found.passed, found.note) == (False, "takes 2 to 20 groups of 500 users")
+
+
+def test_a_segment_needs_a_margin() -> None:
+    with pytest.raises(ValueError, match="needs margin, worst, gap or several of them"):
+        gate(guardrails={"segments": {"activity": {"min_users": 100}}})
+
+
 def test_groups_with_few_users_are_noted_and_not_judged() -> None:
     decision = by_group(margin=0.01)
     assert [c.name for c in decision.conditions if c.kind == "segment"] == ["activity: old"]
