@@ -211,6 +211,24 @@ def _whole_days(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return frame.assign(time=days), config | {"split": {"type": "last_n", "n": 5}}
 
 
+def _newcomers(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    """Add 40 users with three random interactions before the cut and the most popular items after it."""
+    frame, config = seeded
+    cutoff = int(frame["time"].quantile(_QUANTILE))
+    popular = frame.loc[frame["time"] < cutoff, "item"].value_counts().index[:10].to_numpy()
+    rows = []
+    for user in range(2001, 2041):
+        before = rng.choice(np.setdiff1d(np.arange(200) + 1, popular), 3, replace=False)
+        after = rng.choice(popular, 3, replace=False)
+        times = np.where(np.arange(6) < 3, cutoff - 1 - np.arange(6), cutoff + np.arange(6))
+        rows.append(pd.DataFrame({"user": user, "item": [*before, *after], "stars": 5.0, "time": times}))
+    changed = {
+        "split": {"type": "temporal", "cutoff": cutoff},
+        "segments": [{"name": "newcomers", "type": "cold", "below": 5}],
+    }
+    return pd.concat([frame, *rows], ignore_index=True), config | changed
+
+
 # What each defect is, and the function that seeds it.
 DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] = {
     "EV101": ("each user's last five interactions are held out, instead of the latest fifth of all", _future),
@@ -231,4 +249,8 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
     "EV116": ("a registered model among the models", _served),
     "EV117": ("a 20-core is taken before the split", _filtered),
     "EV118": ("times are whole weeks, and each user's last five interactions are held out", _whole_days),
+    "EV119": (
+        "40 further users have three random interactions, and then want what is popular",
+        _newcomers,
+    ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults, of_data, of_results
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import Segmentation
 
 
 def prepared(frame: pd.DataFrame, *, held_out: Any = None, **config: Any) -> tuple[Any, PreparedData]:
@@ -230,6 +233,49 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(lists)), tuple(results)))[0])
     texts = [one.text for one in of_results["EV111"].find(SplitResults(checked, data, results, comparison))]
     assert texts == [f"{found}: there is nothing to compare"]
+
+
+def losses_in_groups(few: float, many: float, *, from_truth: bool = False, segments: int = 1) -> list[str]:
+    """Return what EV119 finds where a model differs so much from the baseline for 100 and for 300 users."""
+    checked = load(small_config())
+    (data,) = prepare(checked, None, Observer())
+    rng, users, group = (
+        np.random.default_rng(0),
+        np.arange(400),
+        np.repeat(np.arange(2, dtype=np.int32), [100, 300]),
+    )
+    base = rng.uniform(0.3, 0.5, 400)
+    differences = np.where(group == 0, few, many) + rng.normal(0, 0.1, 400)
+    values = {"random": base, "mine": base + differences}
+    results = [
+        model_result(name, scores=PerUserScores(users, column[:, None], ("ndcg@10",)))
+        for name, column in values.items()
+    ]
+    contest = contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0]
+    divided = [Segmentation(f"age {i}", ("few", "many"), users, group, from_truth) for i in range(segments)]
+    comparison = compare(replace(contest, segments=tuple(divided)))
+    found = of_results["EV119"].find(SplitResults(checked, data, results, comparison))
+    return [one.text for one in found]
+
+
+def test_groups_that_pay_for_the_leader_are_named() -> None:
+    (text,) = losses_in_groups(-0.1, 0.1)
+    assert text.startswith("mine leads, and is worse than random for 1 group of age 0: few: −0.")
+    assert re.search(r" ndcg@10 over 100 users \(p \(Holm\) . 0\.\d+\)$", text)
+    assert len(losses_in_groups(-0.1, 0.1, segments=3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "changes"),
+    [
+        (0.1, 0.1, {}),
+        (-0.01, 0.1, {}),  # may be chance
+        (0.1, -0.1, {}),  # the baseline leads
+        (-0.1, 0.1, {"from_truth": True}),
+    ],
+)
+def test_other_leaders_are_worse_for_no_group(few: float, many: float, changes: dict[str, Any]) -> None:
+    assert losses_in_groups(few, many, **changes) == []
 
 
 def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:

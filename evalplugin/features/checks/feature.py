@@ -52,9 +52,11 @@ class ChecksFeature(Feature):
             for finding in findings:
                 observer.warn(finding.line)
         for data, comparison in zip(prepared, results.comparisons, strict=True):
-            contest = comparison.contest
-            contest = replace(contest, findings=(*contest.findings, *_concerning(data.info, findings)))
-            comparisons.append(replace(comparison, contest=contest))
+            if own := _concerning(data.info, findings):  # else what it has computed stays
+                contest = comparison.contest
+                contest = replace(contest, findings=(*contest.findings, *own))
+                comparison = replace(comparison, contest=contest)
+            comparisons.append(comparison)
         return replace(results, comparisons=tuple(comparisons))
 
     def items(self, results: Results) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""Checks of the results: a leading popularity, best parameters at an edge, too few users."""
+"""Checks of the results: a leading popularity, best parameters at an edge, too few users, a group that loses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
-from evalplugin.base.numbers import about, number
+from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 
@@ -182,3 +182,46 @@ def _power(
         return detectable, users, users_of_units(needed, users, len(units)), challenger.model
     except DataError:  # no spread: the models are equal
         return None
+
+
+@result_check(
+    "EV119",
+    title="the leader is worse for a group",
+    rule="Found where the leader by the primary metric is not the baseline, and in a group of users its mean is worse "
+    "than the baseline's, by the paired permutation test at 5 %. The test is corrected for all models and groups of "
+    "the segment (Holm), as the leader is one of several, and for the number of segments (Bonferroni). Segments that "
+    "are made from held-out items, such as `popularity`, are left out: their groups are unknown when a list is made.",
+    why="The mean over all users hides who pays for it: a model may lead by its gain for active users, and serve "
+    "newcomers, or a country, worse than before.",
+    source="Ekstrand, Tian, Azpiazu, Ekstrand, Anuyah, McNeill and Pera: All The Cool Kids, How Do They Fit In? "
+    "Popularity and Demographic Biases in Recommender Evaluation and Effectiveness. FAT* 2018.",
+    remedy="Look at the group on the page and by `evalplugin compare --segment`. Serve it by the other model, or let a "
+    "gate refuse the leader: `guardrails: {segments: {activity: {margin: 2 %}}}`.",
+)
+def _loses_in_group(results: SplitResults) -> Iterator[Found]:
+    comparison = results.comparison
+    contest, best = comparison.contest, comparison.best.get(comparison.contest.primary)
+    segments = [s.name for s in contest.segments if not s.from_truth]
+    if best is None or contest.baseline in (None, best.leader) or not segments:
+        return
+    allowed = (1 - comparison.level) / len(segments)
+    for segment in segments:
+        worse = [
+            (cell.label, cell.difference)
+            for cell in comparison.segments
+            if (cell.segment, cell.metric, cell.model) == (segment, contest.primary, best.leader)
+            and cell.difference is not None
+            and cell.difference.mark == "-"
+            and cell.difference.p_holm <= allowed
+        ]
+        if worse:
+            named = "; ".join(
+                f"{label}: {signed(pair.paired.interval.mean)} {contest.primary} over {pair.paired.users:,} "
+                f"{plural(contest.unit)} ({p_equals(pair.p_holm, 'Holm')})"
+                for label, pair in worse
+            )
+            yield Found(
+                f"{best.leader} leads, and is worse than {contest.baseline} for "
+                f"{count_text(len(worse), 'group')} of {segment}: {named}",
+                best.leader,
+            )
