@@ -28,8 +28,8 @@ LONG = {
     f"howto/{name}.md"
     for name in (
         "again", "categories", "ci", "cluster", "command", "compare", "data", "deployed", "extend", "gate",
-        "given_lists", "gpu", "libraries", "lists", "model", "mlflow_evaluate", "popularity", "propensity", "schedules",
-        "segments", "sessions", "several_datasets", "spark", "tuning", "upgrading",
+        "given_lists", "gpu", "groups", "libraries", "lists", "model", "mlflow_evaluate", "popularity", "propensity",
+        "schedules", "segments", "sessions", "several_datasets", "spark", "tuning", "upgrading",
     )
 }  # fmt: skip
 
