@@ -54,7 +54,7 @@ class Cell:
     bias: float  # mean of the measured value less the true one
     covered: float
     above: float  # share of intervals that are above the true value
-    width: float  # mean
+    width: float  # mean; NaN where an interval has no bounds
     found: float  # share of differences with p of 5 % at most; of gaps and worst means 0
     bootstrap_covered: float  # by percentiles of resampled users, group by group, of both models together
     bootstrap_width: float
@@ -171,7 +171,8 @@ def markdown(cells: Sequence[Cell]) -> str:
         "Covered: share of 95 % intervals with the true value, mean over kinds of scores (lowest of them); a true "
         f"share of 95 % is measured with a standard error of {error:.1%}. Bias: mean measured value less the true one. "
         "Found: differences with p of 5 % or less: errors, but in the rows of `helped`. Bootstrap: percentiles of "
-        "resampled users. Width: of our intervals over those of the bootstrap.",
+        "resampled users. Width: of our intervals over those of the bootstrap, mean over kinds whose intervals "
+        "all have bounds; one without bounds, as too few values differ, counts as one that does not hold.",
     ]
     for name in STATISTICS:
         of_statistic = [c for c in cells if c.statistic == name]
@@ -204,7 +205,7 @@ def markdown(cells: Sequence[Cell]) -> str:
                     f"{np.mean([c.above for c in of]):.1%}",
                 ]
                 row += [f"{np.mean(bootstrap):.1%}", f"{min(bootstrap):.1%}"]
-                row.append(f"{np.mean([c.width / c.bootstrap_width for c in of]):.2f}")
+                row.append(f"{np.nanmean([c.width / c.bootstrap_width for c in of]):.2f}")
                 if is_difference:
                     found, by_bootstrap = [c.found for c in of], [c.bootstrap_found for c in of]
                     row += [f"{np.mean(found):.1%}", f"{max(found):.1%}"]
