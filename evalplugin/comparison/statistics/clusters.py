@@ -38,6 +38,7 @@ class ClusterSpread:
     degrees: float  # of freedom of that
     # Number of clusters of one size whose mean varies as much, if the values of a cluster are all equal (Kish 1965).
     effective: float
+    modelled: float  # design effect of clusters of these sizes whose values correlate as the analysis of variance says
 
     @property
     def sd(self) -> float:
@@ -188,26 +189,41 @@ def cluster_spread(moments: ClusterMoments) -> ClusterSpread:
     )  # n (n - 1) times their variance, in squares' units
     if n_clusters < 2 or values.sum.infinite or not independent:
         undefined = math.nan if n_clusters < 2 or values.sum.infinite else 0.0
-        return ClusterSpread(n, n_clusters, math.nan, undefined, n_clusters - 1, effective)
+        return ClusterSpread(n, n_clusters, math.nan, undefined, n_clusters - 1, effective, math.nan)
 
-    design_effect = sum(_design_effects(moments, independent))
+    residuals = dict(_squares_of_residuals(moments))
+    design_effect = sum(s * (n - 1) / ((n - size) * n * independent) for size, s in residuals.items())
     # That of a mean over values which correlate by r within a cluster is 1 + r (sum of n^2 / N - 1).
     largest = n / effective - 1
     correlation = min(max((design_effect - 1) / largest, 0.0), 1.0)
     error = math.sqrt(design_effect) * values.std / math.sqrt(n)
     degrees = _degrees(sizes, counts, correlation)
-    return ClusterSpread(n, n_clusters, design_effect, error, degrees, effective)
+    between = sum(s / (size * n * independent) for size, s in residuals.items())
+    modelled = 1 + _correlation(between, n, n_clusters, effective) * largest
+    return ClusterSpread(n, n_clusters, design_effect, error, degrees, effective, modelled)
 
 
-def _design_effects(moments: ClusterMoments, independent: int) -> Iterator[float]:
-    """Yield the part of the design effect that the clusters of each size have, rounded correctly."""
+def _squares_of_residuals(moments: ClusterMoments) -> Iterator[tuple[int, int]]:
+    """Yield each size of clusters with the sum of squares of their residuals, times the square of n."""
     n, total = moments.values.n, sum(sums.units for sums in moments.sums.values())
     for size, sums in moments.sums.items():
-        # The sum of squares of residuals, times the square of n.
-        squares = (
-            n**2 * sums.squares - 2 * size * n * total * sums.units + sums.clusters * (size * total) ** 2
-        )
-        yield squares * (n - 1) / ((n - size) * n * independent)
+        cross = 2 * size * n * total * sums.units
+        yield size, n**2 * sums.squares - cross + sums.clusters * (size * total) ** 2
+
+
+def _correlation(between: float, n: int, n_clusters: int, effective: float) -> float:
+    """Return the correlation of two values of a cluster by the analysis of variance, 0 where that is below.
+
+    Large clusters count less than in the measured design effect. Source: Donner 1986, "A review of inference procedures
+    for the intraclass correlation coefficient in the one-way random effects model".
+
+    Args:
+        between: Share of the sum of squares of n values that is between their clusters.
+        n, n_clusters, effective: See ``ClusterSpread``.
+    """
+    of_clusters, of_values = between / (n_clusters - 1), max(1 - between, 0.0) / (n - n_clusters)
+    typical = (n - n / effective) / (n_clusters - 1)  # size of a cluster
+    return max((of_clusters - of_values) / (of_clusters + (typical - 1) * of_values), 0.0)
 
 
 def _degrees(sizes: Floats, counts: Floats, correlation: float) -> float:

@@ -89,6 +89,20 @@ def test_the_standard_error_by_hand() -> None:
     assert (ours.values, ours.clusters, ours.effective) == (6, 3, 36 / (4 + 1 + 9))
 
 
+# By the analysis of variance: of the sum of squares of 16, 9/2 + 9/1 + 144/3 - 18^2/6 = 7.5 are between the clusters,
+# with 2 degrees of freedom, and 8.5 within, with 3; the typical size is (6 - 14/6) / 2.
+BETWEEN, WITHIN, TYPICAL = 7.5 / 2, 8.5 / 3, (6 - 14 / 6) / 2
+MODELLED = 1 + (BETWEEN - WITHIN) / (BETWEEN + (TYPICAL - 1) * WITHIN) * (14 / 6 - 1)
+
+
+def test_the_design_effect_of_one_correlation_by_hand() -> None:
+    assert spread_of(VALUES, CLUSTERS).modelled == pytest.approx(MODELLED, rel=1e-14)
+    alike = spread_of(np.array([1.0, 1.0, 3.0, 2.0, 2.0, 2.0]), CLUSTERS)
+    assert alike.modelled == pytest.approx(14 / 6, rel=1e-14)
+    opposite = spread_of(np.array([1.0, 3.0, 2.0, 1.0, 2.0, 3.0]), CLUSTERS)
+    assert opposite.modelled == 1.0
+
+
 def test_degrees_of_freedom_are_those_of_the_matrix_of_covariances() -> None:
     ours = spread_of(VALUES, CLUSTERS)
     sizes = np.array([2, 1, 3])
@@ -107,6 +121,35 @@ def test_the_t_interval_by_hand() -> None:
     assert (ours.low, ours.high) == (pytest.approx(3 - half), pytest.approx(3 + half))
     assert (ours.mean, ours.n, ours.clusters) == (3.0, 6, 3)
     assert ours.design_effect == spread_of(VALUES, CLUSTERS).design_effect
+
+
+def test_the_interval_of_bounded_values_by_hand() -> None:
+    # VALUES have a variance of 16/6; values of 0 and 60 with the same mean of 3 have 3 * 57.
+    ours, spread = interval(VALUES, CLUSTERS, bounds=(0, 60)), spread_of(VALUES, CLUSTERS)
+    measured = spread.design_effect * stats.t.ppf(0.975, spread.degrees) ** 2
+    modelled = MODELLED * stats.t.ppf(0.975, 2) ** 2
+    units = 6 / max(measured, modelled) * stats.t.ppf(0.975, 5) ** 2 * 171 / (16 / 6)
+    student = interval(VALUES, CLUSTERS, method="t")
+    assert ours.method == "t"
+    assert ours.high == pytest.approx(60 * stats.beta.ppf(0.975, units / 20 + 1, units * 19 / 20))
+    assert (ours.low, student.low < 0 < ours.high - student.high) == (0, True)
+    unbounded = interval(VALUES, CLUSTERS, bounds=(0, np.inf))
+    assert (unbounded.low, unbounded.high) == (0, student.high)
+
+
+def test_small_clusters_show_the_correlation_where_no_large_one_has_a_hit() -> None:
+    # 25 of 300 pairs are hits, none of 3 clusters of 100: all values of a cluster are equal, as if there were
+    # 900^2 / (300 * 2^2 + 3 * 100^2) clusters of one size.
+    values = np.repeat([1.0, 0.0, 0.0], [50, 550, 300])
+    clusters = np.repeat(np.arange(303), [2] * 300 + [100] * 3)
+    ours, effective = interval(values, clusters), 900**2 / (300 * 4 + 3 * 10_000)
+    units = effective * (stats.t.ppf(0.975, 899) / stats.t.ppf(0.975, 302)) ** 2
+    x = 50 / 900 * units
+    assert spread_of(values, clusters).design_effect < 5
+    assert spread_of(values, clusters).modelled == pytest.approx(900 / effective)
+    assert ours.method == "effective"
+    assert ours.high == pytest.approx(stats.beta.ppf(0.975, x + 1, units - x))
+    assert ours.low == pytest.approx(stats.beta.ppf(0.025, x, units - x + 1))
 
 
 def test_linearized_values_by_hand() -> None:
@@ -219,6 +262,42 @@ def test_the_mean_is_that_over_values(sample: tuple[np.ndarray, np.ndarray], met
     assert ours.mean == interval(values, method="t").mean or isnan(ours.mean)
     assert not ours.low > ours.mean + 1e-12
     assert not ours.high < ours.mean - 1e-12
+
+
+@given(clustered(), st.sampled_from([1.0, 0.5]), st.sampled_from([0.8, 0.95, 0.99]))
+def test_intervals_are_no_narrower_than_by_the_measured_design_effect(
+    sample: tuple[np.ndarray, np.ndarray], scale: float, level: float
+) -> None:
+    defined = ~np.isnan(sample[0][:, 0])
+    values, clusters = sample[0][defined, 0] * scale, sample[1][defined]
+    ours = interval(values, clusters, level=level)
+    if ours.method == "t":
+        student = interval(values, clusters, level=level, method="t")
+        assert ours.low <= max(student.low, 0)
+        assert ours.high >= (min(student.high, 1) if values.max() <= 1 else student.high)
+    elif ours.method == "effective" and 0 < ours.mean < 1:
+        spread = spread_of(values, clusters)
+        hits = cluster_means(values, clusters)
+        if 2 * (other := min(np.count_nonzero(hits), np.count_nonzero(hits < 1))) < len(hits) and other < 20:
+            return  # the values of a cluster are taken to be all equal
+        few = stats.t.ppf((1 + level) / 2, len(values) - 1) / stats.t.ppf((1 + level) / 2, spread.degrees)
+        units = max(len(values) / max(spread.design_effect, 1) * few**2, 1)
+        x = ours.mean * units
+        assert ours.low <= stats.beta.ppf((1 - level) / 2, x, units - x + 1) + 1e-9
+        assert ours.high >= stats.beta.ppf((1 + level) / 2, x + 1, units - x) - 1e-9
+
+
+@given(clustered(), st.sampled_from([1.0, 0.5]))
+def test_the_interval_of_misses_mirrors_that_of_hits(
+    sample: tuple[np.ndarray, np.ndarray], scale: float
+) -> None:
+    values = np.round(np.clip(sample[0][:, 0] * scale, 0, 1) * 64) / 64  # whose complements are exact
+    hits, misses = interval(values, sample[1]), interval(1 - values, sample[1])
+    if hits.clusters is not None:
+        assert (misses.low, misses.high) == pytest.approx(
+            (1 - hits.high, 1 - hits.low), nan_ok=True, abs=1e-9
+        )
+        assert misses.method == hits.method
 
 
 @given(clustered())
@@ -455,3 +534,17 @@ def test_intervals_and_tests_of_sessions_keep_what_they_promise() -> None:
             wrong[name] += p_above(difference, clusters=clusters) <= 0.05
     assert missed["clusters"] / bakeoffs < 0.09 < 0.25 < missed["naive"] / bakeoffs
     assert wrong["clusters"] / bakeoffs < 0.09 < 0.12 < wrong["naive"] / bakeoffs
+
+
+def test_intervals_of_rare_hits_in_few_large_sessions_hold_the_true_mean() -> None:
+    source, bakeoffs = rng(12), 200
+    missed = 0
+    for _ in range(bakeoffs):
+        sizes = np.clip((1 - source.random(1000)) ** (-1 / 1.1), 1, 200).astype(
+            int
+        )  # half are 1, few 100 and more
+        codes = np.repeat(np.arange(1000), sizes)
+        shared, own = source.random(1000)[codes], source.random(len(codes))
+        hits = np.where(source.random(len(codes)) < sqrt(0.8), shared, own) < 0.03
+        missed += excludes(interval(hits * 1.0, codes), 0.03)
+    assert missed / bakeoffs < 0.05
