@@ -258,6 +258,35 @@ def test_the_model_in_focus_is_drawn_stronger_and_asked_about_groups(visit: Call
     assert why.inner_text() == "The model in focus is the baseline: choose another."
 
 
+def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
+    visit: Callable[..., Page], contests: SimpleNamespace
+) -> None:
+    page = visit("2 models")
+    comparison = compare(contests.crowded(2))
+    table = page.get_by_role("group", name="Gap between groups of users, and worst group")
+    rows = table.locator("tbody tr")
+
+    def shown(metric: str) -> list[list[str]]:
+        return [
+            [s.statistic, s.groups_text, f"{s.value:.4f}"]
+            for s in comparison.group_statistics
+            if s.metric == metric
+        ]
+
+    def cells() -> list[list[str]]:
+        every = rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
+        return [[row[1], row[3], row[4]] for row in every]
+
+    first, second = comparison.contest.metrics[:2]
+    assert cells() == shown(first)
+    assert len(shown(first)) == 2 * 2 * 2  # segments, statistics, models
+    page.get_by_label("Metric").select_option(second)
+    drawn(page, 2)
+    assert cells() == shown(second)
+    note = page.locator(".matrix .note").all_inner_texts()
+    assert note[0].startswith("gap: the highest mean of a group less the lowest one")
+
+
 def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
     visit: Callable[..., Page], contests: SimpleNamespace
 ) -> None:
