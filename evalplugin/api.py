@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.comparison import Comparison
     from evalplugin.comparison.statistics.paired import Test
-    from evalplugin.data.queries import Unit
     from evalplugin.features.history.trends import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.report.notebook import Comparisons
@@ -371,7 +370,7 @@ def score(
     >>> evalplugin.score(lists, truth, ["rr", "hit@1"]).means
     {'rr': 0.75, 'hit@1': 0.5}
     """
-    columns = ListColumns(query or user, item, rank, score, rating, truth_user, truth_item)
+    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item, query)
     specs = specs_of(metrics)
     if duplicates not in ("error", "keep"):
         raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
@@ -384,8 +383,7 @@ def score(
         in_parts = memory is not None or partitioned or engine is not None
         sources = merge_events(sources, columns, in_parts=in_parts)
     relevance = Relevance.starting_at(threshold)
-    unit: Unit = "user" if query is None else "query"
-    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"], unit=unit)
+    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
     return score_lists(
         sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
     )

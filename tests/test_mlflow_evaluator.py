@@ -582,7 +582,7 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"threshold": 3}, DataError, "threshold=3 is for ratings, and targets 'held' holds none"),
         ({"user": "a", "group": "b"}, ParameterError, "user and group are two names of one thing: 'a' or 'b'"),
         ({"user": "a", "query": "b"}, ParameterError, "query: names the column of queries in place of user or group"),
-        ({"query": "user"}, DataError, "query: 'a' is not the id of a query: these are texts SESSION:NUMBER"),
+        ({"query": "user"}, DataError, "query: 'a' is not the id of a query: ids of queries are texts SESSION:NUMBER"),
         ({"user": "usr"}, DataError, "data: no user column 'usr'; did you mean 'user'?"),
         ({"metrics": ["novelty@5"]}, DataError, "novelty@5 needs the train data: a DataFrame under the key 'train'"),
         ({"metrics": ["novelty@5"], "train": "x.csv"}, DataError, "train: must be a pandas DataFrame or an Arrow"),

@@ -42,8 +42,12 @@ class Options:
     partitioned: bool
     engine: str | None
     columns: ListColumns
-    unit: Unit
     for_log: bool  # curves over the cutoff are computed too
+
+    @property
+    def unit(self) -> Unit:
+        """What has a list: a user, or a query."""
+        return self.columns.unit
 
     @cached_property
     def sources(self) -> Mapping[Role, Any]:
@@ -71,7 +75,6 @@ class Options:
             self.columns,
             curves=self.for_log,
             pool=self.sources["pool"],
-            unit=self.unit,
         )
 
     def interactions(self, role: Role) -> Interactions:

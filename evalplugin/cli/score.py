@@ -97,19 +97,17 @@ def score(
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
     from evalplugin.bakeoff import score_command
+    from evalplugin.base.units import plural
     from evalplugin.lists import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
     from evalplugin.metrics.relevance import Relevance
 
-    query = inputs.pop("query")
-    inputs["user"] = query or inputs["user"]
     columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
     relevance = Relevance.starting_at(inputs.pop("threshold"))
     options = score_command.Options(
         text_ids=inputs.pop("ids") == "text",
         columns=columns,
         relevance=relevance,
-        unit="user" if query is None else "query",
         **inputs,
     )
     if profile is not None:
@@ -127,11 +125,19 @@ def score(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"
         )
+    asked = [
+        scores.counts[s.name].users for s in specs if s.name in scores.counts and s.metric.about == "truth"
+    ]
+    if scores.unlisted and scores.unlisted in asked:
+        show_warning(
+            f"no {options.unit} has both a list and a relevant truth: see that the ids in {options.lists} and in "
+            f"{options.truth} name the same {plural(options.unit)}"
+        )
     rows = rows_of(scores)
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=options.lists, unit=options.unit)
+        show_scores(rows, title=options.lists, unit=options.unit, unlisted=scores.unlisted)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
     if options.for_log:

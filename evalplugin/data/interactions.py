@@ -72,6 +72,7 @@ class Interactions(ReadOnlyArrays):
     events: bool = False  # whether it is a log of events: each counts, and a pair may occur again and again
     # (m,) number of events of each pair, where a log of events was merged; None: the data was no log, or still is one.
     count: npt.NDArray[np.int32] | None = None
+    part_files: Mapping[str, str] = field(default_factory=dict)  # by part, for messages, where each has files
 
     def __len__(self) -> int:
         return len(self.user)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -10,14 +11,17 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.libraries import np
+from evalplugin.base.units import count_text, duration_text
 from evalplugin.data.base import Split, split
 from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.parts import FoldParts, folds_of
 from evalplugin.data.queries import Unit, query_ids
 from evalplugin.data.splits import times_of
+from evalplugin.data.times import NOT_SECONDS, is_date, time_text
 
 _DAY = 86_400  # seconds
+_SHOWN = 3  # sessions in a message
 
 
 @split("next_item")
@@ -27,9 +31,10 @@ class NextItem:
 
     The dataset's user is the session. A query's history are the events of the session before it, its truth is the next
     one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order of time,
-    fractions of a second included, and in the order of the rows where times are equal. Models answer by
-    ``recommend_for``, those of sessions by the order of the history; a config with a model that cannot is refused.
-    Means are over queries; intervals and tests take the queries of a session together, as they are not independent.
+    fractions of a second included, and in the order of the rows where times are equal; of sessions that end at the
+    same time, ``n_sessions`` tests those with the larger ids. Models answer by ``recommend_for``, those of sessions by
+    the order of the history; a config with a model that cannot is refused. Means are over queries; intervals and tests
+    take the queries of a session together, as they are not independent.
 
     As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
     """
@@ -84,7 +89,7 @@ class NextItem:
         times_of(data, "next_item")
         if self.test != "given":
             data = in_one_piece(data)
-            return [self._fold(data, self._latest(data))]
+            return [self._fold(data, *self._latest(data))]
         if not data.parts:
             raise DataError(
                 "split next_item: test: given needs data that comes in parts, and this comes in one piece: name the "
@@ -106,57 +111,108 @@ class NextItem:
             data.part
         ]
         in_train, in_test = (
-            np.bincount(data.user[role == number], minlength=data.n_users) > 0 for number in (1, 2)
+            np.bincount(data.user[role == number], minlength=data.n_users) for number in (1, 2)
         )
-        if len(both := np.flatnonzero(in_train & in_test)):
+        train = [part for part in fold.all if part not in fold.test]
+        for rows, parts in ((in_train, train), (in_test, fold.test)):
+            if not rows.any():
+                raise DataError(
+                    f"split next_item: the {parts[0]} part{_of_files(data, parts)} has no events; does a filter leave "
+                    f"all of them out?",
+                    parameter="test",
+                )
+        if len(both := np.flatnonzero((in_train > 0) & (in_test > 0))):
+            first = both[:_SHOWN]
+            shown = ", ".join(
+                f"{session!r} ({count_text(a, 'event')} and {b:,})"
+                for session, a, b in zip(
+                    data.users[first].tolist(), in_train[first].tolist(), in_test[first].tolist(), strict=True
+                )
+            )
             raise DataError(
-                f"split next_item: {len(both):,} sessions are in the train and in the test part, the first is "
-                f"{data.users[both[:1]].tolist()[0]!r}: a session is either train data or tested",
+                f"split next_item: {len(both):,} of {np.count_nonzero(in_train + in_test):,} sessions are in the train "
+                f"part{_of_files(data, train)} and in the test part{_of_files(data, fold.test)}: "
+                f"{shown}{', ...' * (len(both) > _SHOWN)}. A session is either train data or tested: move it to one "
+                f"part, or give different sessions different ids",
                 parameter="test",
             )
         data = replace(data.select(role > 0), part=None, parts=())
-        return self._fold(data, in_test)
+        return self._fold(data, in_test > 0)
 
-    def _latest(self, data: Interactions) -> Flags:
-        """Return which sessions are tested by the time of their last event: bool (n_users,)."""
+    def _latest(self, data: Interactions) -> tuple[Flags, list[str]]:
+        """Return which sessions are tested by the time of their last event, bool (n_users,), and notes."""
         assert data.timestamp is not None
         last = np.full(data.n_users, np.iinfo(np.int64).min)
         np.maximum.at(last, data.user, data.timestamp)
         there = data.rows.counts > 0
-        if self.n_sessions is None:
-            since = last.max() - (1.0 if self.days is None else self.days) * _DAY
-            latest: Flags = there & (last >= since)
-            return latest
-        if self.n_sessions >= there.sum():
+        n_there = int(there.sum())
+        if n_there == 1:
             raise DataError(
-                f"split next_item: n_sessions is {self.n_sessions}, but there are {there.sum()} sessions, so that none "
+                f"split next_item: all {count_text(len(data), 'event')} are of one session, "
+                f"{data.users[there].tolist()[0]!r}: two are needed at least, one to learn from and one to test; the "
+                f"dataset's user is the column of session ids"
+            )
+        if self.n_sessions is None:
+            return there & (last >= self._since(data, last[there], n_there)), []
+        if self.n_sessions >= n_there:
+            raise DataError(
+                f"split next_item: n_sessions is {self.n_sessions}, but there are {n_there:,} sessions, so that none "
                 f"is left to learn from; lower n_sessions",
                 parameter="n_sessions",
             )
-        # Of sessions that end at the same time, those with the larger id are tested.
         tested = np.zeros(data.n_users, dtype=np.bool_)
         tested[np.lexsort((last, there))[-self.n_sessions :]] = True
-        return tested
+        cut = last[tested].min()
+        notes = []
+        if tied := int((there & ~tested & (last == cut)).sum()):
+            notes.append(
+                f"{tied:,} train sessions end at the same time as {int((tested & (last == cut)).sum()):,} tested ones: "
+                f"of these, those with the larger ids are tested"
+            )
+        return tested, notes
 
-    def _fold(self, data: Interactions, tested: Flags) -> Split:
+    def _since(self, data: Interactions, last: Ints, n_sessions: int) -> float:
+        """Return the time from which on sessions that end are tested; ``last`` (S,) are the ends of all.
+
+        Raises:
+            DataError: It is before the end of every session, or the timestamps are not in seconds.
+        """
+        assert data.timestamp is not None
+        days = 1.0 if self.days is None else self.days
+        largest = int(data.timestamp.max())
+        if abs(largest) >= NOT_SECONDS:
+            raise DataError(
+                f"split next_item: test: last_day takes timestamps in seconds, and these are up to {largest}, perhaps "
+                f"milliseconds: store seconds, or choose test: n_sessions",
+                parameter="test",
+            )
+        since: float = last.max() - days * _DAY
+        if since <= last.min():
+            within = "the last day" if days == 1 else f"the last {days:g} days"
+            raise DataError(
+                f"split next_item: all of the {n_sessions:,} sessions end within {within}, from "
+                f"{time_text(int(last.min()))} to {time_text(int(last.max()))}, so that none is left to learn from; "
+                f"lower days, or choose test: n_sessions",
+                parameter="test" if self.days is None else "days",
+            )
+        return since
+
+    def _fold(self, data: Interactions, tested: Flags, notes: Sequence[str] = ()) -> Split:
         """Return the fold that tests some sessions (n_users,), of data in one piece."""
         events = _in_order(data)
         is_test = tested[events.user]
-        if is_test.all() or not is_test.any():
-            which = "all" if is_test.all() else "none"
-            raise DataError(
-                f"split next_item: {which} of the {int((data.rows.counts > 0).sum()):,} sessions are tested by test: "
-                f"{self.test}; test {'fewer' if is_test.all() else 'more'}",
-                parameter="test",
-            )
         start, _ = rows_by_code(events.user, events.n_users)
         known = np.arange(len(events)) - start[events.user]  # events of the session before each
         asked = is_test & (known > 0)
         if self.queries == "last":
             asked &= known == (events.rows.counts[events.user] - 1)
-        notes = [*_notes(events, tested, known)]
+        notes = [*notes, *_notes(events, tested, known)]
         if not asked.any():
-            raise DataError("split next_item: no test session has two events, so that there is no query")
+            raise DataError(
+                f"split next_item: there is no query, as no test session has two events ({int(tested.sum()):,} have "
+                f"one): test more sessions, and see that the dataset's user is the column of session ids",
+                parameter="test",
+            )
         is_cold = asked & (np.bincount(events.item[~is_test], minlength=data.n_items) == 0)[events.item]
         if cold := int(is_cold.sum()):
             done = (
@@ -170,7 +226,11 @@ class NextItem:
             if self.cold == "drop":
                 asked &= ~is_cold
                 if not asked.any():
-                    raise DataError("split next_item: the truth of every query is an item without train data")
+                    raise DataError(
+                        f"split next_item: the truth of every query ({cold:,}) is an item without train data, and "
+                        f"cold: drop leaves none; keep them, or test fewer sessions",
+                        parameter="cold",
+                    )
         rows = np.flatnonzero(asked)
         if cut := int((known[rows] > self.max_history).sum()):
             notes.append(
@@ -217,6 +277,30 @@ class NextItem:
         )
 
 
+def _of_files(data: Interactions, parts: Sequence[str]) -> str:
+    """Return the files of some parts in brackets; empty where a column names the parts."""
+    files = [data.part_files[part] for part in parts if part in data.part_files]
+    return f" ({', '.join(files)})" if files else ""
+
+
+def _long_sessions(events: Interactions) -> list[str]:
+    """Return a note on sessions of more than a day, which may be several sessions with one id."""
+    assert events.timestamp is not None
+    if not (is_date(int(events.timestamp.min())) and is_date(int(events.timestamp.max()))):
+        return []
+    first, last = (np.zeros(events.n_users, dtype=np.int64) for _ in range(2))
+    first[events.user[::-1]], last[events.user] = events.timestamp[::-1], events.timestamp
+    long = np.flatnonzero(last - first > _DAY)
+    if not len(long):
+        return []
+    longest = np.argmax(last - first)
+    return [
+        f"{len(long):,} of {int((events.rows.counts > 0).sum()):,} sessions last longer than a day, the longest, "
+        f"{events.users[[longest]].tolist()[0]!r}, {duration_text(int((last - first)[longest]))}: see that no two "
+        f"sessions, such as those of two users, have the same id"
+    ]
+
+
 def _in_order(data: Interactions) -> Interactions:
     """Return the events session by session, in order of time, and of the rows where whole seconds are equal."""
     assert data.timestamp is not None
@@ -230,6 +314,12 @@ def _notes(events: Interactions, tested: Flags, known: Ints) -> list[str]:
     counts = events.rows.counts
     if single := int((tested & (counts == 1)).sum()):
         notes.append(f"{single:,} of {int(tested.sum()):,} test sessions have one event, and so no query")
+    learnt = ~tested & (counts > 0)
+    if single := int((learnt & (counts == 1)).sum()):
+        notes.append(
+            f"{single:,} of {int(learnt.sum()):,} train sessions have one event: no item follows another one in them"
+        )
+    notes += _long_sessions(events)
     equal = np.flatnonzero((np.diff(events.timestamp) == 0) & (known[1:] > 0))
     if len(equal):
         sessions = len(np.unique(events.user[equal]))

@@ -12,6 +12,9 @@ from evalplugin.base.libraries import np, npt, pa, pc
 Unit: TypeAlias = str
 
 SEPARATOR = ":"
+QUERY_IDS = (
+    "ids of queries are texts SESSION:NUMBER, such as 1042:3 for the query after 3 events of session 1042"
+)
 
 
 def independent_unit(unit: Unit) -> str:
@@ -55,14 +58,11 @@ def check_query_ids(ids: npt.NDArray[np.generic]) -> None:
     Raises:
         DataError: An id that does not.
     """
-    if (wrong := _first_other_id(ids)) is not None:
-        raise DataError(
-            f"query: {wrong!r} is not the id of a query: these are texts SESSION:NUMBER, such as 1042:3 for the query "
-            f"after 3 events of session 1042"
-        )
+    if (wrong := first_other_id(ids)) is not None:
+        raise DataError(f"query: {wrong!r} is not the id of a query: {QUERY_IDS}")
 
 
-def _first_other_id(ids: npt.NDArray[np.generic]) -> Any:
+def first_other_id(ids: npt.NDArray[np.generic]) -> Any:
     """Return the first id that is not one of a query; None if all are."""
     if ids.dtype != object:
         return ids[:1].tolist()[0] if len(ids) else None

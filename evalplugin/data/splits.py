@@ -262,5 +262,10 @@ def times_of(data: Interactions, name: str) -> Ints:
         DataError: The data has none; the message names the split.
     """
     if data.timestamp is None:
-        raise DataError(f"split {name} needs timestamps, and the data has none: name its timestamp column")
+        near = [column for role, column in data.unused if role == "timestamp"]
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise DataError(
+            f"split {name} needs timestamps, and the data has none: name its timestamp column by the dataset's "
+            f"timestamp{hint}"
+        )
     return data.timestamp

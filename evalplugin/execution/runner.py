@@ -31,6 +31,7 @@ from evalplugin.metrics import TrainData
 from evalplugin.metrics.item_groups import ItemGroupMetric
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import MODELS, is_stochastic
+from evalplugin.models.base import is_sequential
 from evalplugin.segments import (
     NO_HISTORY,
     Cold,
@@ -194,7 +195,7 @@ def _prepare(
         test=first.test,
         n_folds=len(folds),
         counts=first.counts,
-        notes=(*data.notes, *notes, *left_out, *_item_groups(config, first)),
+        notes=(*data.notes, *notes, *left_out, *_item_groups(config, first), *_row_order(config, first)),
         segments=segments,
         # A session is read event by event, with its repeated items.
         history=first.history_events if first.unit == "query" else first.history,
@@ -212,6 +213,14 @@ def _item_groups(config: CheckedConfig, fold: Split) -> Iterator[str]:
     metrics = [spec.metric for spec in config.metrics if isinstance(spec.metric, ItemGroupMetric)]
     train = TrainData(fold.train)
     yield from dict.fromkeys(metric.sizes_note(train) for metric in metrics)
+
+
+def _row_order(config: CheckedConfig, fold: Split) -> Iterator[str]:
+    """Yield a sentence on models that read events in order, where these have no times."""
+    if fold.train.timestamp is not None:
+        return
+    if names := [m.name for m in config.models if is_sequential(MODELS.create(m.type, m.params))]:
+        yield f"the data has no times: for {', '.join(names)}, events are in the order of the rows"
 
 
 def _repeated(fold: Split) -> Iterator[str]:

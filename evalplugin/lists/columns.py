@@ -13,8 +13,8 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
-from evalplugin.data.queries import Unit
-from evalplugin.data.tables import Ids, Table, check_roles
+from evalplugin.data.queries import QUERY_IDS, Unit
+from evalplugin.data.tables import Ids, Table, check_roles, column_problem
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
@@ -34,11 +34,22 @@ class ListColumns:
     rating: str | None = None
     truth_user: str | None = None  # None: the same as in the lists
     truth_item: str | None = None
+    query: str | None = None  # of ids of queries, in place of ``user``
 
     def __post_init__(self) -> None:
         for role, name in vars(self).items():
             if not isinstance(name, str) and (name is not None or role in ("user", "item")):
                 raise DataError(f"{role} must be the name of a column, as text, not {name!r}")
+        if self.query is not None and self.user != type(self).user:
+            raise DataError(
+                f"query names the column of ids in place of user: leave out {self.query!r} (query) or {self.user!r} "
+                f"(user)"
+            )
+
+    @property
+    def unit(self) -> Unit:
+        """What has a list: a user, or a query."""
+        return "user" if self.query is None else "query"
 
     def of(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
@@ -46,13 +57,15 @@ class ListColumns:
         Raises:
             DataError: Lists that have neither rank nor score, or for which both are named; one column for two roles.
         """
+        user = self.user if self.query is None else self.query
         if role == "lists":
             order, by = self._order(name, columns)
-            named = {"user": self.user, "item": self.item, order: by}
+            named = {"user": user, "item": self.item, order: by}
         else:
-            named = {"user": self.truth_user or self.user, "item": self.truth_item or self.item}
-            if role == "pool":
-                return named
+            named = {"user": self.truth_user or user, "item": self.truth_item or self.item}
+        if (noun := self.noun(role)) == "query" and (problem := column_problem(named["user"], columns, noun)):
+            raise DataError(f"{name}: {problem}")
+        if role in ("truth", "train"):
             # The named rating column is optional in train data.
             if self.rating is not None and (role == "truth" or self.rating in columns):
                 named["rating"] = self.rating
@@ -60,6 +73,10 @@ class ListColumns:
                 named["rating"] = "rating"
         check_roles(name, named)
         return named
+
+    def noun(self, role: Role) -> Unit:
+        """Return the noun of the users of a table; those of the train data are sessions where others are queries."""
+        return "user" if role == "train" else self.unit
 
     def _order(self, name: str, columns: Sequence[str]) -> tuple[str, str]:
         if self.rank is not None and self.score is not None:
@@ -98,7 +115,10 @@ class PairColumns(NamedTuple):
             DataError: A missing column, a value that breaks a rule.
         """
         names = columns.of(role, table.name, table.columns)
-        user, item = (table.ids(names[key], key, coded=coded) for key in ("user", "item"))
+        user = table.ids(names["user"], columns.noun(role), coded=coded)
+        if columns.noun(role) == "query" and user.kind != "text" and len(user):
+            table.refuse(names["user"], 0, QUERY_IDS)
+        item = table.ids(names["item"], "item", coded=coded)
         kind, column = list(names.items())[2] if len(names) > 2 else ("none", "")
         values: Any = None if kind == "none" else table.numbers(column, kind)
         if kind == "score" and values.dtype.kind != "f":
@@ -157,7 +177,7 @@ def refuse_rows(
     """
     broken = error.broken
     names = columns.of(broken.role, source.name, source.columns)
-    wanted = {key: names[key] for key in ("user", broken.kind)}
+    wanted: dict[str, str] = {key: names[key] for key in ("user", broken.kind)}
     places: list[str] = []
     for table in source.pieces(wanted) if isinstance(source, TableFiles) else [source]:
         same = np.ones(len(table), dtype=np.bool_)
@@ -166,8 +186,8 @@ def refuse_rows(
         for row in np.flatnonzero(same).tolist():
             places.append(table.row_name(row))
             if len(places) == broken.rows:
-                if broken.kind == "rank":
-                    table.refuse(names["rank"], row, broken.rule)
+                if broken.kind != "item":
+                    table.refuse(names[broken.kind], row, broken.rule)
                 hint = f"; {remedy}" if remedy and broken.role != "lists" and broken.kind == "item" else ""
                 raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}{hint}") from None
     raise error
@@ -226,7 +246,11 @@ class ScoreRequest:
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
     pool: TableFiles | Table | None = None  # the items that each user's list was chosen from
-    unit: Unit = "user"  # query: ids of users are those of queries, as of ``queries.query_ids``
+
+    @property
+    def unit(self) -> Unit:
+        """What has a list; of a query, the id names the session, as of ``queries.query_ids``."""
+        return self.columns.unit
 
     @cached_property
     def history(self) -> PairColumns | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evalplugin.data.queries import Unit
+from evalplugin.data.vocabulary import encode
 from evalplugin.files import Format
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
 from evalplugin.lists.inputs import open_sources, rows_named
 from evalplugin.lists.scores import ListScores, specs_of
-from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
+from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue, refuse_other_ids
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
@@ -63,11 +63,10 @@ class Evaluator:
         format: Format = "auto",
     ) -> None:
         """Read and check truth and train data."""
-        columns = ListColumns(query or user, item, rank, score, rating, truth_user, truth_item)
+        columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item, query)
         specs = specs_of(metrics)
         sources = open_sources({"truth": truth, "train": train}, format=format)
-        unit: Unit = "user" if query is None else "query"
-        request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns, unit=unit)
+        request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
         check_request(specs, train is not None)
         self._request, self._format, self._truth_type = request, format, type(truth)
         self._frame = truth if is_spark(truth) else None
@@ -76,6 +75,8 @@ class Evaluator:
         with rows_named(None, sources["truth"], request):
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
+            if request.unit == "query":
+                refuse_other_ids(encode([pairs.user])[0], {"truth": pairs.user})
             self._truth = TruthRows.bind(pairs)
             self._catalogue = Catalogue.of([pairs], request.history) if need_catalogue(specs) else None
         # The tables themselves are not kept.

@@ -55,6 +55,11 @@ class ListScores:
         """For each metric with a value a user: the numbers of users for whom it is defined and undefined."""
         return self.source.counts
 
+    @property
+    def unlisted(self) -> int:
+        """The number of users with a truth and without a list."""
+        return self.source.unlisted
+
     @cached_property
     def summaries(self) -> dict[str, Summary]:
         """For each metric with a value a user: spread and quantiles."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,13 +14,14 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, search
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions, Rows
-from evalplugin.data.queries import check_query_ids
+from evalplugin.data.queries import QUERY_IDS, first_other_id
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, codes_of, encode
 from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
-from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
+from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scoring import score_blocks
@@ -83,11 +84,12 @@ class Scoring:
         blocks = self.blocks(lists, truth)
         unit = self.request.unit
         if unit == "query":
-            check_query_ids(blocks.users)
+            refuse_other_ids(blocks.users, {"lists": lists.user, "truth": truth.user})
         n = blocks.n if self.n is None else self.n
         n_items = 0 if self.catalogue is None else len(self.catalogue.items)
         request = Request(tuple(self.request.specs), n, n_items, self.request.curve_ks(n), unit)
-        return score_blocks(blocks, request, blocks.users)
+        state = score_blocks(blocks, request, blocks.users)
+        return replace(state, unlisted=int(np.count_nonzero(blocks.lists.lengths == 0)))
 
     def blocks(self, lists: PairColumns, truth: PairColumns | TruthRows) -> Blocks:
         """Return lists and truth in blocks, over all users with a list or a truth.
@@ -164,6 +166,23 @@ class Scoring:
         user, item = np.divmod(pairs, len(self.catalogue.items))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(known)))])
         return Rows(indptr, item.astype(np.int32), np.ones(len(item), dtype=np.float32))
+
+
+def refuse_other_ids(users: npt.NDArray[np.generic], tables: Mapping[Role, Ids]) -> None:
+    """Refuse an id that is not one of a query.
+
+    Args:
+        users: All ids (U,).
+        tables: The ids of each table.
+
+    Raises:
+        BrokenRowsError: Names the id and its table.
+    """
+    if (wrong := first_other_id(users)) is None:
+        return
+    role = next(role for role, ids in tables.items() if wrong in encode([ids])[0])
+    broken = Broken(role, wrong, "user", wrong, 1, QUERY_IDS)
+    raise BrokenRowsError(broken, f"query: {wrong!r} in the {role} is not the id of a query: {QUERY_IDS}")
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:

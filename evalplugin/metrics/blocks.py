@@ -36,7 +36,7 @@ class Broken(NamedTuple):
 
     role: Role
     user: Any  # raw id
-    kind: Literal["item", "rank"]
+    kind: Literal["item", "rank", "user"]
     value: Any  # raw id or rank
     rows: int  # how many rows have the value: 2 where one is too many
     rule: str

@@ -43,6 +43,7 @@ class PerUserScores:
     unit: Unit = "user"
     is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
     clustering: Segmentation | None = None  # the units of a table in clusters that its column names
+    unlisted: int = 0  # users with a truth and without a list, where lists from elsewhere were scored
 
     @cached_property
     def clusters(self) -> Codes | None:
@@ -88,6 +89,7 @@ class ScoreTotals:
     overall: Mapping[str, float] = field(default_factory=dict)
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     pr_curve: Mapping[int, float] = field(default_factory=dict)
+    unlisted: int = 0  # users with a truth and without a list
 
     @property
     def means(self) -> dict[str, float]:

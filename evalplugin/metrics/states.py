@@ -82,6 +82,7 @@ class ScorerState:
     overall: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     sums: Mapping[str, ExactSum] = field(default_factory=dict)  # of metrics that only curves hold
     precision: tuple[ExactSum, ...] = ()  # at each of RECALL_PERCENT
+    unlisted: int = 0  # users with a truth and without a list
 
     @staticmethod
     def merge(states: Iterable[ScorerState]) -> ScorerState:
@@ -116,6 +117,7 @@ class ScorerState:
                 },
                 sums={name: total + state.sums[name] for name, total in merged.sums.items()},
                 precision=tuple(a + b for a, b in zip(merged.precision, state.precision, strict=True)),
+                unlisted=merged.unlisted + state.unlisted,
             )
         if merged is None:
             raise ValueError("there is no state to merge")
@@ -153,7 +155,11 @@ class ScorerState:
             raise ValueError("values of users were left out: there are totals, but no scores of users")
         users, values = self._ordered()
         scores = PerUserScores(
-            users=users, values=values.T, metrics=self.request.per_user, unit=self.request.unit
+            users=users,
+            values=values.T,
+            metrics=self.request.per_user,
+            unit=self.request.unit,
+            unlisted=self.unlisted,
         )
         in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}
         overall, at_k, pr_curve = self._figures(
@@ -166,7 +172,7 @@ class ScorerState:
         state = self.without_values()
         means = {name: each.moments.mean for name, each in state.distributions.items()}
         overall, at_k, pr_curve = self._figures(means)
-        return ScoreTotals(state.distributions, overall, at_k, pr_curve)
+        return ScoreTotals(state.distributions, overall, at_k, pr_curve, self.unlisted)
 
     def _figures(
         self, means: Mapping[str, float]

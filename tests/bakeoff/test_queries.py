@@ -163,6 +163,10 @@ def test_checks_know_that_models_do_not_learn_from_histories():
         return [finding.code for finding in data_findings(checked, prepare(checked, None, Observer()))]
 
     assert codes() == []
+    # No seed draws the order of events at the same time.
+    frame = pd.read_csv("clicks.csv")
+    frame.assign(time=frame.groupby("session")["time"].transform("min")).to_csv("equal.csv", index=False)
+    assert codes(datasets=[config()["datasets"][0] | {"path": str(Path("equal.csv").absolute())}]) == []
     # Test sessions that are not the last ones: their train data is later.
     frame = pd.read_csv("clicks.csv")
     parts = [frame[frame["session"] >= 10], frame[frame["session"] < 10]]
@@ -172,6 +176,20 @@ def test_checks_know_that_models_do_not_learn_from_histories():
         "path": {n: str(Path(f"{n}.csv").absolute()) for n in ("train", "test")}
     }
     assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
+
+
+def test_models_of_sessions_tell_that_data_without_times_is_read_in_the_order_of_its_rows():
+    dataset = {key: value for key, value in config()["datasets"][0].items() if key != "timestamp"}
+    changes = {
+        "datasets": [dataset],
+        "split": {"type": "holdout"},
+        "models": ["popularity", "session.markov"],
+    }
+    (data,) = prepare(load(config() | changes), None, Observer())
+    note = "the data has no times: for session.markov, events are in the order of the rows"
+    assert note in data.info.notes
+    (data,) = prepare(load(config() | changes | {"models": ["popularity"]}), None, Observer())
+    assert note not in data.info.notes
 
 
 def pooled(pool: pd.DataFrame, **recommend: Any) -> dict[str, Any]:
@@ -275,6 +293,8 @@ def test_sessions_of_two_parts_are_refused_with_place():
         "test": str(Path("two.csv").absolute()),
     }
     with pytest.raises(
-        DataError, match=r"split.test: .* sessions are in the train and in the test part, the first is"
+        DataError,
+        match=r"split.test: .*7 of 60 sessions are in the train part \(.*one.csv\) and in the test part "
+        r"\(.*two.csv\): 53 \(\d event(s)? and \d\), ",
     ):
         run_bakeoff(load(given))

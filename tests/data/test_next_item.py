@@ -57,6 +57,7 @@ def test_every_event_after_the_first_is_a_query_with_the_events_before_it():
     assert len(fold.history or ()) == 6
     assert fold.notes == (
         "1 of 3 test sessions have one event, and so no query",
+        "1 of 4 train sessions have one event: no item follows another one in them",
         "1 events of 1 sessions have the time of the event before: these are in the order of their fractions of a "
         "second, if any, and then of the rows",
         "the truth of 1 of 4 queries is an item without train data; kept: no list of a model that learns from items "
@@ -113,10 +114,18 @@ def test_given_sessions_are_tested():
     with pytest.raises(DataError, match="takes one train and one test part, and the data has 2 folds"):
         of(NextItem(test="given"), replace(parts, parts=("1", "2")))
     both = replace(parts, part=np.arange(len(data), dtype=np.int8) % 2)
-    with pytest.raises(
-        DataError, match="5 sessions are in the train and in the test part, the first is 1: a session"
-    ):
+    shown = (
+        r"5 of 7 sessions are in the train part and in the test part: 1 \(1 event and 1\), 2 \(.*, \.{3}\. "
+    )
+    with pytest.raises(DataError, match=shown):
         of(NextItem(test="given"), both)
+    files = {"train": "old.csv", "test": "new.csv and 2 more"}
+    with pytest.raises(
+        DataError, match=r"in the train part \(old.csv\) and in the test part \(new.csv and 2 more\): 1 "
+    ):
+        of(NextItem(test="given"), replace(both, part_files=files))
+    with pytest.raises(DataError, match=r"the test part \(new.csv and 2 more\) has no events; does a filter"):
+        of(NextItem(test="given"), replace(parts.select(part == 0), part_files=files))
 
 
 def test_train_data_is_split_again_for_tuning():
@@ -137,7 +146,10 @@ def test_attributes_of_sessions_are_those_of_their_queries():
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (NextItem(days=10), "all of the 7 sessions are tested by test: last_day; test fewer"),
+        (
+            NextItem(days=10),
+            "all of the 7 sessions end within the last 10 days, from 20 to 172,804, so .*; lower days, or choose",
+        ),
         (NextItem(test="n_sessions", n_sessions=7), "n_sessions is 7, but there are 7 sessions"),
         (NextItem(test="given"), "test: given needs data that comes in parts"),
         (NextItem(test="n_sessions", n_sessions=1, cold="drop"), None),
@@ -145,7 +157,9 @@ def test_attributes_of_sessions_are_those_of_their_queries():
 )
 def test_data_that_cannot_be_split_is_refused(split: NextItem, message: str | None):
     if message is None:
-        with pytest.raises(DataError, match="the truth of every query is an item without train data"):
+        with pytest.raises(
+            DataError, match=r"the truth of every query \(1\) is an item without train data, and cold: drop"
+        ):
             of(split, log([(1, 1, 0), (2, 2, 9), (2, 3, 10)]))
     else:
         with pytest.raises(DataError, match=message):
@@ -161,8 +175,69 @@ def test_a_session_that_is_called_as_a_query_is_refused():
 def test_data_without_times_or_pairs_of_events_is_refused():
     with pytest.raises(DataError, match="split next_item needs timestamps"):
         of(NextItem(), Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})))
-    with pytest.raises(DataError, match="no test session has two events"):
+    looks_like_a_time = replace(
+        Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})),
+        unused=(("timestamp", "clicked_at"),),
+    )
+    with pytest.raises(DataError, match="by the dataset's timestamp; did you mean 'clicked_at'\\?"):
+        of(NextItem(), looks_like_a_time)
+    with pytest.raises(
+        DataError, match=r"there is no query, as no test session has two events \(1 have one\)"
+    ) as no_query:
         of(NextItem(), log([(1, 1, 0), (1, 2, 1), (2, 1, 2 * DAY)]))
+    assert no_query.value.parameter == "test"
+
+
+def test_one_session_is_refused_by_name():
+    """Mostly the column of the session is another one."""
+    with pytest.raises(
+        DataError, match="all 3 events are of one session, 'a': two are needed at least, one to learn"
+    ):
+        of(NextItem(), log([("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]))
+
+
+def test_a_day_of_milliseconds_is_refused():
+    start = 1_760_000_000_000
+    events = [(session, item, start + 1000 * session + item) for session in range(9) for item in range(2)]
+    with pytest.raises(
+        DataError, match="takes timestamps in seconds, and these are up to 1760000008001, perhaps milli"
+    ):
+        of(NextItem(), log(events))
+    assert len(of(NextItem(test="n_sessions", n_sessions=3), log(events)).test) == 3
+
+
+def test_sessions_that_end_with_the_first_tested_one_are_counted():
+    events = [(session, item, 10 * (session > 1) + item) for session in range(6) for item in range(2)]
+    fold = of(NextItem(test="n_sessions", n_sessions=2), log(events))
+    assert [query for query, _ in rows(fold.test)] == ["4:1", "5:1"]
+    assert fold.notes[0] == (
+        "2 train sessions end at the same time as 2 tested ones: of these, those with the larger ids are tested"
+    )
+    assert not [
+        note
+        for note in of(NextItem(test="n_sessions", n_sessions=4), log(events)).notes
+        if "same time" in note
+    ]
+
+
+def test_sessions_of_more_than_a_day_are_counted():
+    """The ids of sessions may be unique to a user alone, so that sessions of several users become one."""
+    start = 1_760_000_000
+    events = [
+        (1, 1, start),
+        (1, 2, start + 9),
+        (2, 1, start),
+        (2, 2, start + 3 * DAY),
+        (3, 1, start + 4 * DAY),
+    ]
+    events += [(3, 2, start + 4 * DAY + 9), (4, 3, start), (4, 1, start + DAY)]
+    note = (
+        "1 of 4 sessions last longer than a day, the longest, 2, 3d: see that no two sessions, such as those of two "
+        "users, have the same id"
+    )
+    assert note in of(NextItem(), log(events)).notes
+    of_numbers = [(session, item, time - start) for session, item, time in events]
+    assert not [note for note in of(NextItem(), log(of_numbers)).notes if "last longer" in note]
 
 
 @pytest.mark.parametrize(

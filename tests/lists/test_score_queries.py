@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,11 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_queries_in_parts_give_the_same_bits_as_in_memory(how: dict[str, Any]):
     if "engine" in how:
         how = {"engine": Engine()}
-    found, expected = (
-        evalplugin.score("lists", "truth.parquet", ["rr", "hit@3"], query="query", **how),
-        score(),
-    )
+    more = pd.DataFrame({"query": ["99:1"], "item": [3]})
+    pd.concat([pd.read_parquet("truth.parquet"), more]).to_parquet("truth.parquet", index=False)
+    found = evalplugin.score("lists", "truth.parquet", ["rr", "hit@3"], query="query", **how)
+    expected = evalplugin.score(tables()[0], pd.read_parquet("truth.parquet"), ["rr", "hit@3"], query="query")
+    assert found.unlisted == expected.unlisted == 1
     pd.testing.assert_frame_equal(found.per_user, expected.per_user, check_exact=True)
     assert found.means == expected.means
     for metric in ("rr", "hit@3"):
@@ -93,21 +95,72 @@ def test_an_evaluator_takes_the_queries_of_a_session_together():
     assert found.interval("rr") == score().interval("rr")
 
 
-WRONG = [["7:x"] * 3, ["7"] * 3, [":3"] * 3, [1, 2, 3]]
+WRONG = [["1:1", "7:x", "1:2"], ["1:1", "7", "1:2"], ["1:1", ":3", "1:2"], [1, 2, 3]]
+NOT_A_QUERY = (
+    r"column 'query', row {} \(counted from 1\) is {} \(\w+\): ids of queries are texts SESSION:NUMBER"
+)
 
 
+@pytest.mark.parametrize("in_truth", [False, True])
 @pytest.mark.parametrize("memory", [None, "1KB"])
 @pytest.mark.parametrize("ids", WRONG)
-def test_ids_that_name_no_session_are_refused(ids: list[Any], memory: str | None, tmp_path: Path):
-    lists = pd.DataFrame({"query": ids, "item": [1, 2, 3]})
-    lists = lists.assign(rank=lists.groupby("query").cumcount() + 1)
+def test_ids_that_name_no_session_are_refused_with_their_row(
+    ids: list[Any], memory: str | None, in_truth: bool, tmp_path: Path
+):
+    wrong = pd.DataFrame({"query": ids, "item": [1, 2, 3]})
+    right = pd.DataFrame({"query": ["1:1", "1:2"], "item": 1})
+    lists, truth = (right, wrong) if in_truth else (wrong, right)
     files = [str(tmp_path / f"{name}.parquet") for name in ("lists", "truth")]
-    lists.to_parquet(files[0])
-    lists.head(1)[["query", "item"]].to_parquet(files[1])
-    with pytest.raises(
-        DataError, match=f"query: {ids[0]!r} is not the id of a query: .* SESSION:NUMBER, such as 1042:3"
-    ):
+    lists.assign(rank=1).to_parquet(files[0])
+    truth.to_parquet(files[1])
+    row, shown = (1, "1") if ids[0] == 1 else (2, repr(ids[1]))
+    message = rf"{'truth' if in_truth else 'lists'}.parquet: {NOT_A_QUERY.format(row, shown)}"
+    with pytest.raises(DataError, match=message):
         evalplugin.score(*files, ["rr"], query="query", memory=memory)
+
+
+def test_an_evaluator_refuses_ids_in_the_truth_before_any_list():
+    lists, truth = tables()
+    with pytest.raises(DataError, match=f"truth: {NOT_A_QUERY.format(2, repr('x'))}"):
+        evalplugin.Evaluator(truth.assign(query=["1:1", "x", *truth["query"][2:]]), ["rr"], query="query")
+    evaluator = evalplugin.Evaluator(truth, ["rr"], query="query")
+    with pytest.raises(DataError, match=f"lists: {NOT_A_QUERY.format(1, repr('x'))}"):
+        evaluator.score(lists.assign(query=["x", *lists["query"][1:]]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--query", "qery"], r"lists.csv: no query column 'qery'; did you mean 'query'\?"),
+        (["--query", ""], "lists.csv: no query column ''"),
+        (["--query", "query", "--user", "visitor"], "leave out 'query' \\(query\\) or 'visitor' \\(user\\)"),
+        (["--query", "query", "--truth-user", "sesion"], r"truth.csv: no query column 'sesion'; "),
+    ],
+)
+def test_wrong_columns_are_errors_of_the_command_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    monkeypatch.chdir(tmp_path)
+    for name, table in zip(("lists", "truth"), tables(), strict=True):
+        table.to_csv(f"{name}.csv", index=False)
+    assert main(["score", "--lists", "lists.csv", "--truth", "truth.csv", "-m", "rr", *arguments]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_query_without_an_id_is_refused_with_its_row():
+    lists, truth = tables()
+    with pytest.raises(
+        DataError, match=r"lists: column 'query', row 2 \(.*\) is empty: no query id may be missing"
+    ):
+        evalplugin.score(lists.assign(query=["0:1", None, *lists["query"][2:]]), truth, ["rr"], query="query")
+
+
+def test_train_data_of_sessions_needs_no_queries():
+    """Its users are sessions, not queries."""
+    lists, truth = tables()
+    train = pd.DataFrame({"query": [f"session {i}" for i in range(9)], "item": [i % 6 for i in range(9)]})
+    found = evalplugin.score(lists, truth, ["novelty@3"], train=train, query="query")
+    assert 0 < found.means["novelty@3"] < 10
 
 
 @pytest.mark.usefixtures("parts")
@@ -135,3 +188,26 @@ def test_logged_scores_of_queries_are_compared_by_session(capsys: pytest.Capture
     assert [pair.paired.clusters for pair in comparison.pairs] == [SESSIONS]
     assert main(["score", *files, "--as", "ranx"]) == 2
     assert "--query does not go with it" in capsys.readouterr().err
+
+
+def test_queries_without_a_list_and_without_a_truth_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    lists, truth = tables()
+    lists[lists["query"] != "0:1"].to_csv("lists.csv", index=False)
+    truth[~truth["query"].isin(["5:1", "5:2"])].to_csv("truth.csv", index=False)
+    files = ["score", "--lists", "lists.csv", "--truth", "truth.csv", "-m", "rr", "--query", "query"]
+    assert main(files) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"rr .* 238 +2 *$", shown.out, re.MULTILINE)  # with a value, undefined
+    assert "1 query of the truth has no list: nothing is found." in shown.out
+    assert not shown.err
+    truth.assign(query="other " + truth["query"]).to_csv("truth.csv", index=False)
+    assert main(files) == 0
+    shown = capsys.readouterr()
+    assert "240 queries of the truth have no list: nothing is found." in shown.out
+    assert (
+        "no query has both a list and a relevant truth: see that the ids in lists.csv and in truth.csv"
+        in shown.err
+    )

@@ -184,13 +184,21 @@ def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], 
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 
 
-def show_scores(rows: Sequence[Row], *, title: str, unit: Unit = "user") -> None:
-    """Print the means of scored lists, with their intervals and numbers of users or queries."""
+def show_scores(rows: Sequence[Row], *, title: str, unit: Unit = "user", unlisted: int = 0) -> None:
+    """Print the means of scored lists, with their intervals and numbers of users or queries.
+
+    ``unlisted``: how many have a truth and no list.
+    """
     table = new_table("metric", ">mean", ">95 % interval", f">{plural(unit)}", ">undefined")
     for row in rows:
         interval = span(row.low, row.high) or UNDEFINED
         table.add_row(escape(row.metric), number(row.mean), interval, f"{row.users:,}", f"{row.undefined:,}")
     show_titled(table, title)
+    if unlisted:
+        verb = "has" if unlisted == 1 else "have"
+        stdout().print(
+            f"{count_text(unlisted, unit)} of the truth {verb} no list: nothing is found.", highlight=False
+        )
     without = (
         row for row in rows if math.isfinite(row.mean) and not math.isfinite(row.low) and row.users > 1
     )

@@ -19,6 +19,7 @@ from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.parts import PART, ROLES, folds_of, part_name
+from evalplugin.data.reading import path_text
 from evalplugin.data.tables import Table, is_table
 from evalplugin.data.vocabulary import encode
 from evalplugin.files.remote import File
@@ -250,6 +251,16 @@ class PartPaths:
         return FoundFiles(tuple(files), tuple(partitions))
 
 
+def _by_part(files: Sequence[File], partitions: Sequence[Mapping[str, pa.Scalar]]) -> dict[str, str]:
+    """Return the files of each part as text; empty for data in one piece."""
+    texts: dict[str, list[str]] = {}
+    for file, named in zip(files, partitions, strict=False):
+        if PART in named:
+            texts.setdefault(named[PART].as_py(), []).append(path_text(file))
+    more = {part: f" and {len(names) - 1} more" * (len(names) > 1) for part, names in texts.items()}
+    return {part: f"{names[0]}{more[part]}" for part, names in texts.items()}
+
+
 def _fold_in(path: str, file: File) -> str:
     """Return what stands for ``{fold}`` in the path of a file; empty where there is none."""
     name = path.rpartition("/")[2]
@@ -300,7 +311,8 @@ class FileDataset(ColumnOptions, _PathOption):
                 if (part := named[PART].as_py()) not in filled:
                     raise DataError(f"{file}: has no rows, and is the {part} part of the data")
         columns = [name for name in tables.columns if name != PART]
-        return self.interactions(table, columns, context)
+        data = self.interactions(table, columns, context)
+        return replace(data, part_files=_by_part(files, partitions))
 
     @property
     def roles(self) -> dict[str, str]:

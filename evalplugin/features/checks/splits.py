@@ -139,7 +139,7 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     title="equal times at the cut",
     rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users have "
     "train interactions at the very time of their first test interaction. Fewer change a mean by less than its "
-    "interval. `temporal` cuts between times, so that it has none; with `given`, no seed draws.",
+    "interval. `temporal` cuts between times, so that it has none; with `given` and `next_item`, no seed draws.",
     why="Which of the interactions at that time are held out is drawn by the seed: the order in which they happened is "
     "not in the data, as where many ratings were entered at once.",
     source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
@@ -148,7 +148,7 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "another `seed` to see how much the draw matters.",
 )
 def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    if data.info.split_type == "given":
+    if data.info.split_type == "given" or data.info.unit == "query":
         return
     tied = tested = 0
     for fold in data.folds:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from evalplugin._version import __version__
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.base.libraries import pa
-from evalplugin.data.queries import SEPARATOR, Unit
+from evalplugin.data.queries import QUERY_IDS, SEPARATOR, Unit
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
@@ -157,6 +157,8 @@ class _Side:
             position = frame.columns.index(name)
             data_type, column = frame.schema[position].dataType.simpleString(), f"c{position}"
             allowed, rule = _RULES.get(kind) or ((*_WHOLE, "string"), f"{kind} ids must be integers or text")
+            if kind == "user" and columns.unit == "query":
+                allowed, rule = ("string",), QUERY_IDS
             if data_type.partition(" ")[0].partition("(")[0] not in allowed:
                 raise DataError(f"{role}: column {name!r} is of type {data_type}: {rule}")
             if kind in ("user", "item"):

@@ -146,9 +146,9 @@ def test_queries_of_a_session_are_in_one_bucket(spark: Any, monkeypatch: pytest.
     found = evalplugin.score(*frames(spark, *tables), FREE, query="user")
     check_equal(found, expected)
     assert found.interval("rr").clusters == expected.interval("rr").clusters == 52
-    with pytest.raises(DataError, match=r"^query: '7:x' is not the id of a query: "):
+    with pytest.raises(DataError, match=r"^query: '7:x' in the lists is not the id of a query: "):
         evalplugin.score(*frames(spark, *(t.assign(user="7:x") for t in tables)), FREE, query="user")
-    with pytest.raises(DataError, match=r"^query: 7 is not the id of a query: "):
+    with pytest.raises(DataError, match=r"^lists: column 'user' is of type \w+: ids of queries are texts "):
         evalplugin.score(*frames(spark, *(t.head(1).assign(user=7) for t in tables)), ["rr"], query="user")
 
 
