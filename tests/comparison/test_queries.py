@@ -158,6 +158,19 @@ def test_a_gate_decides_on_sessions_as_on_users() -> None:
     assert decided(EACH, min_users=500).outcome != "promote"
 
 
+def test_a_gate_guards_groups_of_sessions_as_those_of_users() -> None:
+    guardrails = {"segments": {"half": {"worst": "10 %", "gap": 0.1}}}
+    gate = Gate.model_validate({"min_users": 100, "guardrails": guardrails})
+    one, many = (
+        [c for c in decide(contest(each), gate, "old").conditions if c.kind == "segment"]
+        for each in (1, EACH)
+    )
+    assert [c.name for c in one] == ["half: worst group", "half: gap"] * 2
+    for a, b in zip(one, many, strict=True):
+        assert (b.name, b.passed, b.users) == (a.name, a.passed, EACH * N)
+        assert (b.measured, b.bound, b.p) == pytest.approx((a.measured, a.bound, a.p))
+
+
 def test_power_is_that_of_sessions() -> None:
     one, many = (power_of_runs(PowerTest(), [contest(each)], gain=0.02).rows for each in (1, EACH))
     for a, b in zip(one, many, strict=True):
