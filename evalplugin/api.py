@@ -201,6 +201,8 @@ def compare_scores(
     level: float = 0.95,
     intervals: Literal["t", "bootstrap"] = "t",
     name: str | None = None,
+    log: bool = False,
+    experiment: str | None = None,
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
@@ -213,7 +215,7 @@ def compare_scores(
         runs: In place of a table: ids of MLflow runs with results of each row, a run each model. Of
             ``mlflow.models.evaluate``, ``unit`` is the column that names the input of a row; of
             ``mlflow.genai.evaluate`` leave it out: units are the traced inputs.
-        tracking_uri: The store of the runs; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+        tracking_uri: The store of the runs and of ``log``; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
         model: Name of the column of models' names: a row is a unit's score for one model.
         metric: Name of the column of metrics' names; None: each column of scores is a metric.
         value: Name of the column of scores, or several, a metric each; empty: the column ``score``, or ``value``. Of a
@@ -228,10 +230,12 @@ def compare_scores(
         primary: The metric that ranks; None: the first.
         pairs, tests, level, intervals: As of ``compare``.
         name: Of the table in reports; None: that of its file, or else ``scores``.
+        log: Whether to log a bake-off to MLflow, a run for each model and a summary run: the result has its ``.links``.
+        experiment: The MLflow experiment of the log; None: ``scores``.
 
     Raises:
         DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models.
-        TrackingError: The store cannot be reached, or has no such run.
+        TrackingError: The store cannot be reached, or has no such run; or MLflow refuses the name of a metric.
 
     >>> import pandas as pd, evalplugin
     >>> table = pd.DataFrame({"question": [1, 2, 3] * 2, "llm": ["a"] * 3 + ["b"] * 3, "score": [1, 0, 1, 0, 0, 1]})
@@ -243,6 +247,16 @@ def compare_scores(
     from evalplugin.lists.score_tables import ScoreColumns, read_scores
     from evalplugin.report.notebook import Comparisons
 
+    if not log and experiment is not None:
+        raise DataError("an experiment is where a comparison is logged: log=True")
+    if not (log or runs) and tracking_uri is not None:
+        raise DataError("a tracking URI is of runs, or of the store that a comparison is logged to: log=True")
+    table = str(scores) if isinstance(scores, str | Path) else type(scores).__name__
+    asked = {
+        "scores": None if scores is None else table, "runs": [*_names(runs)], "unit": unit, "model": model,
+        "metric": metric, "value": [*_names(value)], "wide": wide, "cluster": cluster, "segments": [*_names(segments)],
+        "lower_is_better": [*_names(lower_is_better)], "baseline": baseline, "primary": primary, "name": name,
+    }  # fmt: skip
     if runs:
         if scores is not None or model is not None or metric is not None or wide or cluster or segments:
             raise DataError(
@@ -264,17 +278,20 @@ def compare_scores(
         primary=primary,
         name=name,
     )
-    return Comparisons(
-        (
-            compared(
-                contest,
-                pairs=pairs or ("baseline" if contest.baseline else "all"),
-                level=level,
-                intervals=intervals,
-                tests=tests,
-            ),
-        )
+    links = None
+    if log:
+        from evalplugin.bakeoff.scores_log import log_scores
+
+        given = {option: value for option, value in asked.items() if value}
+        links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
+    comparison = compared(
+        contest,
+        pairs=pairs or ("baseline" if contest.baseline else "all"),
+        level=level,
+        intervals=intervals,
+        tests=tests,
     )
+    return Comparisons((comparison,), links=links)
 
 
 def history(

@@ -323,6 +323,12 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
         },
         tracking_uri="sqlite:///mlflow.db",
     )
+    # And one of a table of scores, in which a score is missing.
+    table = pd.DataFrame({"question": range(20), "text": np.arange(20) // 2, "a": rng.random(20), "b": 0.5})
+    evalplugin.compare_scores(
+        table.assign(a=table["a"].where(table["question"] > 0)), unit="question", wide=True, cluster="text", log=True,
+        experiment="shop", tracking_uri="sqlite:///mlflow.db",
+    )  # fmt: skip
 
     from mlflow import MlflowClient
 

@@ -77,6 +77,10 @@ _OF_RUNS = {
     "--lower-is-better", multiple=True, metavar="METRIC",
     help="Of --scores: a metric of which lower is better, several times; rmse and the like are known.",
 )  # fmt: skip
+@click.option(
+    "--log", is_flag=True,
+    help="Of --scores and --runs: log a bake-off to MLflow, a run for each model, in --experiment (default: scores).",
+)  # fmt: skip
 @options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
@@ -103,6 +107,7 @@ def compare(
     out: str | Path | None,
     scores: str | None,
     evaluations: tuple[str, ...],
+    log: bool,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
@@ -111,8 +116,11 @@ def compare(
     the models of a table of scores from any evaluation; with --runs ID: MLflow's own evaluation runs.
     """
     of_table = {name: choices.pop(name) for name in _OF_TABLE}
-    is_table, uri = scores is not None or bool(evaluations), None
+    is_table = scores is not None or bool(evaluations)
+    where: dict[str, Any] = {}
     if not is_table:
+        if log:
+            raise click.UsageError("--log: for a table of scores; runs of a bake-off are logged already")
         if given := [option for name, option in _OF_TABLE.items() if of_table[name]]:
             raise click.UsageError(f"{', '.join(given)}: for a table of scores; name it with --scores FILE")
         if len(segments) > 1:
@@ -120,12 +128,17 @@ def compare(
     else:
         if scores is not None and evaluations:
             raise click.UsageError("--scores is a table, --runs are runs with tables: name one of them")
-        uri = choices.get("tracking_uri") if evaluations else None
-        of_runs = {"RUN": runs, **{option: choices.pop(name) for name, option in _OF_RUNS.items()}}
-        if uri is not None:
-            del of_runs["--tracking-uri"]
-        if given := [option for option, value in of_runs.items() if value]:
-            raise click.UsageError(f"{', '.join(given)}: for logged bake-offs, not for a table of scores")
+        of_runs = {name: choices.pop(name) for name in _OF_RUNS}
+        if log or evaluations:
+            where["tracking_uri"] = of_runs.pop("tracking_uri")
+        if log:
+            where["experiment"] = of_runs.pop("experiment")
+        given = ["RUN"] * bool(runs) + [_OF_RUNS[name] for name, value in of_runs.items() if value]
+        if given:
+            hint = "; --log logs it there" if {"--experiment", "--tracking-uri"} & {*given} else ""
+            raise click.UsageError(
+                f"{', '.join(given)}: for logged bake-offs, not for a table of scores{hint}"
+            )
         if of_table["unit"] is None and not evaluations:
             raise click.UsageError("--scores: name the column of ids of what was scored: --unit COLUMN")
         if len(metrics) > 1:
@@ -147,7 +160,7 @@ def compare(
     from evalplugin.report.tables import overlap_table
     from evalplugin.tracking.location import store_file
 
-    read = scores if scores is not None else store_file(uri if is_table else choices["tracking_uri"])
+    read = scores if scores is not None else store_file((where if is_table else choices).get("tracking_uri"))
     if out is not None:
         refuse_input(out, [read])
         check_output(out)
@@ -165,10 +178,11 @@ def compare(
             compared = api.compare_scores(
                 scores,
                 runs=evaluations,
-                tracking_uri=uri,
+                log=log,
                 metric=metrics[0] if metrics else None,
                 segments=segments,
                 **of_table,
+                **where,
                 **choices,
             )
         metrics = ()
@@ -195,21 +209,23 @@ def compare(
             show_users(rows, contests[0])
         else:
             echo_data((frames.frame_csv if shown == "csv" else frames.frame_json)(rows), nl=shown == "json")
-        return EXIT_DONE
-    overlaps = [overlap_table(comparison) for comparison in compared] if overlap else []
-    if shown == "table":
-        from evalplugin.cli.show.console import show_text_table
-        from evalplugin.cli.show.tables import show_comparisons
-
-        show_comparisons(compared.comparisons, names, segment)
-        for table in (*overlaps, *compared.tables):
-            show_text_table(table)
     else:
-        texts: dict[str, Callable[..., str]] = {
-            "json": partial(frames.compare_json, overlap=overlap),
-            "csv": frames.compare_csv,
-            "markdown": partial(markdown.compare_markdown, tables=(*overlaps, *compared.tables)),
-            "latex": latex.compare_latex,
-        }
-        echo_data(texts[shown](compared.comparisons, names, segment), nl=False)
+        overlaps = [overlap_table(comparison) for comparison in compared] if overlap else []
+        if shown == "table":
+            from evalplugin.cli.show.console import show_text_table
+            from evalplugin.cli.show.tables import show_comparisons
+
+            show_comparisons(compared.comparisons, names, segment)
+            for table in (*overlaps, *compared.tables):
+                show_text_table(table)
+        else:
+            texts: dict[str, Callable[..., str]] = {
+                "json": partial(frames.compare_json, overlap=overlap),
+                "csv": frames.compare_csv,
+                "markdown": partial(markdown.compare_markdown, tables=(*overlaps, *compared.tables)),
+                "latex": latex.compare_latex,
+            }
+            echo_data(texts[shown](compared.comparisons, names, segment), nl=False)
+    if compared.links is not None:
+        show.show_links(compared.links, beside_data=shown != "table")
     return EXIT_DONE

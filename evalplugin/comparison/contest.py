@@ -10,7 +10,7 @@ from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit, independent_unit
-from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
+from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.scores import PerUserScores
@@ -143,6 +143,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
     for place, group in groupby(result.models, key=lambda m: DataSplit.of(m.data)):
         models = list(group)
         info = models[0].data
+        assert isinstance(info, DataInfo)  # a table of scores is a contest already
         contests.append(
             Contest(
                 name=bakeoff.id,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
@@ -16,9 +16,10 @@ from evalplugin.base.text import page_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.data.interactions import joined
-from evalplugin.data.queries import Unit
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.isolation import last_line
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec, parse
+from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
@@ -127,6 +128,21 @@ class DataInfo:
     unit: Unit = "user"  # what has a list and a truth; "users" are queries, else
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
 
+    @property
+    def test_digest(self) -> str:
+        """The digest of the test data."""
+        return self.test.digest
+
+    @property
+    def independent_unit(self) -> str:
+        """The noun of what is independent: users, or the sessions of queries."""
+        return independent_unit(self.unit)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of users, items and interactions before the split."""
+        return {"users": self.full.n_users, "items": self.full.n_items, "interactions": len(self.full)}
+
     @cached_property
     def background(self) -> Background:
         """The background of single users' lists, computed once for all models."""
@@ -134,6 +150,36 @@ class DataInfo:
         if known is not None and self.history is not None:
             known = joined(known, self.history)
         return background_of(self.full, known, self.test)
+
+
+@dataclass(frozen=True, eq=False)
+class TableInfo:
+    """A table of scores from elsewhere, as it is logged in the place of data: the units that were scored."""
+
+    dataset: str  # name of the table
+    params: Mapping[str, Any]  # its origin
+    users: npt.NDArray[np.generic] = field(repr=False)  # raw ids of the units, sorted
+    unit: Unit
+    test_digest: str  # of the units
+    split: str = ""
+    type: str = "scores"
+    notes: tuple[str, ...] = ()  # sentences on what was found in the table
+    findings: tuple[Finding, ...] = ()
+    segments: tuple[Segmentation, ...] = field(default=(), repr=False)
+    clustering: Segmentation | None = field(default=None, repr=False)  # None: units are independent
+
+    @property
+    def independent_unit(self) -> str:
+        """The noun of what is independent: the units, or their clusters."""
+        return self.unit if self.clustering is None else self.clustering.name
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of units."""
+        return {"units": len(self.users)}
+
+
+ScoredOn: TypeAlias = DataInfo | TableInfo
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +239,7 @@ class Tuning:
 class ModelResult:
     """The result of one model on one dataset under one split, all folds: the content of one MLflow run."""
 
-    data: DataInfo
+    data: ScoredOn
     model: str  # name in the config
     type: str  # registered model type
     params: Mapping[str, Any]  # resolved, defaults included
@@ -275,6 +321,11 @@ class Bakeoff:
     cold_users: str = "model"  # what makes the lists of users without train data
     # Hashes of config, data and code, where they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
+
+    def spec(self, metric: str) -> MetricSpec:
+        """Return a metric by its name in ``metrics``."""
+        return spec_of(metric, self.given)
 
     @property
     def headline(self) -> tuple[str, ...]:

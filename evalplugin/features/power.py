@@ -154,7 +154,7 @@ def power_of_runs(
     """
     rows = []
     for contest in contests:
-        for metric in [parse(name).name for name in metrics] or [contest.primary]:
+        for metric in [contest.spec(name).name for name in metrics] or [contest.primary]:
             if metric not in contest.metrics:
                 raise DataError(
                     f"no model has scores by {metric!r}{did_you_mean(metric, contest.metrics, noun='there are')}"

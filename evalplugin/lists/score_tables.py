@@ -189,7 +189,7 @@ def read_scores(
         seed=seed,
         rules=Rules(
             train_digest=None,
-            test_digest=digest([str(unit) for unit in units.tolist()]),
+            test_digest=digest([noun, *map(str, units.tolist())])[:32],
             n=0,
             candidates=AS_LISTED,
             threshold=None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError
@@ -14,6 +16,9 @@ from evalplugin.metrics.base import UserMetric
 from evalplugin.metrics.names import MetricSpec, parse
 
 _ANY = (-math.inf, math.inf)
+_BETTER = {1: "higher", -1: "lower", 0: "neither"}
+_HIGHER = {"higher": True, "lower": False, "neither": None}
+_ENDS = ("low", "high")  # of bounds
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,11 @@ class GivenSpec(MetricSpec):
     def name(self) -> str:
         """The name in the table."""
         return self.family
+
+    @property
+    def definition(self) -> str:
+        """Name and direction: how the values were computed is not known."""
+        return f"{self.name} given, {_BETTER[self.direction]} is better"
 
 
 def given_metric(name: str, values: Floats, *, lower_is_better: bool | None = None) -> MetricSpec:
@@ -65,6 +75,41 @@ def known_metric(name: str) -> MetricSpec | None:
         return parse(name)
     except EvalpluginError:
         return None
+
+
+def plain_metrics(given: Mapping[str, MetricSpec]) -> dict[str, dict[str, str | float]]:
+    """Return direction and bounds of given metrics as plain values; ``metrics_of_plain`` reads them."""
+    return {
+        name: {"better": _BETTER[spec.direction]}
+        | {end: v for end, v in zip(_ENDS, spec.metric.bounds, strict=True) if math.isfinite(v)}
+        for name, spec in given.items()
+    }
+
+
+def metrics_of_plain(values: Mapping[str, Mapping[str, Any]]) -> dict[str, MetricSpec]:
+    """Return given metrics by name from their directions and bounds, see ``plain_metrics``.
+
+    Raises:
+        ValueError: The values do not describe metrics.
+    """
+    specs: dict[str, MetricSpec] = {}
+    try:
+        for name, value in values.items():
+            low, high = (float(value.get(end, bound)) for end, bound in zip(_ENDS, _ANY, strict=True))
+            specs[name] = GivenSpec(name, GivenMetric(_HIGHER[value["better"]], (low, high)))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no directions and bounds of metrics: {values!r}") from error
+    return specs
+
+
+def with_all_bounds(given: Sequence[Mapping[str, MetricSpec]]) -> dict[str, MetricSpec]:
+    """Return the metrics of several tables by name, with bounds that hold in all of them."""
+    specs: dict[str, MetricSpec] = {}
+    for name, spec in chain.from_iterable(own.items() for own in given):
+        bounds = [spec.metric.bounds, specs.get(name, spec).metric.bounds]
+        widest = min(low for low, _ in bounds), max(high for _, high in bounds)
+        specs[name] = GivenSpec(name, GivenMetric(spec.metric.higher_is_better, widest))
+    return specs
 
 
 def spec_of(name: str, given: Mapping[str, MetricSpec]) -> MetricSpec:

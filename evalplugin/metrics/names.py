@@ -57,6 +57,11 @@ class MetricSpec:
         return f"{self.family}{parameters}{'' if self.k is None else f'@{self.k}'}"
 
     @property
+    def definition(self) -> str:
+        """Name and version: equal for metrics whose values can be compared."""
+        return f"{self.name} {self.metric.version}"
+
+    @property
     def is_own(self) -> bool:
         """Whether the metric is part of evalplugin, so that its declarations are trusted."""
         return is_own(type(self.metric).__module__)
@@ -128,7 +133,7 @@ def _truth_part(scanner: _Scanner, cls: type[Metric], family: str, params: dict[
 
 def definitions_hash(specs: Iterable[MetricSpec]) -> str:
     """Return a hash of the metrics' definitions: names, versions, version of the conventions."""
-    lines = sorted(f"{spec.name} {spec.metric.version}" for spec in specs)
+    lines = sorted(spec.definition for spec in specs)
     return hashlib.sha256("\n".join([f"conventions {CONVENTIONS_VERSION}", *lines]).encode()).hexdigest()
 
 

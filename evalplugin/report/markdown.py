@@ -83,8 +83,9 @@ def leaderboard_markdown(
             lines += [*warnings, ""]
         if comparison.scored:
             metrics = (escape(heading(contest.spec(metric))) for metric in contest.metrics)
-            heads = ["", "model", *metrics, plural(contest.unit), "undefined", "fit", "recommend"]
-            rows = [_leaderboard_row(row, contest.metrics) for row in comparison.scored]
+            costs = [] if contest.is_table else ["fit", "recommend"]
+            heads = ["", "model", *metrics, plural(contest.unit), "undefined", *costs]
+            rows = [_leaderboard_row(row, contest.metrics)[: len(heads)] for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
         few = few_users_legend(comparison.pairs, contest.independent_unit)
         for line in [*few, *seed_lines(comparison), *tuning_lines(comparison)]:
@@ -93,7 +94,7 @@ def leaderboard_markdown(
             lines += ["Failed:", "", *failed, ""]
     for section in sections:
         lines += [] if section.table is None else _titled(section.table)
-    for unit in units_of(comparison for comparison in comparisons if comparison.pairs):
+    for unit in units_of(c for c in comparisons if c.pairs and c.contest.baseline is not None):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL, unit)))
     for unit in units:
         lines += [

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from evalplugin.tracking.write.board import Links
+
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
 # Distinguishable on white and on black.
@@ -55,6 +57,7 @@ class Comparisons:
     )
     # Returns a contest with its lists, truth and titles, which only the page needs; None: it has them.
     complete: Callable[[Contest], Contest] | None = field(default=None, repr=False)
+    links: Links | None = field(default=None, repr=False)  # of a table of scores that was logged
 
     def __getitem__(self, index: int) -> Comparison:
         return self.comparisons[index]

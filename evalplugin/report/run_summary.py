@@ -16,9 +16,8 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
-from evalplugin.data.queries import Unit, independent_unit
-from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
-from evalplugin.metrics import parse
+from evalplugin.execution.results import Bakeoff, ModelResult, ScoredOn, TableInfo
+from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
@@ -36,7 +35,10 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     lines += markdown_table(
         ["metric", "mean", _INTERVAL],
-        [[escape(heading(parse(c.metric))), number(c.mean), span(c.low, c.high)] for c in cells.values()],
+        [
+            [escape(heading(bakeoff.spec(c.metric))), number(c.mean), span(c.low, c.high)]
+            for c in cells.values()
+        ],
     )
     if result.tuning is not None:
         lines += [
@@ -75,7 +77,9 @@ def summary_markdown(
     if cells:
         lines += ["## Metrics", ""]
         heads = [*_METRIC_HEADS, f"{units} at 0", units, "undefined"]
-        lines += markdown_table(heads, [_metric_row(cell) for cell in cells.values()])
+        lines += markdown_table(
+            heads, [_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values()]
+        )
         used = {cell.method for cell in cells.values()} - {""}
         methods = ", ".join(sorted(used - {"none"}))
         why = f" {escape(no_interval(info.unit))}." if "none" in used else ""
@@ -85,7 +89,7 @@ def summary_markdown(
             f"set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
             "",
         ]
-    lines += _cluster_lines(info.unit, cells)
+    lines += _cluster_lines(bakeoff, info, cells)
     lines += _group_lines(bakeoff, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
@@ -93,27 +97,24 @@ def summary_markdown(
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
-    lines += _list(
-        {
-            "list length": bakeoff.n,
-            "candidates": bakeoff.candidates,
-            "relevant": "every held-out item with a positive rating"
-            if bakeoff.relevance.threshold is None
-            else f"rating >= {bakeoff.relevance.threshold:g}",
-            "seed": bakeoff.seed,
-            "config": bakeoff.config_name,
-        }
-    )
+    rules = {
+        "list length": bakeoff.n,
+        "candidates": bakeoff.candidates,
+        "relevant": "every held-out item with a positive rating"
+        if bakeoff.relevance.threshold is None
+        else f"rating >= {bakeoff.relevance.threshold:g}",
+    }
+    lines += _list({**({} if bakeoff.given else rules), "seed": bakeoff.seed, "config": bakeoff.config_name})
     if decisions := [*info.notes, *notes]:
         lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in decisions)]
     return "\n".join(lines) + "\n"
 
 
-def _cluster_lines(unit: Unit, cells: Mapping[str, Cell]) -> list[str]:
-    """Return the means in which each session counts once; empty where users are independent."""
+def _cluster_lines(bakeoff: Bakeoff, info: ScoredOn, cells: Mapping[str, Cell]) -> list[str]:
+    """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
         [
-            escape(heading(parse(cell.metric))),
+            escape(heading(bakeoff.spec(cell.metric))),
             number(over.mean),
             span(over.low, over.high) or UNDEFINED,
             f"{over.n:,}",
@@ -123,9 +124,9 @@ def _cluster_lines(unit: Unit, cells: Mapping[str, Cell]) -> list[str]:
     ]
     if not rows:
         return []
-    cluster = independent_unit(unit)
+    cluster = info.independent_unit
     heads = ["metric", f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)]
-    title = f"If each {cluster} counts once, by the mean of its {plural(unit)}:"
+    title = f"If each {cluster} counts once, by the mean of its {plural(info.unit)}:"
     return [title, "", *markdown_table(heads, rows), ""]
 
 
@@ -134,7 +135,9 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
     rows = []
     if (scores := result.per_user) is not None and bakeoff.primary in scores.metrics:
         for segment in result.data.segments:
-            for label, interval in _group_intervals(scores, segment, bakeoff.primary, bakeoff.seed).items():
+            for label, interval in _group_intervals(
+                scores, segment, bakeoff.spec(bakeoff.primary), bakeoff.seed
+            ).items():
                 shown = span(interval.low, interval.high) or UNDEFINED
                 texts = [escape(segment.name), escape(label), f"{interval.n:,}", number(interval.mean), shown]
                 rows.append(texts)
@@ -147,18 +150,17 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
 
 @remembered  # the summary is written again when all models are compared
 def _group_intervals(
-    scores: PerUserScores, segment: Segmentation, metric: str, seed: int
+    scores: PerUserScores, segment: Segmentation, metric: MetricSpec, seed: int
 ) -> dict[str, Interval]:
     """Return the interval of the mean in each group of users, by label."""
-    bounds = parse(metric).metric.bounds
-    group, values, clusters = segment.of(scores.users), scores.column(metric), scores.clusters
+    group, values, clusters = segment.of(scores.users), scores.column(metric.name), scores.clusters
     intervals = {}
     for place, label in enumerate(segment.labels):
         inside = group == place
         intervals[label] = mean_interval(
             values[inside],
             level=LEVEL,
-            bounds=bounds,
+            bounds=metric.metric.bounds,
             clusters=None if clusters is None else clusters[inside],
             rng=generator(seed, "segment", segment.name, label),
         )
@@ -194,7 +196,7 @@ def _tuning_lines(result: ModelResult) -> list[str]:
     return [*lines, *(f"- {escape(note)}" for note in tuning.notes), ""]
 
 
-def _metric_row(cell: Cell) -> list[str]:
+def _metric_row(metric: MetricSpec, cell: Cell) -> list[str]:
     s = cell.summary
     spread = (
         [UNDEFINED] * 5
@@ -202,7 +204,7 @@ def _metric_row(cell: Cell) -> list[str]:
         else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
     )
     return [
-        escape(heading(parse(cell.metric))),
+        escape(heading(metric)),
         number(cell.mean),
         span(cell.low, cell.high) or UNDEFINED,
         *spread,
@@ -211,12 +213,17 @@ def _metric_row(cell: Cell) -> list[str]:
     ]
 
 
-def _data_name(info: DataInfo) -> str:
+def _data_name(info: ScoredOn) -> str:
+    if isinstance(info, TableInfo):
+        return escape(info.dataset)
     return f"{escape(info.dataset)}, split {escape(info.split or info.split_type)}"
 
 
 @remembered  # all models of a dataset and split have the same data
-def _data_lines(info: DataInfo) -> list[str]:
+def _data_lines(info: ScoredOn) -> list[str]:
+    if isinstance(info, TableInfo):
+        known = {plural(info.unit): f"{len(info.users):,}", "digest": info.test_digest[:12]}
+        return _list({**redact_values(info.params), **known})
     fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
     units = plural(info.unit)

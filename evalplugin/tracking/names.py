@@ -13,7 +13,7 @@ MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts 
 # Keys of counts that are logged next to the metrics.
 _RESERVED = frozenset({"users", "users_undefined"})
 
-_SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", ""), ("@", "_at_"))
+_SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", ""), ("@", "_at_"), ("/", "_"))
 _ALPHABET = re.compile(r"[A-Za-z0-9_\-. ]+")
 # ":" is left out although MLflow takes it on most systems: on Windows it does not.
 _ALLOWED_KEY = re.compile(r"[/\w.\- ]+")
@@ -32,7 +32,7 @@ def metric_name(canonical: str) -> str:
     if (bad := _ALPHABET.sub("", name)) or not name:
         raise TrackingError(
             f"metric {canonical!r}: MLflow cannot store the name: {bad[:1]!r} is not allowed; "
-            f"allowed: letters a-z, digits, '_', '-', '.', blanks and the signs of ndcg(gain=exp2)@10"
+            f"allowed: letters a-z, digits, '_', '-', '.', '/', blanks and the signs of ndcg(gain=exp2)@10"
         )
     if len(name) > MAX_KEY_LENGTH - _SUFFIX_ROOM:
         raise TrackingError(

@@ -88,7 +88,6 @@ def test_names_that_differ_in_case_alone_are_an_error() -> None:
     ("canonical", "message"),
     [
         ("ndcg%", "metric 'ndcg%': MLflow cannot store the name: '%' is not allowed"),
-        ("a/b", "'/' is not allowed"),
         ("é", "'é' is not allowed"),
         ("", "MLflow cannot store the name"),
         ("..", "would read the name '..' as a path"),

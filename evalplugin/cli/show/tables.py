@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from evalplugin.features.data_card.feature import DataReport
     from evalplugin.features.power import PowerReport
     from evalplugin.lists.output import Row
+    from evalplugin.tracking.write.board import Links
 
 
 _USERS = 20  # rows of the table of users or queries
@@ -148,20 +149,7 @@ def show_outcome(outcome: Outcome) -> None:
     for line in _legend(outcome.comparisons, bakeoff):
         console.print(line, highlight=False)
     console.print()
-    links = outcome.links
-    shown = {
-        "store": links.tracking_uri,
-        "look": links.ui_command,
-        "page": links.page_url,
-        "board": links.board_url,
-        "compare": links.compare_url,
-    }
-    for label, text in shown.items():
-        if text is not None:
-            # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
-            console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
-    for warning in links.warnings:  # all others are printed where they arise
-        show_warning(warning)
+    show_links(outcome.links)
     if codes := dict.fromkeys(finding.code for finding in outcome.findings):
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
@@ -172,6 +160,26 @@ def show_outcome(outcome: Outcome) -> None:
     for section in sections:
         if section.statement is not None:
             show_statement(section.statement)
+
+
+def show_links(links: Links, *, beside_data: bool = False) -> None:
+    """Print the links to a bake-off in MLflow; ``beside_data``: on stderr, as stdout has data for programs."""
+    shown = {
+        "store": links.tracking_uri,
+        "look": links.ui_command,
+        "page": links.page_url,
+        "board": links.board_url,
+        "compare": links.compare_url,
+    }
+    console = stdout()
+    for label, text in shown.items():
+        if text is not None and beside_data:
+            print_diagnostic(f"{label:<8} {text}")
+        elif text is not None:
+            # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
+            console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
+    for warning in links.warnings:  # all others are printed where they arise
+        show_warning(warning)
 
 
 def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], segment: str | None) -> None:

@@ -95,6 +95,10 @@ def decide_logged(
     """
     read = partial(read_contests, tracking_uri, intersect=intersect, refuse_damaged=True)
     contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
+    if contest.is_table:
+        raise DataError(
+            f"{contest.name}: a gate decides on models of a config, and these are scores of a table"
+        )
     champion = champion_of(gate, register, contest.baseline)
     if champion is None:
         raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")

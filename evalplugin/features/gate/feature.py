@@ -15,7 +15,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS
 from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.engines import Call, run_calls
 from evalplugin.execution.isolation import TaskFailure, last_line
-from evalplugin.execution.results import DataSplit
+from evalplugin.execution.results import DataInfo, DataSplit
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.gate.champion import GatedConfig, with_champion
 from evalplugin.features.gate.decide import (
@@ -195,6 +195,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
+    assert isinstance(won.data, DataInfo)
     data = newest(in_one_piece(won.data.full))
     if not is_sequential(MODELS.create(recipe.type, recipe.params)):
         data = data.merged()

@@ -174,6 +174,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
         models=tuple(map(_model, sound)),
         unregistered=summary is not None and summary.is_unregistered,
         decided=DataSplit(*names) if names and all(names) else None,
+        given=sound[0].given if sound else {},
         damaged=tuple(damaged),
         **decision,
     )

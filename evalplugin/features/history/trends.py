@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,7 +13,8 @@ from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.base.libraries import pd, special
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
@@ -70,6 +71,7 @@ class PastBakeoff:
     promoted: str | None = None  # the model that beat it
     unregistered: bool = False  # whether the promoted model could not be registered
     decided: DataSplit | None = None  # dataset and split of the decision; None: not logged
+    given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
     damaged: tuple[str, ...] = ()  # what is left out, as it is not what was logged: sentences
 
     def decided_on(self, place: DataSplit) -> bool:
@@ -173,7 +175,7 @@ def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | N
         raise DataError(
             f"the experiment {experiment!r} has no models that can be shown: {'; '.join(damaged)}"
         )
-    name, up = _resolve(newest.primary if metric is None else metric)
+    name, up = _resolve(newest.primary if metric is None else metric, newest.given)
     known = list(dict.fromkeys(n for b in ordered for m in b.models for n in m.values))
     if name not in known:
         near = did_you_mean(name, known, noun="there are")
@@ -242,10 +244,10 @@ def _key(model: PastModel) -> tuple[str, str, str]:
     return model.dataset, model.split, model.model
 
 
-def _resolve(metric: str) -> tuple[str, bool | None]:
+def _resolve(metric: str, given: Mapping[str, MetricSpec]) -> tuple[str, bool | None]:
     """Return the canonical name of a metric, and whether higher is better; None where that is unknown."""
     try:
-        spec = parse(metric)
+        spec = spec_of(metric, given)
     except EvalpluginError:  # perhaps of a plugin that is not loaded: logged under this very name
         return metric, None
     return spec.name, spec.metric.higher_is_better

@@ -16,7 +16,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
 from evalplugin.features.ranks.ranks import Ranks, ranks_of
-from evalplugin.metrics import parse
+from evalplugin.metrics.given import known_metric
 from evalplugin.report.palette import INK, QUIET, model_colours, png_of
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable
@@ -111,11 +111,16 @@ def ranks_lines(ranks: Ranks) -> Iterator[str]:
         yield f"{dataset} does not count: its test data are those of {first}."
 
 
+def _heading(metric: str) -> str:
+    known = known_metric(metric)
+    return metric if known is None else heading(known)
+
+
 def ranks_table(ranks: Ranks) -> TextTable:
     """Return the average rank of each model and its rank on each dataset, with headline and lines."""
     where = f" ({ranks.split})" if ranks.split else ""
     return TextTable(
-        f"Ranks over {count_text(len(ranks.datasets), 'dataset')}{where} by {heading(parse(ranks.metric))}",
+        f"Ranks over {count_text(len(ranks.datasets), 'dataset')}{where} by {_heading(ranks.metric)}",
         ("model", "average rank", *ranks.datasets),
         tuple(
             (

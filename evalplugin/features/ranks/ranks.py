@@ -14,7 +14,8 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import holm
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.given import spec_of
 
 _DRAWS = 20_000  # permutations of Friedman's test
 
@@ -90,7 +91,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
         first.setdefault(each.contest.rules.test_digest, each)
     counted = list({each.contest.dataset: each for each in reversed(first.values())}.values())[::-1]
     primaries = {each.contest.primary for each in comparisons}
-    if not parse(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
+    if not contest.spec(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
         return None
     means = [{row.model: row.mean(contest.primary) for row in each.models} for each in counted]
     ranks = rank_models(
@@ -99,6 +100,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
         {model: [here.get(model, math.nan) for here in means] for model in chain(*means)},
         split=split,
         seed=contest.seed,
+        given=contest.given,
     )
     shared = {
         each.contest.dataset: first[each.contest.rules.test_digest].contest.dataset for each in comparisons
@@ -113,6 +115,7 @@ def rank_models(
     *,
     split: str = "",
     seed: int = 0,
+    given: Mapping[str, MetricSpec] = {},
 ) -> Ranks:
     """Return the ranks of models whose means on each of the datasets are given; NaN: it has none there.
 
@@ -122,6 +125,7 @@ def rank_models(
         means: Of each model, one a dataset.
         split: Of all datasets.
         seed: Of the permutations of Friedman's test.
+        given: Metrics of a table of scores, by name.
     """
     missing = {
         model: tuple(name for name, mean in zip(datasets, values, strict=True) if not math.isfinite(mean))
@@ -129,7 +133,7 @@ def rank_models(
     }
     names = [model for model in means if not missing[model]]
     losses = np.array([means[name] for name in names], dtype=np.float64).reshape(len(names), len(datasets)).T
-    losses = -parse(metric).direction * losses
+    losses = -spec_of(metric, given).direction * losses
     ranks = _ranked(losses)
     order = np.argsort(ranks.sum(axis=0), kind="stable").tolist()
     pairs = tuple(_pairs([names[i] for i in order], losses[:, order]))

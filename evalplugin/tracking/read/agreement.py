@@ -5,7 +5,7 @@ The truths of runs are compared by content: the order of rows, times, and the ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias
@@ -20,7 +20,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.queries import Unit
 from evalplugin.lists.scoring import need_catalogue
-from evalplugin.metrics import definitions_hash, parse
+from evalplugin.metrics import definitions_hash
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_text_users
@@ -37,6 +37,8 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     "order of equal scores": (lambda run: run.rules.ties, False),
     "users without train data": (lambda run: run.rules.cold_users, False),
     "relevance threshold": (lambda run: run.rules.threshold, True),
+    "units": (lambda run: run.tag("unit") or "user", True),
+    "clusters": (lambda run: _clusters(run), True),
 }
 
 
@@ -78,12 +80,17 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         for what, (value_of, binds_lists) in _RULES.items()
         for line in _differing(what, value_of, runs if binds_lists else made)
     ]
+    other_rules += _differing_clusters(models)
     other_data = [
         *_differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
         *_differing("train data", _train_data, runs if "train data" in dependent else made),
         *_differing(_LENGTH, _RULES[_LENGTH][0], runs if _LENGTH in dependent else []),
     ]
-    other_scores = [*_differing_metrics(runs), *_differing_users(scored, users)]
+    other_scores = [*_differing_metrics(runs)]
+    if not all(
+        run.is_table for run in runs
+    ):  # two models of a table are compared on the units that both have
+        other_scores += _differing_users(scored, users)
     if other_rules or (not intersect and (other_data or other_scores)):
         lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *other_data, *other_scores])
         again = "run the models again" if made == list(runs) else "run the models or score the lists again"
@@ -117,9 +124,28 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         common = [m for m in common if m not in metrics]
     if not common:
         raise DataError("; ".join(["the runs have no metric in common", *notes]))
-    rules = replace(first.rules, metrics_hash=definitions_hash(parse(m) for m in common))
-    models = [m if m.scores is None else _only(m, m.scores, common, in_common) for m in models]
+    rules = replace(first.rules, metrics_hash=definitions_hash(first.spec(m) for m in common))
+    families = {first.spec(m).at(None).name for m in common}
+    models = [m if m.scores is None else _only(m, m.scores, common, in_common, families) for m in models]
     return Agreed(tuple(models), tuple(common), rules, tuple(notes))
+
+
+def _clusters(run: LoggedRun) -> str:
+    scores = run.result.scores
+    return "none" if scores is None or scores.clustering is None else scores.clustering.name
+
+
+def _differing_clusters(models: Sequence[ComparedModel]) -> Iterator[str]:
+    """Yield a line on a unit that is in other clusters in another table; nothing where there is none."""
+    clusterings = [m.scores.clustering for m in models if m.scores and m.scores.clustering]
+    for other in clusterings[1:]:
+        first = clusterings[0]
+        units = np.intersect1d(first.users, other.users)
+        labels, other_labels = (np.array(c.labels, dtype=object)[c.of(units)] for c in (first, other))
+        if (differs := labels != other_labels).any():
+            row = int(np.argmax(differs))
+            yield f"clusters: {units[row]!s} is in {labels[row]!r} and in {other_labels[row]!r}"
+            return
 
 
 def _train_data(run: LoggedRun) -> str:
@@ -128,7 +154,7 @@ def _train_data(run: LoggedRun) -> str:
 
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
     """Return the shared metrics that depend on what differs: the train data and catalogue, or the length."""
-    specs = [parse(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
+    specs = [runs[0].spec(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
         dependent["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
@@ -186,7 +212,8 @@ def _common_users(
     runs: Sequence[LoggedRun], users: Sequence[_Users], same: Mapping[str, str]
 ) -> tuple[_Users | None, list[str]]:
     """Return the users that all runs with scores have, with the same truth; None: everybody."""
-    truths = {same[run.rules.test_digest]: run for run in runs}
+    # The units of tables are the same if their ids are.
+    truths = {same[run.rules.test_digest]: run for run in runs if not run.is_table}
     if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
         return None, []
     common, words = reduce(np.intersect1d, users), ""
@@ -202,16 +229,27 @@ def _common_users(
 
 
 def _only(
-    model: ComparedModel, scores: PerUserScores, metrics: Sequence[str], users: _Users | None
+    model: ComparedModel,
+    scores: PerUserScores,
+    metrics: Sequence[str],
+    users: _Users | None,
+    families: Collection[str],
 ) -> ComparedModel:
-    """Return a model with some metrics and users alone; without its curves where these were over more users."""
+    """Return a model with some metrics, their families and users alone; without curves that were over more users."""
     names = tuple(m for m in metrics if m in scores.metrics)
     values = scores.values[:, [scores.metrics.index(m) for m in names]]
     if users is not None:
         rows = np.isin(scores.users, users)
-        common = PerUserScores(scores.users[rows], values[rows], names, unit=scores.unit)
+        common = replace(
+            scores,
+            users=scores.users[rows],
+            values=values[rows],
+            metrics=names,
+            overall={},
+            at_k={},
+            pr_curve={},
+        )
         return replace(model, scores=common, fold_means=())
-    families = {parse(m).at(None).name for m in metrics}
     cut = replace(
         scores,
         values=values,

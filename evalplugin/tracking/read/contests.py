@@ -12,6 +12,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit
+from evalplugin.metrics.given import with_all_bounds
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
@@ -144,6 +145,8 @@ def _on_same_data(
     first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
 ) -> bool:
     """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
+    if all(run.is_table for run in (*first, *second)) and intersect:
+        return True  # on the units whose ids are the same
     both = first, second
     truths, other_truths = ({(same[run.rules.test_digest], run.folds) for run in runs} for runs in both)
     trains, other_trains = (
@@ -164,7 +167,7 @@ def _contest(
 ) -> Contest:
     labels, notes = _labels(runs)
     agreed = agree(runs, intersect=intersect)
-    notes += agreed.notes
+    notes += [*agreed.notes, *(note for run in runs for note in run.notes)]
     names = dict.fromkeys(str(run.data_split) for run in runs)
     first = next((run for run in runs if not run.rules.are_given), runs[0])
     if len(names) > 1:
@@ -183,6 +186,7 @@ def _contest(
         histories=_histories(runs, text_users=has_text),
         findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
+        given=with_all_bounds([run.given for run in runs]),
     )
     contest = with_choice(
         contest,

@@ -20,19 +20,21 @@ from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.base.libraries import pa
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
-from evalplugin.comparison.contest import Rules
+from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
 from evalplugin.files.inputs import CHANGED
-from evalplugin.metrics import is_overall, parse
+from evalplugin.metrics import MetricSpec, is_overall
+from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import (
+    clustering_of,
     histories_of,
     models_of,
     params_of,
@@ -53,7 +55,7 @@ _PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
 # Tags that are read back, and do not change once a model's results are logged.
 _SEALED_TAGS = (
     "role", "bakeoff", "model", "model_type", "dataset", "split", "unit", "place", "metrics_hash", "definitions",
-    "warnings", "checksums",
+    "warnings", "checksums", "given", "notes",
 )  # fmt: skip
 
 
@@ -158,6 +160,11 @@ class LoggedRun:
         return tuple(map(str, self._json_tag("warnings") or ()))
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what was found in a table of scores."""
+        return tuple(map(str, self._json_tag("notes") or ()))
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the checks; empty for a run of a version with other checks or none."""
         try:
@@ -181,10 +188,37 @@ class LoggedRun:
         }
 
     @cached_property
+    def given(self) -> dict[str, MetricSpec]:
+        """The metrics of a table of scores, by name; empty for other runs."""
+        if not self.is_table:
+            return {}
+        try:
+            return metrics_of_plain(self._json_tag("given"))
+        except ValueError:
+            raise TrackingError(
+                f"{self} does not say which way is better: the tag evalplugin.given is {_quoted(self.tag('given'))}"
+            ) from None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the scores are those of a table, without lists, truth and history."""
+        return bool(self.tag("given"))
+
+    def spec(self, metric: str) -> MetricSpec:
+        """Return a metric by its name in ``metrics``.
+
+        Raises:
+            ParameterError, UnknownNameError: A name that means no metric.
+        """
+        return spec_of(metric, self.given)
+
+    @cached_property
     def rules(self) -> Rules:
         """The rules of scoring, which must be equal in two runs to compare them."""
         if "evaluation" not in self.digests:
             raise TrackingError(f"{self} does not say on which test data it was scored")
+        if self.is_table:
+            return Rules(None, self.digests["evaluation"], 0, AS_LISTED, None, self.tag("metrics_hash"))
         threshold = self.param("eval.threshold")
         return Rules(
             train_digest=self.digests.get("training"),
@@ -201,7 +235,7 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return self._number("split.folds", int)
+        return 1 if self.is_table else self._number("split.folds", int)
 
     @cached_property
     def seed(self) -> int:
@@ -216,7 +250,7 @@ class LoggedRun:
     @property
     def metrics(self) -> list[str]:
         """Canonical names of the metrics, in config order."""
-        return _METRIC_SEPARATOR.split(self.param("eval.metrics") or "")
+        return list(self.given) or _METRIC_SEPARATOR.split(self.param("eval.metrics") or "")
 
     @cached_property
     def definitions(self) -> dict[str, str]:
@@ -224,10 +258,11 @@ class LoggedRun:
         known = self.mapping("definitions")
         # An unknown definition equals none but itself in the same whole set of definitions.
         unknown = f"unknown, of {self.tag('metrics_hash')[:12]}"
-        self._needed("eval.metrics")
+        if not self.is_table:
+            self._needed("eval.metrics")
         for name in self.metrics:
             try:
-                parse(name)
+                self.spec(name)
             except UnknownNameError as error:
                 raise UnknownNameError(
                     f"{self} was scored by a metric that is not known here: {error}; --plugin FILE brings a metric of "
@@ -282,7 +317,8 @@ class LoggedRun:
         seed_means: tuple[Mapping[str, float], ...] = ()
         if self.error is None:
             scores = self._scores()
-            fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
+            if not self.is_table:
+                fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
             if self.param("eval.seeds") is not None and (seeds := self._number("eval.seeds", int)) > 1:
                 seed_means = self._means_at("seed", seeds)
         logged = self.run.data.metrics
@@ -396,19 +432,28 @@ class LoggedRun:
                 f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared. {_REPAIR}"
             )
         names = tuple(name for name in table.column_names if name != "user")
-        expected = [m for m in self.definitions if not is_overall(parse(m).metric)]
-        if set(names) != set(expected):
+        expected = [m for m in self.definitions if not is_overall(self.spec(m).metric)]
+        # A model of a table may lack all scores by a metric.
+        if not (set(names) <= set(expected) if self.is_table else set(names) == set(expected)):
             raise TrackingError(
                 f"{self}: the artifact data/per_user.parquet has scores of {', '.join(names) or 'no metric'}, but the "
                 f"run's metrics of users are {', '.join(expected)}. {_REPAIR}"
             )
         columns = [table.column(name).to_numpy() for name in names]
-        families = dict.fromkeys(spec.at(None).name for spec in map(parse, self.definitions))
+        families = dict.fromkeys(self.spec(m).at(None).name for m in self.definitions)
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
         logged = self.run.data.metrics
+        users, values = (
+            raw_ids(table.column("user")),
+            np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
+        )
+        if self.is_table:
+            clustering = None if self._segments is None else clustering_of(self._segments)
+            unit = self.tag("unit") or "user"
+            return PerUserScores(users, values, names, unit=unit, is_table=True, clustering=clustering)
         return PerUserScores(
-            users=raw_ids(table.column("user")),
-            values=np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
+            users=users,
+            values=values,
             metrics=names,
             # Undefined values were not logged.
             overall={m: logged.get(metric_name(m), math.nan) for m in self.definitions if m not in names},

@@ -84,6 +84,8 @@ def with_text_users(value: _ByUser, field: str) -> _ByUser:
     texts = as_text(value.users)
     order = np.argsort(texts, kind="stable")
     changes: dict[str, Any] = {"users": texts[order], field: getattr(value, field)[order]}
+    if isinstance(value, PerUserScores) and value.clustering is not None:
+        changes["clustering"] = with_text_users(value.clustering, "group")
     return replace(value, **changes)
 
 
@@ -131,12 +133,24 @@ def histories_of(table: pa.Table) -> HistoryLengths | None:
     return HistoryLengths(users[order], table.column(name).to_numpy()[order])
 
 
+def clustering_of(table: pa.Table) -> Segmentation | None:
+    """Return the clusters of units in a table of segments; None where units are independent."""
+    if (clusters := _described(table).clusters) is None:
+        return None
+    name, column = clusters
+    users = raw_ids(table.column("user"))
+    order = np.argsort(users, kind="stable")
+    labels, group = np.unique(raw_ids(table.column(column))[order].astype(str), return_inverse=True)
+    return Segmentation(name, tuple(labels.tolist()), users[order], group.astype(np.int32))
+
+
 class _Described(NamedTuple):
     """What the metadata of a table of segments says of its columns."""
 
     labels: dict[str, list[str]]  # of each segmentation, in their order
     from_truth: frozenset[str]  # names of the segmentations made from held-out items
     history: str | None  # the column of lengths of histories
+    clusters: tuple[str, str] | None  # the noun and the column of the clusters of units
 
 
 def _described(table: pa.Table) -> _Described:
@@ -145,12 +159,14 @@ def _described(table: pa.Table) -> _Described:
         labels = {str(name): list(map(str, texts)) for name, texts in described["segments"].items()}
         # Earlier versions left these out.
         from_truth, history = frozenset(map(str, described.get("from_truth", ()))), described.get("history")
+        of_clusters = described.get("clusters")
+        clusters = None if of_clusters is None else (str(of_clusters["name"]), str(of_clusters["column"]))
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("does not describe its groups of users in its metadata") from None
-    names = [*labels, *([history] if "history" in described else [])]
+    names = [*labels, *([history] if "history" in described else []), *(clusters or ())[1:]]
     if missing := [name for name in names if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
-    return _Described(labels, from_truth, history)
+    return _Described(labels, from_truth, history, clusters)
 
 
 def _check_ids(column: pa.ChunkedArray, name: str) -> None:

@@ -17,8 +17,7 @@ from evalplugin.base.remembering import remembered
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.queries import Unit
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
-from evalplugin.metrics import parse
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn, TableInfo
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.figures import Curve, FigureRequest, axis_limits
@@ -108,7 +107,7 @@ def picture_requests(
             for m in result.models
             if m.per_user is not None and metric in m.per_user.metrics
         ]
-        limits = axis_limits(parse(metric), [values for _, values in scored])
+        limits = axis_limits(bakeoff.spec(metric), [values for _, values in scored])
         for data, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             group = list(grouped)
             unit = group[0][0].data.unit
@@ -146,14 +145,18 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
 
 
 @remembered  # all models of a dataset and split have the same data
-def _data_tables(data: DataInfo) -> list[Artifact]:
+def _data_tables(data: ScoredOn) -> list[Artifact]:
     """Return the files with what the comparison page reads about the data."""
-    background = data.background
-    tables = {"data/truth.parquet": background.truth, "data/history.parquet": background.history}
-    if titles := background.titles:
-        tables["data/titles.parquet"] = pa.table({"item": list(titles), "title": list(titles.values())})
-    if data.segments or data.histories is not None:
-        tables["data/segments.parquet"] = _segments_arrow(data.segments, data.histories)
+    tables, histories, clustering = {}, None, None
+    if isinstance(data, TableInfo):
+        clustering = data.clustering
+    else:
+        background, histories = data.background, data.histories
+        tables = {"data/truth.parquet": background.truth, "data/history.parquet": background.history}
+        if titles := background.titles:
+            tables["data/titles.parquet"] = pa.table({"item": list(titles), "title": list(titles.values())})
+    if (groups := _groups_arrow(data.segments, histories, clustering)) is not None:
+        tables["data/segments.parquet"] = groups
     files = []
     for path, table in tables.items():
         content = pa.BufferOutputStream()
@@ -162,12 +165,16 @@ def _data_tables(data: DataInfo) -> list[Artifact]:
     return files
 
 
-def _segments_arrow(segments: Sequence[Segmentation], histories: HistoryLengths | None) -> pa.Table:
-    """Return one row a test user, one column of labels a segment, and one of the lengths of histories.
+def _groups_arrow(
+    segments: Sequence[Segmentation], histories: HistoryLengths | None, clustering: Segmentation | None
+) -> pa.Table | None:
+    """Return one row a test user, one column of labels a segment, and those of lengths of histories and of clusters.
 
-    The metadata has the labels in order.
+    The metadata has the labels in order. None without any of these columns.
     """
-    users = segments[0].users if histories is None else histories.users
+    users = next((own.users for own in (*segments, histories, clustering) if own is not None), None)
+    if users is None:
+        return None
     columns = {"user": pa.array(users)}
     for segment in segments:
         assert np.array_equal(segment.users, users)
@@ -178,9 +185,18 @@ def _segments_arrow(segments: Sequence[Segmentation], histories: HistoryLengths 
         "from_truth": [segment.name for segment in segments if segment.from_truth],
     }
     if histories is not None:
-        described["history"] = name = "train_interactions" + "_" * ("train_interactions" in columns)
+        described["history"] = name = _unused("train_interactions", columns)
         columns[name] = pa.array(histories.length)
+    if clustering is not None:
+        described["clusters"] = {"name": clustering.name, "column": (name := _unused("cluster", columns))}
+        columns[name] = pa.array(clustering.labels, pa.string()).take(pa.array(clustering.group))
     return pa.table(columns).replace_schema_metadata({"evalplugin": json.dumps(described)})
+
+
+def _unused(name: str, columns: Mapping[str, Any]) -> str:
+    while name in columns:
+        name += "_"
+    return name
 
 
 def _parquet(path: str, table: pa.Table) -> Artifact:

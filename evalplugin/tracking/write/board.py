@@ -18,7 +18,6 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.metrics import parse
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names
@@ -126,7 +125,8 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
                 for i, card in enumerate(cards)
             )
     sections.extend(_section(name, display=False) for name in _CLOSED)
-    metrics = [*headline, "users", "cost/fit_seconds", "cost/recommend_seconds"]
+    costs = ["cost/fit_seconds", "cost/recommend_seconds"] if _has_costs(result) else []
+    metrics = [*headline, "users", *costs]
     params = ["model.type", *_differing_params(result)]
     columns = [*(f"metrics.`{key}`" for key in metrics), *(f"params.`{key}`" for key in params)]
     return {
@@ -153,7 +153,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
         # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
         "searchFilter": models_filter(bakeoff.id),
         "orderByKey": f"metrics.`{headline[0]}`",
-        "orderByAsc": parse(bakeoff.primary).direction < 0,
+        "orderByAsc": bakeoff.spec(bakeoff.primary).direction < 0,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }
@@ -184,7 +184,11 @@ def _layout(
     yield "Parameters that differ", [_DIFFERENCES] if len(result.models) > 1 else [], 1, 340
     tuned = any(m.tuning is not None for m in result.models)
     yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else [], 3, 280
-    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260
+    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS] if _has_costs(result) else [], 4, 260
+
+
+def _has_costs(result: BakeoffResult) -> bool:
+    return any(model.costs is not None for model in result.models)
 
 
 def _differing_params(result: BakeoffResult) -> list[str]:

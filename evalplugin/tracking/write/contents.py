@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import Bakeoff, ModelResult, TableInfo
 from evalplugin.files.inputs import Inputs
-from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -27,8 +26,8 @@ from evalplugin.tracking.write.labels import (
     dataset_inputs,
     findings_tag,
     model_params,
+    sentences_tag,
     summary_params,
-    warnings_tag,
 )
 
 _INPUTS = "data/inputs.json"
@@ -45,13 +44,15 @@ _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's descripti
 
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     """Yield the items of a model's run besides its identifying tags, and the pictures, which need all models."""
-    specs = [parse(metric) for metric in bakeoff.headline]
+    specs = [bakeoff.spec(metric) for metric in bakeoff.headline]
     cells = metric_cells(result.per_user, specs, bakeoff.seed, seed_means=result.seed_means)
     yield from model_metrics(bakeoff, result, cells)
     yield from model_params(bakeoff, result)[0]
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
     if result.notes:
-        yield warnings_tag(result.shown_notes)
+        yield sentences_tag("warnings", result.shown_notes)
+    if isinstance(result.data, TableInfo) and result.data.notes:
+        yield sentences_tag("notes", result.data.notes)
     if result.per_user is not None:
         yield Tag(TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
     yield from dataset_inputs(result.data)

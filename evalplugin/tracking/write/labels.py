@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate, starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from evalplugin._version import __version__
-from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult
-from evalplugin.metrics import definitions_hash, parse
+from evalplugin.base.units import plural
+from evalplugin.execution.results import Bakeoff, Finding, ModelResult, ScoredOn, TableInfo
+from evalplugin.metrics import MetricSpec, definitions_hash
+from evalplugin.metrics.given import plain_metrics
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
@@ -34,25 +37,24 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
     data = {
         "data.name": info.dataset,
         "data.type": info.type,
-        "data.users": info.full.n_users,
-        "data.items": info.full.n_items,
-        "data.interactions": len(info.full),
+        **{f"data.{name}": size for name, size in info.sizes.items()},
     }
     values |= data | flatten("data", info.params, taken=data)
-    split = {
-        "split.name": info.split or info.split_type,
-        "split.type": info.split_type,
-        "split.folds": info.n_folds,
-        **{f"split.{name}": count for name, count in info.counts.items()},
-    }
-    values |= split | flatten("split", info.split_params, taken=split)
+    if not isinstance(info, TableInfo):
+        split = {
+            "split.name": info.split or info.split_type,
+            "split.type": info.split_type,
+            "split.folds": info.n_folds,
+            **{f"split.{name}": count for name, count in info.counts.items()},
+        }
+        values |= split | flatten("split", info.split_params, taken=split)
+        if info.pool is not None:
+            values["eval.pool"] = info.pool
     if (tuning := result.tuning) is not None:
         values |= flatten("tune", tuning.settings)
         values |= {
             f"tune.space.{key}": json.dumps(space, ensure_ascii=False) for key, space in tuning.space.items()
         }
-    if info.pool is not None:
-        values["eval.pool"] = info.pool
     params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff, len(result.seed_means) or 1)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
@@ -64,11 +66,12 @@ def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
 
 
 def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
-    yield Param("eval.n", bakeoff.n)
-    yield Param("eval.candidates", bakeoff.candidates)
-    yield Param("eval.ties", bakeoff.ties)
-    yield Param("eval.cold_users", bakeoff.cold_users)
-    yield Param("eval.threshold", bakeoff.relevance.threshold)
+    if not bakeoff.given:  # a table of scores has no lists
+        yield Param("eval.n", bakeoff.n)
+        yield Param("eval.candidates", bakeoff.candidates)
+        yield Param("eval.ties", bakeoff.ties)
+        yield Param("eval.cold_users", bakeoff.cold_users)
+        yield Param("eval.threshold", bakeoff.relevance.threshold)
     yield Param("eval.metrics", ", ".join(bakeoff.metrics))
     yield Param("eval.primary", bakeoff.primary)
     yield Param("eval.baseline", bakeoff.baseline)
@@ -90,21 +93,29 @@ def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
     if bakeoff.inputs:  # the same inputs: another bake-off would come out the same
         yield Tag("evalplugin.inputs", json.dumps(bakeoff.inputs))
     # One by one too: runs may be compared by the metrics that they share.
-    definitions = {metric: definitions_hash([parse(metric)])[:12] for metric in bakeoff.metrics}
+    definitions = {metric: definitions_hash([bakeoff.spec(metric)])[:12] for metric in bakeoff.metrics}
     yield Tag("evalplugin.definitions", json.dumps(definitions))
+    if bakeoff.given:
+        yield given_tag(bakeoff.given)
     yield Tag("mlflow.user", user_name())
     yield Tag("mlflow.source.name", bakeoff.config_name)
     yield Tag("mlflow.source.type", "LOCAL")
     yield from starmap(Tag, (process_tags() | git_tags(Path(bakeoff.config_dir))).items())
 
 
-def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
+def given_tag(given: Mapping[str, MetricSpec]) -> Tag:
+    """Return the tag with directions and bounds of the metrics of a table of scores."""
+    return Tag("evalplugin.given", json.dumps(plain_metrics(given), ensure_ascii=False))
+
+
+def model_tags(info: ScoredOn, model: str, model_type: str) -> Iterator[Tag]:
     """Yield the identifying tags of a model's run."""
     yield Tag("evalplugin.role", "model")
     yield Tag("evalplugin.model", model)
     yield Tag("evalplugin.model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
-    yield Tag("evalplugin.split", info.split or info.split_type)
+    if not isinstance(info, TableInfo):
+        yield Tag("evalplugin.split", info.split or info.split_type)
     if info.unit != "user":
         yield Tag("evalplugin.unit", info.unit)
     if info.findings:
@@ -122,14 +133,14 @@ def findings_tag(findings: Sequence[Finding]) -> Tag:
     return Tag("evalplugin.checks", text)
 
 
-def warnings_tag(warnings: Sequence[str]) -> Tag:
-    """Return the tag of warnings: as many as fit whole."""
-    shown, text = [*warnings], json.dumps(warnings, ensure_ascii=False)
+def sentences_tag(kind: Literal["warnings", "notes"], sentences: Sequence[str]) -> Tag:
+    """Return the tag of warnings or notes: as many as fit whole."""
+    shown, text = [*sentences], json.dumps(sentences, ensure_ascii=False)
     while len(text) > MAX_TAG and shown:
         shown.pop()
-        left = f"{len(warnings) - len(shown)} more warnings are in summary.md"
+        left = f"{len(sentences) - len(shown)} more {kind} are in summary.md"
         text = json.dumps([*shown, left], ensure_ascii=False)
-    return Tag("evalplugin.warnings", text)
+    return Tag(f"evalplugin.{kind}", text)
 
 
 def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[Item]:
@@ -147,12 +158,19 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
                 yield item
 
 
-def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
-    """Yield the train and the test data of a run (of the first fold), with digests of their whole content."""
+def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
+    """Yield the train and the test data of a run (of the first fold), with digests of their whole content.
+
+    Of a table of scores, its units are the test data.
+    """
     source: dict[str, object] = {"type": info.type, **info.params}
     if len(json.dumps(source, default=str)) > _MAX_SOURCE:
         source = {"type": info.type}
     schema = json.dumps({"mlflow_colspec": _columns(info)})
+    if isinstance(info, TableInfo):
+        sizes = json.dumps({plural(info.unit): len(info.users)})
+        yield Dataset(dataset_name(info, "test"), info.test_digest, source, schema, sizes, "evaluation")
+        return
     # MLflow stores one input for a name and digest: where nothing is held out, both have the same digest.
     for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
         if data is None:
@@ -169,15 +187,21 @@ def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
         yield Dataset(dataset_name(info, part), data.digest, source, schema, json.dumps(profile), context)
 
 
-def dataset_name(info: DataInfo, part: str) -> str:
+def dataset_name(info: ScoredOn, part: str) -> str:
     """Return the name of a part of the data, ``train`` or ``test``, among the inputs of a run."""
     return shorten_value(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
 
 
-def _columns(info: DataInfo) -> list[dict[str, Any]]:
-    data = info.full
-    user, item = ("string" if ids.dtype == object else "long" for ids in (data.users, data.items))
-    columns = {"user": user, "item": item, "rating": "float"}
-    if data.timestamp is not None:
-        columns["timestamp"] = "long"
+def _columns(info: ScoredOn) -> list[dict[str, Any]]:
+    if isinstance(info, TableInfo):
+        columns = {info.unit: _kind(info.users)}
+    else:
+        data = info.full
+        columns = {"user": _kind(data.users), "item": _kind(data.items), "rating": "float"}
+        if data.timestamp is not None:
+            columns["timestamp"] = "long"
     return [{"type": kind, "name": name, "required": True} for name, kind in columns.items()]
+
+
+def _kind(ids: npt.NDArray[np.generic]) -> str:
+    return "string" if ids.dtype == object else "long"

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.libraries import pa
@@ -29,6 +30,50 @@ from evalplugin.tracking.write.items import Artifact, Metric
 from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.tracking.write.writer import RunWriter
+
+
+def bakeoff_from_elsewhere(
+    asked: Mapping[str, object],
+    origin: str,
+    *,
+    experiment: str,
+    metrics: Sequence[MetricSpec],
+    models: Sequence[str],
+    dataset: str,
+    **known: Any,
+) -> Bakeoff:
+    """Return the description of a bake-off of lists or scores made elsewhere.
+
+    Args:
+        asked: The options of the command or function, plain values, in place of a config.
+        origin: The command or function.
+        experiment: Name of the MLflow experiment.
+        metrics: The first one is the primary metric, if none is known.
+        models: Names of the models.
+        dataset: Name of the data.
+        known: Further fields of the description.
+    """
+    text = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in asked.items())
+    unknown: dict[str, Any] = {
+        "seed": 0, "n": 0, "candidates": AS_LISTED, "relevance": Relevance(), "primary": metrics[0].name,
+        "baseline": None,
+    }  # fmt: skip
+    return Bakeoff(
+        id=new_id(),
+        experiment=experiment,
+        ties=AS_LISTED,
+        cold_users=AS_LISTED,
+        metrics=tuple(spec.name for spec in metrics),
+        models=tuple(models),
+        config_name=origin,
+        config_text=text,
+        config_resolved=text,
+        config_dir=str(Path.cwd()),
+        config_hash=hashlib.sha256(text.encode()).hexdigest(),
+        metrics_hash=definitions_hash(metrics),
+        datasets=(dataset,),
+        **(unknown | known),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,30 +98,17 @@ class ScoredLists:
 
     def bakeoff(self, experiment: str) -> Bakeoff:
         """Return the description of a bake-off of one model."""
-        text = "".join(
-            f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in self.asked.items()
-        )
-        return Bakeoff(
-            id=new_id(),
+        return bakeoff_from_elsewhere(
+            self.asked,
+            self.origin,
             experiment=experiment,
-            seed=0,
+            metrics=self.metrics,
+            models=[self.name],
+            dataset=self.dataset,
             # Length of the longest list, or the largest cutoff if that is more.
             n=max((max(curve) for curve in self.scores.at_k.values()), default=0),
             candidates=self.candidates,
-            ties=AS_LISTED,
-            cold_users=AS_LISTED,
             relevance=self.relevance,
-            metrics=tuple(spec.name for spec in self.metrics),
-            primary=self.metrics[0].name,
-            baseline=None,
-            models=(self.name,),
-            config_name=self.origin,
-            config_text=text,
-            config_resolved=text,
-            config_dir=str(Path.cwd()),
-            config_hash=hashlib.sha256(text.encode()).hexdigest(),
-            metrics_hash=definitions_hash(self.metrics),
-            datasets=(self.dataset,),
         )
 
     def result(self) -> ModelResult:

@@ -93,7 +93,7 @@ def with_logged_model(
         result: The model's result.
     """
     shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
-    of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test.digest)
+    of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test_digest)
     for item in items:
         yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
 

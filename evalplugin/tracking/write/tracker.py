@@ -13,7 +13,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn
 from evalplugin.report.drawing import Drawing, draw
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
@@ -123,7 +123,7 @@ class MlflowTracker:
         """The experiment of all runs."""
         return self.writer.experiment_id
 
-    def start_model(self, data: DataInfo, model: str, type: str) -> str:
+    def start_model(self, data: ScoredOn, model: str, type: str) -> str:
         """Return the id of the RUNNING run of a model to fit: a new run, or a resumed one."""
         key = (*DataSplit.of(data), model)
         if key in self.run_ids:

@@ -31,7 +31,8 @@ def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Any:
     result = ComparedModel(name, "random", scores, fold_means=(scores.means,))
     logged = {
         "model": name, "bakeoff": "b1", "result": result, "rules": RULES, "folds": 1,
-        "definitions": DEFINITIONS, "table": lambda name: None, **changes,
+        "definitions": DEFINITIONS, "table": lambda name: None, "spec": parse, "is_table": False, "tag": lambda key: "",
+        **changes,
     }  # fmt: skip
     return SimpleNamespace(**logged)
 

@@ -1,0 +1,104 @@
+"""Logging the comparison of a table of scores as a bake-off: a run for each model, and a summary run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evalplugin.base.errors import DataError
+from evalplugin.comparison.compared import aligned_users
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import Contest
+from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
+from evalplugin.features.history.feature import past_of, trend_section
+from evalplugin.tracking.connection import tracking_call
+from evalplugin.tracking.names import MAX_TAG
+from evalplugin.tracking.write.board import Links
+from evalplugin.tracking.write.contents import page_artifact
+from evalplugin.tracking.write.labels import given_tag
+from evalplugin.tracking.write.lists import bakeoff_from_elsewhere
+from evalplugin.tracking.write.tracker import MlflowTracker
+
+_EXPERIMENT = "scores"
+_ID = "user"  # the column of units in the files of a run
+
+
+def log_scores(
+    contest: Contest,
+    asked: Mapping[str, object],
+    *,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+) -> Links:
+    """Log the models of a table of scores as a bake-off, compared as every bake-off is; return the links.
+
+    Args:
+        contest: From ``read_scores``.
+        asked: Where the scores come from, and the options of the comparison: plain values.
+        experiment: Name of the MLflow experiment; None: ``scores``.
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+
+    Raises:
+        DataError: A metric or a group of units has the name of the column of units, or there are too many metrics.
+        TrackingError: The store cannot be reached or used, or a metric has a name that MLflow refuses.
+    """
+    _check_names(contest)
+    table = _info(contest, asked)
+    bakeoff = bakeoff_from_elsewhere(
+        asked,
+        "compare_scores",
+        experiment=experiment or _EXPERIMENT,
+        metrics=list(contest.given.values()),
+        models=[model.model for model in contest.models],
+        dataset=contest.dataset,
+        primary=contest.primary,
+        baseline=contest.baseline,
+        seed=contest.seed,
+        given=contest.given,
+    )
+    results = tuple(
+        ModelResult(table, model.model, model.type, {}, per_user=model.scores) for model in contest.models
+    )
+    with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
+        comparison = compare(contest, pairs="baseline" if contest.baseline else "all")
+        for result in results:
+            tracker.start_model(table, result.model, result.type)
+            tracker.finish_model(result)
+        with tracking_call(tracker.uri, "read the bake-offs before"):
+            past = past_of(tracker.client, tracker.experiment_id, models_each=len(results))
+        sections = [trend_section(lambda: past)]
+        return tracker.finish_bakeoff(
+            BakeoffResult(bakeoff, results),
+            [comparison],
+            sections=sections,
+            items=[page_artifact([comparison], sections)],
+        )
+
+
+def _check_names(contest: Contest) -> None:
+    """Refuse names that the files of a run cannot have; the tracker checks those of metrics in MLflow."""
+    for noun, names in (("metric", contest.given), ("segment", [s.name for s in contest.segments])):
+        if _ID in names:
+            raise DataError(
+                f"{contest.dataset}: a {noun} that is logged cannot be called {_ID!r}, as the column of units is "
+                f"called so in the files of every run: rename the column"
+            )
+    if (length := len(given_tag(contest.given).value)) > MAX_TAG:
+        raise DataError(
+            f"{contest.dataset}: {len(contest.given)} metrics cannot be logged: their names, directions and bounds "
+            f"take {length:,} characters, and a tag of MLflow holds {MAX_TAG:,}; name fewer columns of scores (value)"
+        )
+
+
+def _info(contest: Contest, asked: Mapping[str, object]) -> TableInfo:
+    scores = [model.scores for model in contest.models if model.scores is not None]
+    users, _ = aligned_users(scores)
+    return TableInfo(
+        dataset=contest.dataset,
+        params={key: asked[key] for key in ("scores", "runs") if key in asked},
+        users=users,
+        unit=contest.unit,
+        test_digest=contest.rules.test_digest,
+        notes=contest.notes,
+        segments=contest.segments,
+        clustering=scores[0].clustering,
+    )
