@@ -9,7 +9,7 @@ from itertools import groupby
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
-from evalplugin.data.queries import Unit, independent_unit
+from evalplugin.data.queries import Unit
 from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
@@ -77,10 +77,7 @@ class Contest:
     @property
     def independent_unit(self) -> str:
         """The noun of what is independent: the unit, or its clusters."""
-        scores = self._scores
-        if scores is None or scores.clustering is None:
-            return self.unit if self.is_table else independent_unit(self.unit)
-        return scores.clustering.name
+        return "user" if self._scores is None else self._scores.independent_unit
 
     @property
     def is_table(self) -> bool:

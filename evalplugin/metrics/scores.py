@@ -10,7 +10,7 @@ from typing import NamedTuple
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd
-from evalplugin.data.queries import Unit, sessions_of
+from evalplugin.data.queries import Unit, independent_unit, sessions_of
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.segments import Segmentation
@@ -42,7 +42,7 @@ class PerUserScores:
     pr_curve: Mapping[int, float] = field(default_factory=dict)
     unit: Unit = "user"
     is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
-    clustering: Segmentation | None = None  # the units of a table in clusters that its column names
+    clustering: Segmentation | None = None  # in clusters that a column of the data or of the table names
     unlisted: int = 0  # users with a truth and without a list, where lists from elsewhere were scored
 
     @cached_property
@@ -51,10 +51,17 @@ class PerUserScores:
         return self.clusters_of(self.users)
 
     def clusters_of(self, users: npt.NDArray[np.generic]) -> Codes | None:
-        """Return the cluster of each of some users (V,): of queries the session, of a table what its column says."""
+        """Return the cluster of each of some users (V,): what a column says, or else the session of queries."""
         if self.clustering is not None:
             return self.clustering.of(users)
         return sessions_of(users) if self.unit == "query" and not self.is_table else None
+
+    @property
+    def independent_unit(self) -> str:
+        """The noun of what is independent: the unit, or its clusters."""
+        if self.clustering is not None:
+            return self.clustering.name
+        return self.unit if self.is_table else independent_unit(self.unit)
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""

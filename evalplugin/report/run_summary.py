@@ -82,7 +82,7 @@ def summary_markdown(
         )
         used = {cell.method for cell in cells.values()} - {""}
         methods = ", ".join(sorted(used - {"none"}))
-        why = f" {escape(no_interval(info.unit))}." if "none" in used else ""
+        why = f" {escape(no_interval(info.independent_unit))}." if "none" in used else ""
         lines += [
             "",
             f"Means are over the {units} for {whom(info.unit)} a metric is defined; undefined {units} are counted, not "

@@ -11,7 +11,7 @@ from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.data.queries import Unit, independent_unit
+from evalplugin.data.queries import Unit
 from evalplugin.metrics import MetricSpec
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
@@ -33,10 +33,9 @@ _SHORT_METHODS = {
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
 
 
-def no_interval(unit: Unit) -> str:
-    """Return the meaning of a dash in place of an interval."""
-    noun = independent_unit(unit)
-    return f"–: no interval, as hardly any {noun} differs from all others and the metric has no bounds"
+def no_interval(independent: str) -> str:
+    """Return the meaning of a dash in place of an interval; ``independent`` is the noun of what is independent."""
+    return f"–: no interval, as hardly any {independent} differs from all others and the metric has no bounds"
 
 
 def whom(unit: Unit) -> str:
@@ -196,16 +195,16 @@ def few_users_legend(pairs: Iterable[Pair], unit: str) -> list[str]:
     return [f"Fewer than {RELIABLE_FROM} {plural(unit)} have different scores: {named}. There {MAY_ERR}."]
 
 
-def small_legend(level: float, methods: Iterable[str] = (), unit: Unit = "user") -> str:
-    """Return the meaning of the small numbers below means."""
+def small_legend(
+    level: float, methods: Iterable[str] = (), unit: Unit = "user", independent: str = "user"
+) -> str:
+    """Return the meaning of the small numbers below means; ``independent`` is the noun of what is independent."""
     used = {*methods} - {""}
     methods = sorted(used - {"none"}, key=lambda method: (method in _SHORT_METHODS, method))
     names = "; ".join(
-        methods
-        if len(methods) == 1
-        else (_method(m, _SHORT_METHODS, unit, independent_unit(unit)) for m in methods)
+        methods if len(methods) == 1 else (_method(m, _SHORT_METHODS, unit, independent) for m in methods)
     )
-    why = f"; {no_interval(unit)}" if "none" in used else ""
+    why = f"; {no_interval(independent)}" if "none" in used else ""
     return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
 
 

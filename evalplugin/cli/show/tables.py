@@ -28,7 +28,7 @@ from evalplugin.cli.show.console import (
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
-from evalplugin.data.queries import Unit
+from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
@@ -44,7 +44,6 @@ from evalplugin.report.words import (
     seed_lines,
     small_legend,
     tuning_lines,
-    units_of,
 )
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def show_scores(rows: Sequence[Row], *, title: str, unit: Unit = "user", unliste
         row for row in rows if math.isfinite(row.mean) and not math.isfinite(row.low) and row.users > 1
     )
     if any(parse(row.metric).metric.scope == "user" for row in without):
-        stdout().print(f"[dim]{no_interval(unit)}.[/dim]", highlight=False)
+        stdout().print(f"[dim]{no_interval(independent_unit(unit))}.[/dim]", highlight=False)
 
 
 def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
@@ -318,18 +317,26 @@ def _aligned(cell: TextCell) -> str:
     return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 
-def _legend_of(comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit) -> Iterator[str]:
-    """Yield lines on the intervals, the marks and the numbers of users or queries, of comparisons of one unit."""
+def _legend_of(
+    comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit, independent: str
+) -> Iterator[str]:
+    """Yield lines on the intervals, the marks and the numbers of users or queries.
+
+    Args:
+        comparisons: Of one unit, and of the same independent ones.
+        bakeoff: The bake-off.
+        unit: The noun of what has a score.
+        independent: The noun of what is independent.
+    """
     rows = [row for comparison in comparisons for row in comparison.models]
     cells = [cell for row in rows for cell in row.cells.values()]
     if any(cell.method for cell in cells):
-        yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells), unit)}.[/dim]"
+        yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells), unit, independent)}.[/dim]"
     if any(cell.mark for cell in cells):
         yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL, unit))}[/dim]"
         for comparison in comparisons:
             yield from (
-                f"[dim]{escape(line)}[/dim]"
-                for line in few_users_legend(comparison.pairs, comparison.contest.independent_unit)
+                f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs, independent)
             )
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
@@ -340,8 +347,12 @@ def _legend_of(comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit) 
 
 
 def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
-    for unit in units_of(comparisons):
-        yield from _legend_of([c for c in comparisons if c.contest.unit == unit], bakeoff, unit)
+    by_units: dict[tuple[Unit, str], list[Comparison]] = {}
+    for comparison in comparisons:
+        units = comparison.contest.unit, comparison.contest.independent_unit
+        by_units.setdefault(units, []).append(comparison)
+    for units, alike in by_units.items():
+        yield from _legend_of(alike, bakeoff, *units)
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [

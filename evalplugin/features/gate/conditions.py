@@ -29,7 +29,7 @@ from evalplugin.comparison.statistics.pairs import paired_difference, standard_d
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
-from evalplugin.data.queries import Unit, independent_unit
+from evalplugin.data.queries import Unit
 from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -103,8 +103,8 @@ class Judge:
 
     @property
     def _independent(self) -> str:
-        """What ``min_users`` counts: users, or the sessions of queries."""
-        return plural(independent_unit(self.contest.unit))
+        """What ``min_users`` counts: users, or clusters such as the sessions of queries."""
+        return plural(self.contest.independent_unit)
 
     @property
     def _confidence(self) -> float:
