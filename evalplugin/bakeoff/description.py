@@ -9,7 +9,7 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import FILTERS, SPLITS
-from evalplugin.execution.results import Bakeoff, new_id
+from evalplugin.execution.results import Bakeoff, DataInfo, new_id
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS, definitions_hash
@@ -38,19 +38,18 @@ def fingerprints_of(
         codes.add(f"optuna {version('optuna')}")
         if config.tune.split is not None:
             codes.add(code_of(SPLITS.entry(config.tune.split.type)))
-    infos = [data.info for data in prepared]
     return {
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
         "tracking": redact(tracking),
-        "data": fingerprint(
-            [
-                [info.full.digest, *(s.digest for s in info.segments), *filter(None, [info.pool])]
-                for info in infos
-            ]
-        ),
+        "data": fingerprint([_data_of(data.info) for data in prepared]),
         "code": fingerprint(sorted(map(str, codes))),
     }
+
+
+def _data_of(info: DataInfo) -> list[str]:
+    groups = [*info.segments, *([] if info.clustering is None else [info.clustering])]
+    return [info.full.digest, *(s.digest for s in groups), *filter(None, [info.pool])]
 
 
 def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:

@@ -51,6 +51,15 @@ def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
 
 
+def noun_of(column: str) -> str:
+    """Return the noun that a column of ids names: ``question`` for ``question_id``."""
+    words = re.sub(r"([a-z])(?=[A-Z])", r"\1 ", column)
+    words = re.sub(
+        r"[\s_-]*\b(id|ids)$|[\s_-]+(id|ids)$", "", re.sub(r"[_\s]+", " ", words), flags=re.I
+    ).strip()
+    return words.casefold() or column
+
+
 def count_text(n: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 model`` or ``3 models``."""
     return f"{n:,} {noun if n == 1 else plural(noun)}"

@@ -66,6 +66,14 @@ class Attributes(Mapping[str, Values]):
         return content.hexdigest()
 
 
+def as_texts(values: Values) -> Values:
+    """Return an attribute as text, None where unknown: whole numbers without a fraction, such as ``7``."""
+    if values.dtype == object:
+        return values
+    texts = [str(int(v)) if v.is_integer() else None if np.isnan(v) else repr(v) for v in values.tolist()]
+    return np.array(texts, dtype=object)
+
+
 def open_attributes(
     base: Path, path: str, separator: str, columns: Sequence[str] | None = None
 ) -> TableFiles:

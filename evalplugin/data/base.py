@@ -14,7 +14,7 @@ from evalplugin.base.libraries import np
 from evalplugin.base.units import plural
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions, joined
-from evalplugin.data.queries import Unit
+from evalplugin.data.queries import Clusters, Unit
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class LoadContext:
     base: Path = Path()  # the folder that relative paths start from
     # Receives a text, and the share done, if known.
     report: Callable[[str, float | None], None] = lambda text, fraction: None
+    # Columns that splits need: of the table of users, or of interactions with one value for each user.
+    user_columns: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -77,6 +79,8 @@ class Split:
         "user"  # what has a list and a truth; the id of a query names its session, see data/queries.py
     )
     history_log: Interactions | None = None  # the events of the history, where it is a log of them
+    # The same in all folds, of a split with a parameter ``cluster``; None: users, or sessions, are independent.
+    clusters: Clusters | None = None
 
     def __post_init__(self) -> None:
         if self.train.events or self.test.events:
@@ -225,6 +229,8 @@ class Splitter(Protocol):
     says that the parts that data comes in are looked at; else they are joined before. ``new_users: bool = True`` says
     that test users have a history in place of train data, ``new_items: bool = True`` that test items have no train
     data: a config with a model that cannot list them is refused. ``unit: Unit = "query"`` says that units are queries.
+    ``user_columns: Sequence[str]``, a property, names columns that loaders of tables read into
+    ``Interactions.user_columns``, or else into the attributes of users.
 
     The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
     """

@@ -13,10 +13,11 @@ from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, pa, pc, pd
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
+from evalplugin.data.tables import is_cluster
 from evalplugin.files.remote import File
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
-_ID_ROLES = ("user", "item", "part", "cluster")
+_ID_ROLES = ("user", "item", "part")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _QRELS = ("user", "iteration", "item", "rating")
 
@@ -79,7 +80,11 @@ class CsvFormat:
         from pyarrow import csv as arrow_csv
 
         as_text = roles if self.text is None else self.text
-        ids = {name for role, name in roles.items() if role in _ID_ROLES and role not in as_text}
+        ids = {
+            name
+            for role, name in roles.items()
+            if (role in _ID_ROLES or is_cluster(role)) and role not in as_text
+        }
         text = {name for role, name in roles.items() if role in as_text}
         # An empty text is a missing value; words such as NA or null are not.
         convert = arrow_csv.ConvertOptions(

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
-from evalplugin.data.tables import Table, check_roles
+from evalplugin.data.tables import Table, check_roles, is_cluster
 from evalplugin.data.vocabulary import encode
 
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
@@ -65,6 +65,8 @@ class Interactions(ReadOnlyArrays):
     item_attributes: Attributes = field(default_factory=Attributes)  # of a table of items; empty without one
     user_attributes: Attributes = field(default_factory=Attributes)  # of a table of users; empty without one
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
+    # Columns of its table that a split needs, as text; no model sees them, and they are no part of the content.
+    user_columns: Attributes = field(default_factory=Attributes)
     # Columns of its table that look like ratings or times, where none was named for them: (rating, stars).
     unused: tuple[tuple[Literal["rating", "timestamp"], str], ...] = ()
     part: npt.NDArray[np.int8] | None = None  # (m,) positions in ``parts``; None: the data is in one piece
@@ -190,6 +192,7 @@ class Interactions(ReadOnlyArrays):
             titles=None if self.titles is None else self.titles[items],
             item_attributes=self.item_attributes.select(items),
             user_attributes=self.user_attributes.select(users),
+            user_columns=self.user_columns.select(users),
         )
 
     def merged(self, *, first: bool = False) -> Interactions:
@@ -270,7 +273,10 @@ class Interactions(ReadOnlyArrays):
 
 
 def interactions_from(table: Table, columns: Mapping[str, str], duplicates: DuplicatePolicy) -> Interactions:
-    """Return the rows of a table as interactions, given its columns by role; see ``Interactions.from_frame``."""
+    """Return the rows of a table as interactions, given its columns by role; see ``Interactions.from_frame``.
+
+    Columns with the role ``cluster`` become ``user_columns``.
+    """
     if duplicates not in _POLICIES:
         raise DataError(f"{table.name}: duplicates must be one of {', '.join(_POLICIES)}, not {duplicates!r}")
     if not len(table):
@@ -295,6 +301,13 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         part=part,
         parts=parts,
         events=duplicates == "keep",
+        user_columns=Attributes(
+            {
+                name: _of_users(table, name, columns["user"], user_code, users)
+                for role, name in columns.items()
+                if is_cluster(role)
+            }
+        ),
     )
     if seconds is not None and seconds.rounded:
         data = data.noting(
@@ -303,6 +316,39 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         if data.events and seconds.fraction is not None:
             data = data.select(_by_fraction(data.user, seconds.whole, seconds.fraction))
     return data if duplicates == "keep" else _without_duplicates(data, duplicates, table)
+
+
+def _of_users(
+    table: Table, column: str, of: str, user: npt.NDArray[np.integer[Any]], users: npt.NDArray[np.generic]
+) -> npt.NDArray[Any]:
+    """Return each user's value in a column as text: object (n_users,).
+
+    Args:
+        table: The rows of interactions.
+        column: The column.
+        of: The column of users.
+        user: Code of each row's user (m,).
+        users: Raw ids (n_users,), each of which has a row.
+
+    Raises:
+        DataError: A missing value, or rows of a user that differ.
+    """
+    values, (code,) = encode([table.ids(column, "cluster")])
+    first = np.empty(len(users), dtype=np.int64)
+    first[user[::-1]] = np.arange(len(user) - 1, -1, -1)  # of several rows, the last one written stays
+    differs = np.flatnonzero(code != code[first[user]])
+    if len(differs):
+        row = int(differs[0])
+        before = int(first[user[row]])
+        name, (one, other) = users[user[[row]]].tolist()[0], values[code[[before, row]]].tolist()
+        count = len(np.unique(user[differs]))
+        raise DataError(
+            f"{table.name}: column {column!r} has two values for {of} {name!r}, {one!r} in {table.row_name(before)} "
+            f"and {other!r} in {table.row_name(row)}{f' (and for {count - 1:,} more)' if count > 1 else ''}: a "
+            f"cluster has all rows of a session"
+        )
+    texts: npt.NDArray[Any] = values.astype(str).astype(object)[code[first]]
+    return texts
 
 
 def _by_fraction(user: Codes, second: Ints, fraction: npt.NDArray[Any]) -> Ints:

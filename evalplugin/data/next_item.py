@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Ints
-from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.base.libraries import np
-from evalplugin.base.units import count_text, duration_text
+from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
+from evalplugin.base.libraries import np, npt
+from evalplugin.base.units import count_text, duration_text, noun_of
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.data.attributes import Attributes, as_texts
 from evalplugin.data.base import Split, split
 from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.parts import FoldParts, folds_of
-from evalplugin.data.queries import Unit, query_ids
+from evalplugin.data.queries import Clusters, Unit, query_ids
 from evalplugin.data.splits import times_of
 from evalplugin.data.times import NOT_SECONDS, is_date, time_text
 
@@ -72,6 +74,16 @@ class NextItem:
         ),
     ] = "keep"
 
+    cluster: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="column of the interactions, or of the table of users, that names whom a session belongs to, "
+            "such as user: the queries of all sessions with the same value depend on each other; null: those of one "
+            "session do",
+        ),
+    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+
     def __post_init__(self) -> None:
         if (self.test == "n_sessions") != (self.n_sessions is not None):
             raise ValueError("next_item takes n_sessions with test: n_sessions, and not without it")
@@ -80,9 +92,14 @@ class NextItem:
                 [Problem(("days",), f"goes with test: last_day, not with test: {self.test}")]
             )
 
+    @property
+    def user_columns(self) -> tuple[str, ...]:
+        """The column of clusters, if there is one."""
+        return () if self.cluster is None else (self.cluster,)
+
     def of_train_data(self) -> NextItem:
         """Return the split of the train data for tuning: where test sessions are given, by the last day."""
-        return replace(self, test="last_day") if self.test == "given" else self
+        return replace(self, test="last_day" if self.test == "given" else self.test, cluster=None)
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
@@ -258,7 +275,11 @@ class NextItem:
         code[order] = np.arange(len(ids), dtype=np.int32)
         session = np.concatenate([learnt, events.user[rows]])[order]
         whole = replace(
-            events, users=in_order, user_attributes=events.user_attributes.select(session), events=True
+            events,
+            users=in_order,
+            user_attributes=events.user_attributes.select(session),
+            user_columns=Attributes(),
+            events=True,
         )
         code_of = np.zeros(events.n_users, dtype=np.int32)
         code_of[learnt] = code[: len(learnt)]
@@ -267,14 +288,52 @@ class NextItem:
         def part(chosen: Ints, user: Codes) -> Interactions:
             return replace(whole.select(chosen), user=user)
 
-        notes.append(f"{len(rows):,} queries of {len(np.unique(events.user[rows])):,} sessions")
+        sessions = np.unique(events.user[rows])
+        clusters, text = None, f"{len(rows):,} queries of {len(sessions):,} sessions"
+        if self.cluster is not None:
+            ids = self._clusters(events, sessions)
+            text += f" of {count_text(len(set(ids[sessions].tolist())), noun_of(self.cluster))}"
+            clusters = Clusters(self.cluster, ids[session])
+        notes.append(text)
         return Split(
             part(train, code_of[events.user[train]]),
             part(rows, asked),
             notes=tuple(notes),
             history=part(history, np.repeat(asked, lengths)),
             unit=self.unit,
+            clusters=clusters,
         )
+
+    def _clusters(self, events: Interactions, tested: Codes) -> npt.NDArray[np.object_]:
+        """Return the id of each session's cluster, text as object (n_users,); None where it is unknown.
+
+        Raises:
+            DataError: There is no such column, a tested session has no value, or all have the same.
+        """
+        assert self.cluster is not None
+        columns = {**events.user_attributes, **events.user_columns}
+        if self.cluster not in columns:
+            near = did_you_mean(self.cluster, list(columns), noun="there are")
+            raise DataError(
+                f"split next_item: the data has no column {self.cluster!r} of clusters of sessions{near}",
+                parameter="cluster",
+            )
+        ids = as_texts(columns[self.cluster])
+        own = ids[tested].tolist()
+        if None in own:
+            raise DataError(
+                f"split next_item: {own.count(None):,} of {len(own):,} tested sessions have no value in the column "
+                f"{self.cluster!r}, the first is {events.users[tested].tolist()[own.index(None)]!r}: each must be in a "
+                f"cluster",
+                parameter="cluster",
+            )
+        if len(set(own)) < 2:
+            raise DataError(
+                f"split next_item: column {self.cluster!r} puts all tested sessions into one cluster, {own[0]!r}; an "
+                f"interval takes two at least",
+                parameter="cluster",
+            )
+        return ids
 
 
 def _of_files(data: Interactions, parts: Sequence[str]) -> str:

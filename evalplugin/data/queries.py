@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
@@ -15,6 +15,15 @@ SEPARATOR = ":"
 QUERY_IDS = (
     "ids of queries are texts SESSION:NUMBER, such as 1042:3 for the query after 3 events of session 1042"
 )
+
+
+class Clusters(NamedTuple):
+    """Clusters of units whose scores depend on each other, such as the queries of all sessions of a user."""
+
+    column: str  # whose values are ids of clusters
+    ids: npt.NDArray[
+        np.object_
+    ]  # (n_users,) text in it for each unit of the vocabulary; None for train sessions
 
 
 def independent_unit(unit: Unit) -> str:

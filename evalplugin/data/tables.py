@@ -46,6 +46,11 @@ def is_number_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
+def is_cluster(role: str) -> bool:
+    """Return whether a column with a role has ids of clusters: ``cluster``, or ``cluster 2`` of a second one."""
+    return role.startswith("cluster")
+
+
 def check_roles(table: str, columns: Mapping[str, str]) -> None:
     """Refuse one column for two roles.
 

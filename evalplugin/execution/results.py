@@ -126,6 +126,8 @@ class DataInfo:
     history: Interactions | None = field(default=None, repr=False)
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
     unit: Unit = "user"  # what has a list and a truth; "users" are queries, else
+    # Of the test users, where the split names a column of clusters.
+    clustering: Segmentation | None = field(default=None, repr=False)
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
 
     @property
@@ -135,8 +137,8 @@ class DataInfo:
 
     @property
     def independent_unit(self) -> str:
-        """The noun of what is independent: users, or the sessions of queries."""
-        return independent_unit(self.unit)
+        """The noun of what is independent: users, the sessions of queries, or the clusters that a column names."""
+        return independent_unit(self.unit) if self.clustering is None else self.clustering.name
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -38,6 +38,7 @@ from evalplugin.segments import (
     Position,
     Repeat,
     Segmentation,
+    clustering_of,
     history_lengths,
     segmentation,
 )
@@ -114,7 +115,10 @@ def prepare(
     Raises:
         DataError: Data that is missing or breaks a rule.
     """
-    context = LoadContext(data_home=data_home, base=config.folder, report=_report_tenths(observer))
+    columns = [name for split in config.splits for name in getattr(split.component, "user_columns", ())]
+    context = LoadContext(
+        data_home, config.folder, _report_tenths(observer), user_columns=tuple(dict.fromkeys(columns))
+    )
     prepared = []
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
@@ -200,6 +204,7 @@ def _prepare(
         # A session is read event by event, with its repeated items.
         history=first.history_events if first.unit == "query" else first.history,
         histories=history_lengths(folds),
+        clustering=clustering_of(folds),
         unit=first.unit,
         pool=fingerprint([allowed.digest for allowed in candidates])
         if config.spec.recommend.candidates == "given"
@@ -460,7 +465,7 @@ def _result_of(job: Job) -> ModelResult:
     return replace(
         model,
         costs=replace(total, **seconds),
-        per_user=average_folds(averages),
+        per_user=replace(average_folds(averages), clustering=job.info.clustering),
         fold_means=tuple(fold.means for fold in by_fold),
         seed_means=tuple(average.means for average in averages) if job.seeds > 1 else (),
         top_n=_lists_table(by_seed[0], [task.split.train for task in job.tasks]),

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import np, npt, pa
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text, noun_of, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice
 from evalplugin.data.attributes import EntityTable
@@ -22,7 +22,7 @@ from evalplugin.lists.inputs import open_files
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import given_metric, known_metric
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import Segmentation
+from evalplugin.segments import Segmentation, clustering
 from evalplugin.segments.attribute import Attribute
 
 _VALUES = ("score", "value")  # columns of scores that need not be named
@@ -119,15 +119,6 @@ class _Cells(NamedTuple):
     column: str
 
 
-def noun_of(column: str) -> str:
-    """Return the noun that a column of ids names: ``question`` for ``question_id``."""
-    words = re.sub(r"([a-z])(?=[A-Z])", r"\1 ", column)
-    words = re.sub(
-        r"[\s_-]*\b(id|ids)$|[\s_-]+(id|ids)$", "", re.sub(r"[_\s]+", " ", words), flags=re.I
-    ).strip()
-    return words.casefold() or column
-
-
 def read_scores(
     source: Any,
     columns: ScoreColumns,
@@ -173,7 +164,7 @@ def read_scores(
         notes += _missing(values, there, models, noun, by)
     for metric, (values, _) in matrices.items():
         notes += _constant(values, models, noun, f" by {metric}" if len(matrices) > 1 else "")
-    clustering = (
+    clusters = (
         None if columns.cluster is None else _clustering(table, columns.unit, columns.cluster, units, noun)
     )
     contest = Contest(
@@ -181,7 +172,7 @@ def read_scores(
         dataset=name or (Path(table.name).name if isinstance(source, str | Path) else "scores"),
         split="",
         models=tuple(
-            ComparedModel(model, model, _of_model(number, units, specs, matrices, is_there, noun, clustering))
+            ComparedModel(model, model, _of_model(number, units, specs, matrices, is_there, noun, clusters))
             for number, model in enumerate(models)
         ),
         metrics=tuple(specs),
@@ -350,7 +341,7 @@ def _of_model(
     matrices: Mapping[str, tuple[Floats, Flags]],
     is_there: Mapping[str, Flags],
     noun: str,
-    clustering: Segmentation | None,
+    clusters: Segmentation | None,
 ) -> PerUserScores:
     having = [metric for metric in specs if is_there[metric][:, number].any()]
     rows = np.any([is_there[metric][:, number] for metric in having], axis=0)
@@ -363,7 +354,7 @@ def _of_model(
         tuple(having),
         unit=noun,
         is_table=True,
-        clustering=clustering,
+        clustering=clusters,
     )
 
 
@@ -377,13 +368,12 @@ def _clustering(
         raise DataError(
             f"{table.name}: column {column!r} is empty for the {noun} {unit!r}: every {noun} must be in a cluster"
         )
-    labels, group = np.unique(values.astype(str), return_inverse=True)
-    if len(labels) < 2:
+    clusters = clustering(column, values, units)
+    if len(clusters.labels) < 2:
         raise DataError(
-            f"{table.name}: column {column!r} puts all {plural(noun)} into one cluster: {labels[0]!r}"
+            f"{table.name}: column {column!r} puts all {plural(noun)} into one cluster: {clusters.labels[0]!r}"
         )
-    codes: Codes = group.astype(np.int32)
-    return Segmentation(noun_of(column), tuple(labels.tolist()), units, codes)
+    return clusters
 
 
 def _segmentation(

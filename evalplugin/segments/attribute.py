@@ -11,7 +11,7 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.data.attributes import EntityTable, Separator, column_problems, open_attributes
+from evalplugin.data.attributes import EntityTable, Separator, as_texts, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, column_problem, is_table
 from evalplugin.segments.base import segment
@@ -89,10 +89,7 @@ class Attribute:
         if problem := column_problem(self.column, names):
             raise DataError(f"the table of users of the dataset: {problem}")
         values = data.user_attributes[self.column]
-        if self.values == "auto" or values.dtype == object:
-            return values
-        texts = [str(int(v)) if v.is_integer() else None if np.isnan(v) else repr(v) for v in values.tolist()]
-        return np.array(texts, dtype=object)
+        return values if self.values == "auto" else as_texts(values)
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
         """Return groups by number or by text, and the group of users whose value is unknown."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from evalplugin.base.arrays import Codes, Floats, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.libraries import np, npt
+from evalplugin.base.units import noun_of
 from evalplugin.components.registry import Registry
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
@@ -132,6 +133,26 @@ def segmentation(
     return Segmentation(
         name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32), from_truth
     )
+
+
+def clustering(column: str, clusters: npt.NDArray[Any], users: npt.NDArray[np.generic]) -> Segmentation:
+    """Return users in clusters of values that depend on each other.
+
+    Args:
+        column: Name of the column of the clusters' ids.
+        clusters: The text in it for each user (U,).
+        users: Raw ids (U,), ascending.
+    """
+    labels, group = np.unique(clusters.astype(str), return_inverse=True)
+    return Segmentation(noun_of(column), tuple(labels.tolist()), users, group.astype(np.int32))
+
+
+def clustering_of(folds: Sequence[Split]) -> Segmentation | None:
+    """Return the test users of all folds in the clusters that the split names; None: it names none."""
+    if (clusters := folds[0].clusters) is None:
+        return None
+    tested = np.bincount(np.concatenate([fold.test.user for fold in folds]), minlength=len(clusters.ids)) > 0
+    return clustering(clusters.column, clusters.ids[tested], folds[0].test.users[tested])
 
 
 def _problem_of(groups: Groups, n_users: int) -> str | None:

@@ -7,19 +7,21 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.config.gate import Gate
-from evalplugin.data.queries import query_ids
+from evalplugin.data.queries import query_ids, session_ids
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import Segmentation
+from evalplugin.segments import Segmentation, clustering
 
 N, EACH = 400, 7
 RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="all", threshold=None, metrics_hash="c")
@@ -177,6 +179,32 @@ def test_power_is_that_of_sessions() -> None:
         assert b.detectable == pytest.approx(a.detectable, rel=1e-2)
         assert b.users_needed == pytest.approx(EACH * (a.users_needed or 0), rel=0.02)
         assert (a.cluster_size, b.cluster_size) == (None, EACH)
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=12), st.integers(0, 2**32 - 1))
+def test_clusters_of_one_session_each_are_the_default(sizes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ids = query_ids(
+        np.repeat(np.arange(len(sizes)), sizes), np.concatenate([np.arange(1, n + 1) for n in sizes])
+    )
+    ids = np.sort(ids)
+    values = {name: rng.integers(0, 3, (len(ids), 1)) / 2 for name in ("a", "b", "c")}
+    named = rng.permutation([f"v{n}" for n in range(len(sizes))])
+    visitors = clustering("visitor", named[session_ids(ids).astype(int)], ids)
+
+    def compared(**clusters: Segmentation) -> Comparison:
+        models = tuple(
+            ComparedModel(name, "random", PerUserScores(ids, own, ("rr",), unit="query", **clusters))
+            for name, own in values.items()
+        )
+        return compare(Contest("b-1", "toy", "next_item", models, ("rr",), "a", 0, RULES))
+
+    by_session, by_visitor = compared(), compared(clustering=visitors)
+    assert by_visitor.contest.independent_unit == "visitor"
+    for one, other in zip(by_session.models, by_visitor.models, strict=True):
+        assert repr(one.cells) == repr(other.cells)
+    assert repr(by_session.pairs) == repr(by_visitor.pairs)
+    assert repr(by_session.best["rr"]) == repr(by_visitor.best["rr"])
 
 
 def test_a_change_from_one_bakeoff_to_the_next_is_that_of_sessions() -> None:

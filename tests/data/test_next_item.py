@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.base.errors import DataError, ParameterError
-from evalplugin.data import SPLITS, Interactions, LoadContext, NewUsers, NextItem, Split
+from evalplugin.data import SPLITS, DataFrame, Interactions, LoadContext, NewUsers, NextItem, Split
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.queries import positions_of, query_ids, sessions_of
-from evalplugin.segments import Position, Repeat, segmentation
+from evalplugin.segments import Position, Repeat, clustering_of, segmentation
 
 DAY = 86_400
 # Session 9 ends last and repeats item 5, 7 has one event, the rows of 3 are not in order of time.
@@ -64,6 +64,74 @@ def test_every_event_after_the_first_is_a_query_with_the_events_before_it():
         "can have it",
         "4 queries of 2 sessions",
     )
+
+
+def clustered(visitors: dict[int, Any], **columns: Any) -> Interactions:
+    """Return the log with the visitor of each session."""
+    frame = pd.DataFrame(EVENTS, columns=["user", "item", "time"])
+    frame["visitor"] = frame["user"].map(visitors)
+    data = DataFrame(frame, timestamp="time", duplicates="keep", **columns)
+    return data.load(LoadContext(user_columns=("visitor",)))
+
+
+VISITORS = {1: "a", 2: "b", 3: "c", 4: "a", 7: "b", 8: "c", 9: "a"}
+
+
+def test_queries_have_the_clusters_that_a_column_names():
+    data = clustered(VISITORS)
+    assert dict(zip(data.users.tolist(), data.user_columns["visitor"].tolist(), strict=True)) == VISITORS
+    fold, plain = of(NextItem(cluster="visitor"), data), of(NextItem())
+    assert fold.clusters is not None
+    named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
+    assert {query: named[query] for query, _ in rows(fold.test)} == {
+        "8:1": "c", "9:1": "a", "9:2": "a", "9:3": "a",
+    }  # fmt: skip
+    assert fold.notes[-1] == "4 queries of 2 sessions of 2 visitors"
+    # Nothing else depends on it: not the content, not what models see.
+    assert plain.clusters is None
+    assert data.digest == log().digest
+    assert [part.digest for part in (fold.train, fold.test)] == [p.digest for p in (plain.train, plain.test)]
+    assert not fold.train.user_columns
+    grouped = clustering_of([fold])
+    assert grouped is not None
+    assert (grouped.name, grouped.labels) == ("visitor", ("a", "c"))
+    assert grouped.users.tolist() == ["8:1", "9:1", "9:2", "9:3"]
+    assert grouped.group.tolist() == [1, 0, 0, 0]
+
+
+def test_filters_keep_the_clusters_of_the_sessions_that_stay():
+    data = clustered(VISITORS)
+    kept = data.restrict(np.isin(data.users[data.user], [1, 2, 8, 9]))
+    assert kept.user_columns["visitor"].tolist() == ["a", "b", "c", "a"]
+
+
+def test_clusters_are_not_sought_in_validation_data():
+    assert NextItem(cluster="visitor").of_train_data() == NextItem()
+    assert NextItem(test="given", cluster="visitor").of_train_data() == NextItem()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan, 7.0]), "1 of 2 tested sessions have no value in the column"),
+        (np.full(7, 2.5), "column 'visitor' puts all tested sessions into one cluster, '2.5'"),
+        (None, "the data has no column 'visitor' of clusters of sessions; did you mean 'visitors'?"),
+    ],
+)  # fmt: skip
+def test_clusters_by_attributes_of_any_dataset_are_checked(values: Any, message: str):
+    named = {"visitors": np.ones(7)} if values is None else {"visitor": values}
+    data = replace(log(), user_attributes=Attributes(named))
+    with pytest.raises(DataError, match=message) as refused:
+        of(NextItem(cluster="visitor"), data)
+    assert refused.value.parameter == "cluster"
+
+
+def test_attributes_of_any_dataset_name_clusters():
+    data = replace(log(), user_attributes=Attributes({"visitor": np.array([1.0, 2, 3, 1, 2, 3, 1.5])}))
+    fold = of(NextItem(cluster="visitor"), data)
+    assert fold.clusters is not None
+    named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
+    assert (named["8:1"], named["9:1"]) == ("3", "1.5")
 
 
 def test_events_within_a_second_are_in_the_order_of_their_fractions():

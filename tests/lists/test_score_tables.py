@@ -16,8 +16,8 @@ from scipy import stats
 
 import evalplugin
 from evalplugin.base.errors import DataError
+from evalplugin.base.units import noun_of
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.lists.score_tables import noun_of
 from evalplugin.report.frames import compare_csv
 
 N = 60

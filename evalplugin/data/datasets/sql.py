@@ -21,7 +21,7 @@ from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import ColumnOptions
 from evalplugin.data.files import find_files
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import Table, check_roles, column_problem
+from evalplugin.data.tables import Table, column_problem
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
@@ -89,22 +89,19 @@ class Sql(ColumnOptions, _Source):
         url = self._address(context.base)
         shown = type(url).create(url.drivername, host=url.host, port=url.port, database=url.database)
         name = shown.render_as_string()
-        check_roles(name, self.roles)
         with _connection(url, name) as connection:
-            table, columns = self._read(connection, name, context)
+            table, roles, columns = self._read(connection, name, context)
         table = _with_times(table, self.timestamp)
         order = dict.fromkeys(
-            self.roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in self.roles
+            roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in roles
         )
         with suppress(pa.ArrowNotImplementedError):  # types without an order, which are refused below
             table = table.sort_by([(column, "ascending") for column in order])
 
         def row_name(row: int) -> str:
-            return (
-                f"row {tuple(value.as_py() for value in (table.column(c)[row] for c in self.roles.values()))}"
-            )
+            return f"row {tuple(value.as_py() for value in (table.column(c)[row] for c in roles.values()))}"
 
-        return self.interactions(Table(table, name, row_name), columns, context)
+        return self.interactions(Table(table, name, row_name), roles, columns, context)
 
     def _address(self, base: Path) -> URL:
         """Return the database's URL, whose credentials are redacted from now on.
@@ -148,8 +145,8 @@ class Sql(ColumnOptions, _Source):
 
     def _read(
         self, connection: Connection, name: str, context: LoadContext
-    ) -> tuple[pa.Table, Sequence[str]]:
-        """Return the rows of the query as one table of the columns with a role, and the names of all columns."""
+    ) -> tuple[pa.Table, dict[str, str], Sequence[str]]:
+        """Return the rows of the query as one table of the columns with a role, these by role, and all columns."""
         # Without parameters, a driver takes the text as it is: % and : have no meaning.
         options = {"stream_results": True, "yield_per": _CHUNK, "no_parameters": True}
         with _failing(f"{name}: the query fails"):
@@ -160,24 +157,23 @@ class Sql(ColumnOptions, _Source):
         for role, column in self.roles.items():
             if problem := column_problem(column, columns, role):
                 raise DataError(f"{name}: the query returns {problem}")
-        result = result.columns(*(columns.index(column) for column in self.roles.values()))
+        roles = self.roles_for(name, columns, context)
+        result = result.columns(*(columns.index(column) for column in roles.values()))
         chunks: list[pa.Table] = []
         rows = 0
         with _failing(f"{name}: the query fails"):
             for chunk in result.partitions(_CHUNK):
                 arrays = [
                     _array(role, column, values, name)
-                    for (role, column), values in zip(
-                        self.roles.items(), zip(*chunk, strict=True), strict=True
-                    )
+                    for (role, column), values in zip(roles.items(), zip(*chunk, strict=True), strict=True)
                 ]
-                chunks.append(pa.table(arrays, names=list(self.roles.values())))
+                chunks.append(pa.table(arrays, names=list(roles.values())))
                 rows += len(chunk)
                 context.report(f"reading {name}: {rows:,} rows", None)
         if not chunks:
             raise DataError(f"{name}: there are no rows")
         try:
-            return pa.concat_tables(chunks, promote_options="permissive").combine_chunks(), columns
+            return pa.concat_tables(chunks, promote_options="permissive").combine_chunks(), roles, columns
         except pa.ArrowException as error:
             raise DataError(
                 f"{name}: a column has values of several types: {error}; CAST it in the query"

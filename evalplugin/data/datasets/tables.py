@@ -20,7 +20,7 @@ from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.parts import PART, ROLES, folds_of, part_name
 from evalplugin.data.reading import path_text
-from evalplugin.data.tables import Table, is_table
+from evalplugin.data.tables import Table, check_roles, column_problem, is_table
 from evalplugin.data.vocabulary import encode
 from evalplugin.files.remote import File
 
@@ -67,12 +67,24 @@ class _SideTable:
 
     def _read(self, ids: npt.NDArray[Any], base: Path) -> tuple[EntityTable, Attributes]:
         """Return the table, and its attributes in the order of the ids of the data."""
-        source = open_attributes(base, self.path, self.separator)
-        columns, named = self.columns, self._named
-        if columns is None:
-            columns = [name for name in source.columns if name not in named.values()]
+        source, named = open_attributes(base, self.path, self.separator), self._named
+        columns = self._attributes(source)
         table = EntityTable(source, self.kind, named[self.kind], [*named.values(), *columns], ids)
         return table, Attributes({name: table.column(name) for name in columns})
+
+    def attributes(self, base: Path) -> list[str]:
+        """Return the names of the attributes, without reading the rows.
+
+        Raises:
+            DataError: The file does not exist or has no columns.
+        """
+        return self._attributes(open_attributes(base, self.path, self.separator))
+
+    def _attributes(self, source: TableFiles) -> list[str]:
+        named = self._named.values()
+        return (
+            [name for name in source.columns if name not in named] if self.columns is None else self.columns
+        )
 
     @property
     def _named(self) -> dict[str, str]:
@@ -100,12 +112,12 @@ class ItemTable(_SideTable):
         ),
     ] = field(default=False, metadata=OMITTED_IF_DEFAULT)
 
-    def add_to(self, data: Interactions, base: Path) -> Interactions:
+    def add_to(self, data: Interactions, context: LoadContext) -> Interactions:
         """Return the data with attributes and titles of its items; an id stands for a missing title, with a note."""
         if self.catalogue:
-            source = open_attributes(base, self.path, self.separator)
+            source = open_attributes(context.base, self.path, self.separator)
             data = data.on_catalogue(EntityTable(source, "item", self.item, [self.item], data.items).ids)
-        table, attributes = self._read(data.items, base)
+        table, attributes = self._read(data.items, context.base)
         data = replace(data, item_attributes=attributes)
         if self.title is None:
             return data
@@ -126,9 +138,13 @@ class UserTable(_SideTable):
 
     user: Annotated[str, Field(min_length=1, description="name of the column of user ids")] = "user"
 
-    def add_to(self, data: Interactions, base: Path) -> Interactions:
-        """Return the data with attributes of its users."""
-        return replace(data, user_attributes=self._read(data.users, base)[1])
+    def add_to(self, data: Interactions, context: LoadContext) -> Interactions:
+        """Return the data with attributes of its users; those that splits need are there as text too."""
+        table, attributes = self._read(data.users, context.base)
+        needed = {n: table.column(n, numbers=False) for n in context.user_columns if n in attributes}
+        return replace(
+            data, user_attributes=attributes, user_columns=Attributes({**data.user_columns, **needed})
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,13 +207,42 @@ class ColumnOptions:
         roles = {name: getattr(self, name) for name in names}
         return {role: name for role, name in roles.items() if name is not None}
 
-    def interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
-        """Return the interactions of a table, with the tables of items and users; ``columns`` are all of its source."""
-        data = interactions_from(table, self.roles, self.duplicates)
+    def roles_for(self, table: str, columns: Sequence[str], context: LoadContext) -> dict[str, str]:
+        """Return the columns of interactions by role, with those that splits need and the table of users lacks.
+
+        Args:
+            table: Its name.
+            columns: Names of all its columns.
+            context: Names the columns that splits need.
+
+        Raises:
+            DataError: Neither table has such a column, or a column has two roles.
+        """
+        of_users = [] if self.users is None else self.users.attributes(context.base)
+        roles, needed = self.roles, [name for name in context.user_columns if name not in of_users]
+        for number, name in enumerate(needed, 1):
+            if problem := column_problem(name, [*columns, *of_users], "cluster"):
+                raise DataError(f"{table}: {problem}")
+            roles["cluster" if number == 1 else f"cluster {number}"] = name
+        check_roles(table, roles)
+        return roles
+
+    def interactions(
+        self, table: Table, roles: Mapping[str, str], columns: Sequence[str], context: LoadContext
+    ) -> Interactions:
+        """Return the interactions of a table, with the tables of items and users.
+
+        Args:
+            table: The table.
+            roles: Its columns by role, as of ``roles_for``.
+            columns: Names of all columns of its source.
+            context: Where the other tables lie.
+        """
+        data = interactions_from(table, roles, self.duplicates)
         data = replace(data, unused=tuple(self._unused(columns)))
         for side in (self.items, self.users):
             if side is not None:
-                data = side.add_to(data, context.base)
+                data = side.add_to(data, context)
         return data
 
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
@@ -304,14 +349,15 @@ class FileDataset(ColumnOptions, _PathOption):
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
-        table = tables.read(self.roles, context.report)
+        columns = [name for name in tables.columns if name != PART]
+        roles = self.roles_for(name, columns, context)
+        table = tables.read(roles, context.report)
         if isinstance(self.paths, PartPaths) and len(table):
             filled = set(encode([table.ids(PART, "part")])[0].tolist())
             for file, named in zip(files, partitions, strict=True):
                 if (part := named[PART].as_py()) not in filled:
                     raise DataError(f"{file}: has no rows, and is the {part} part of the data")
-        columns = [name for name in tables.columns if name != PART]
-        data = self.interactions(table, columns, context)
+        data = self.interactions(table, roles, columns, context)
         return replace(data, part_files=_by_part(files, partitions))
 
     @property
@@ -409,4 +455,6 @@ class DataFrame(ColumnOptions):
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
         table: Table = self._table  # type: ignore[attr-defined]
-        return self.interactions(table, table.columns, context)
+        return self.interactions(
+            table, self.roles_for(table.name, table.columns, context), table.columns, context
+        )

@@ -108,14 +108,16 @@ class StepCache:
             split: The split.
             seed: The seed of the config.
             named: Inputs that the parameters of the split name.
-            make: Makes the folds. They are written if they are on the users and items of the data.
+            make: Makes the folds. They are written if they are on the users and items of the data, without clusters.
         """
         depends_on, about = _folds_depend_on(data, split, seed), f"the split {split.name}"
         folds = self._read(depends_on, lambda folder: read_folds(folder, data), about=about, named=named)
         if folds is None:
             with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
                 folds = make()
-            if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
+            if folds[0].clusters is None and all(
+                _same_ids(data, part) for fold in folds for part in (fold.train, fold.test)
+            ):
                 about = f"{split.name} of {len(data):,} interactions: {count_text(len(folds), 'fold')}"
                 self._write("folds", about, depends_on, folds_files(folds), self._known(named, inputs))
         return folds

@@ -38,7 +38,6 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     "users without train data": (lambda run: run.rules.cold_users, False),
     "relevance threshold": (lambda run: run.rules.threshold, True),
     "units": (lambda run: run.tag("unit") or "user", True),
-    "clusters": (lambda run: _clusters(run), True),
 }
 
 
@@ -80,7 +79,11 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         for what, (value_of, binds_lists) in _RULES.items()
         for line in _differing(what, value_of, runs if binds_lists else made)
     ]
-    other_rules += _differing_clusters(models)
+    other_rules += [
+        *_differing("clusters", _clusters, [r for r in scored if r.is_table or not r.rules.are_given]),
+        *_differing_clusters(models),
+    ]
+    models = _with_clusters(models)
     other_data = [
         *_differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
         *_differing("train data", _train_data, runs if "train data" in dependent else made),
@@ -128,6 +131,16 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     families = {first.spec(m).at(None).name for m in common}
     models = [m if m.scores is None else _only(m, m.scores, common, in_common, families) for m in models]
     return Agreed(tuple(models), tuple(common), rules, tuple(notes))
+
+
+def _with_clusters(models: Sequence[ComparedModel]) -> list[ComparedModel]:
+    """Return models with the clusters that some of them have, such as lists from elsewhere do not have."""
+    known = (m.scores.clustering for m in models if m.scores is not None and m.scores.clustering is not None)
+    if (clustering := next(known, None)) is None:
+        return [*models]
+    return [
+        m if m.scores is None else replace(m, scores=replace(m.scores, clustering=clustering)) for m in models
+    ]
 
 
 def _clusters(run: LoggedRun) -> str:

@@ -447,8 +447,10 @@ class LoggedRun:
             raw_ids(table.column("user")),
             np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
         )
+        clustering = None
+        if (self.is_table or self.param("split.cluster") is not None) and self._segments is not None:
+            clustering = clustering_of(self._segments)
         if self.is_table:
-            clustering = None if self._segments is None else clustering_of(self._segments)
             unit = self.tag("unit") or "user"
             return PerUserScores(users, values, names, unit=unit, is_table=True, clustering=clustering)
         return PerUserScores(
@@ -460,6 +462,7 @@ class LoggedRun:
             at_k={family: curve for family, curve in curves.items() if curve},
             pr_curve=self._history("pr_curve/precision"),
             unit="query" if self.tag("unit") == "query" else "user",
+            clustering=clustering,
         )
 
     def _means_at(self, kind: Literal["fold", "seed"], steps: int) -> tuple[Mapping[str, float], ...]:

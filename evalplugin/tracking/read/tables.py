@@ -16,7 +16,7 @@ from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.config import ModelRecipe
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import HistoryLengths, Segmentation
+from evalplugin.segments import HistoryLengths, Segmentation, clustering
 
 _ByUser = TypeVar("_ByUser", PerUserScores, Segmentation, HistoryLengths)
 
@@ -140,8 +140,7 @@ def clustering_of(table: pa.Table) -> Segmentation | None:
     name, column = clusters
     users = raw_ids(table.column("user"))
     order = np.argsort(users, kind="stable")
-    labels, group = np.unique(raw_ids(table.column(column))[order].astype(str), return_inverse=True)
-    return Segmentation(name, tuple(labels.tolist()), users[order], group.astype(np.int32))
+    return clustering(name, raw_ids(table.column(column))[order], users[order])
 
 
 class _Described(NamedTuple):

@@ -147,15 +147,13 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
 @remembered  # all models of a dataset and split have the same data
 def _data_tables(data: ScoredOn) -> list[Artifact]:
     """Return the files with what the comparison page reads about the data."""
-    tables, histories, clustering = {}, None, None
-    if isinstance(data, TableInfo):
-        clustering = data.clustering
-    else:
+    tables, histories = {}, None
+    if not isinstance(data, TableInfo):
         background, histories = data.background, data.histories
         tables = {"data/truth.parquet": background.truth, "data/history.parquet": background.history}
         if titles := background.titles:
             tables["data/titles.parquet"] = pa.table({"item": list(titles), "title": list(titles.values())})
-    if (groups := _groups_arrow(data.segments, histories, clustering)) is not None:
+    if (groups := _groups_arrow(data.segments, histories, data.clustering)) is not None:
         tables["data/segments.parquet"] = groups
     files = []
     for path, table in tables.items():

@@ -68,6 +68,15 @@ def test_the_order_in_which_a_database_returns_rows_does_not_count(shop: Path) -
     assert (np.diff(one.timestamp) >= 0).all()
 
 
+def test_columns_of_clusters_are_read_too(shop: Path) -> None:
+    query = "SELECT *, 'v' || (user_id / 7) AS visitor FROM ratings"
+    data = dataset(query).load(LoadContext(user_columns=("visitor",)))
+    assert data.user_columns["visitor"].tolist() == [f"v{user // 7}" for user in range(20)]
+    assert data.digest == dataset().load(LoadContext()).digest
+    with pytest.raises(DataError, match=r"no cluster column 'visitr'; did you mean 'visitor'\?"):
+        dataset(query).load(LoadContext(user_columns=("visitr",)))
+
+
 def test_rows_are_read_in_chunks(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "_CHUNK", 30)
     reports: list[str] = []

@@ -430,3 +430,48 @@ def test_missing_file_or_column_of_a_side_table_is_a_config_problem(
 def test_a_dataset_without_side_tables_has_the_parameters_that_it_always_had() -> None:
     assert not {"items", "users"} & set(as_mapping(Csv("log.csv")))
     assert as_mapping(Csv("log.csv", items=NAMED))["items"]["path"] == "items.csv"
+
+
+def test_columns_that_splits_need_have_one_text_for_each_user(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,home,age\n2,1,007,30\n1,1,7,40\n2,3,007,30\n")
+    (tmp_path / "users.csv").write_text("user,home,city\n1,a,x\n2,b,\n")
+    context = LoadContext(base=tmp_path, user_columns=("home", "age"))
+    data = Csv("log.csv").load(context)
+    assert {name: values.tolist() for name, values in data.user_columns.items()} == {
+        "home": ["7", "007"],
+        "age": ["40", "30"],
+    }
+    assert not data.user_attributes
+    assert data.digest == Csv("log.csv").load(LoadContext(base=tmp_path)).digest
+    # The table of users comes first.
+    both = Csv("log.csv", users=UserTable("users.csv")).load(
+        replace(context, user_columns=("home", "city", "age"))
+    )
+    assert {name: values.tolist() for name, values in both.user_columns.items()} == {
+        "home": ["a", "b"],
+        "city": ["x", None],
+        "age": ["40", "30"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user,item,home\n1,1,a\n1,2,b\n", "column 'home' has two values for user 1, 'a' in row 1 (counted from 1) and "
+         "'b' in row 2 (counted from 1): a cluster has all rows of a session"),
+        ("user,item,home\n1,1,5\n2,1,5\n1,2,6\n2,2,7\n", "for user 1, 5 in row 1 (counted from 1) and 6 in row 3 "
+         "(counted from 1) (and for 1 more)"),
+        ("user,item,home\n1,1,a\n1,2,\n", "row 2 (counted from 1) is empty: no cluster id may be missing"),
+        ("user,item,Home\n1,1,a\n", "log.csv: no cluster column 'home'; did you mean 'Home'?"),
+    ],
+)  # fmt: skip
+def test_columns_that_splits_need_are_checked(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    assert message in refusal(Csv("log.csv").load, LoadContext(base=tmp_path, user_columns=("home",)))
+
+
+def test_a_column_of_users_that_splits_need_has_no_other_role(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item\n1,1\n")
+    for role in ("user", "item"):
+        message = f"column {role!r} cannot be both {role} and cluster: name two columns"
+        assert message in refusal(Csv("log.csv").load, LoadContext(base=tmp_path, user_columns=(role,)))

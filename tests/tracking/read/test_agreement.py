@@ -16,6 +16,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import clustering
 from evalplugin.tracking.read.agreement import agree
 
 RULES = Rules("train1", "test1", 10, "unseen", 4.0, "hash1")
@@ -67,6 +68,46 @@ def test_runs_under_other_rules_are_refused(change: dict[str, Any], line: str) -
         lines = str(refused.value).splitlines()
         assert lines[:2] == ["these runs cannot be compared:", f"  {line}"]
         assert lines[2].startswith("run the models again under the same rules")
+
+
+def clustered(name: str, clusters: Sequence[str], noun: str = "visitor") -> Any:
+    run = scored(name)
+    clustering_ = clustering(noun, np.array(clusters, dtype=object), run.result.scores.users)
+    return scored(name, result=replace(run.result, scores=replace(run.result.scores, clustering=clustering_)))
+
+
+def test_clusters_must_be_the_same_and_lists_from_elsewhere_take_them_over() -> None:
+    a, b = clustered("a", ["x", "y", "x"]), clustered("b", ["x", "y", "x"])
+    lists = scored("lists", rules=replace(RULES, candidates=AS_LISTED))
+    for model in agree([lists, a, b], intersect=False).models:
+        assert model.scores is not None
+        assert model.scores.clusters is not None
+        assert model.scores.clusters.tolist() == [0, 1, 0]
+    for other, line in (
+        (scored("b"), "clusters: visitor in a; none in b"),
+        (clustered("b", ["x", "y", "x"], "home"), "clusters: visitor in a; home in b"),
+        (
+            clustered("b", ["x", "z", "z"]),
+            "clusters: 2 is in 'y' and in 'z'",
+        ),
+    ):
+        for intersect in (False, True):
+            with pytest.raises(DataError) as refused:
+                agree([a, other], intersect=intersect)
+            assert str(refused.value).splitlines()[1] == f"  {line}"
+
+
+def test_users_in_common_stay_in_their_clusters() -> None:
+    a, b = clustered("a", ["x", "y", "x"]), scored("b", (1, 3, 4))
+    scores = replace(
+        b.result.scores, clustering=clustering("visitor", np.array(list("xxz")), b.result.scores.users)
+    )
+    b = scored("b", result=replace(b.result, scores=scores))
+    for model in agree([a, b], intersect=True).models:
+        assert model.scores is not None
+        assert model.scores.users.tolist() == [1, 3]
+        assert model.scores.clusters is not None
+        assert len(set(model.scores.clusters.tolist())) == 1
 
 
 def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() -> None:

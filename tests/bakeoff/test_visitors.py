@@ -1,0 +1,304 @@
+"""Bake-offs of queries in which all sessions of a visitor are one cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bakeoffs import run_bakeoff
+from mlflow import MlflowClient
+from samples import RecordingObserver, refusal, small_config, write_config
+
+import evalplugin
+from evalplugin.bakeoff.flow import Outcome
+from evalplugin.base.errors import ConfigError, UnchangedError
+from evalplugin.cli import main
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+
+DAY = 86_400
+METRICS = ["rr@10", "hit@3"]
+STORE = "sqlite:///mlflow.db"
+pytestmark = [pytest.mark.usefixtures("store", "no_drawing"), pytest.mark.filterwarnings("ignore:.*EV1")]
+
+
+def clicks() -> pd.DataFrame:
+    """Return sessions of visitors, some of whom go on to the next item and others go back; the last 60 are of a day."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for session in range(120):
+        visitor = int(rng.integers(0, 15))
+        item = int(rng.integers(0, 12))
+        start = (20 if session >= 60 else session // 10) * DAY + 600 * (session % 60)
+        for event in range(int(rng.integers(1, 7))):
+            rows.append((session, f"v{visitor}", item, start + event))
+            item = (item + int(rng.choice([0, 1, 1, 5]) if visitor % 2 else rng.choice([0, 7, 7, 5]))) % 12
+    return pd.DataFrame(rows, columns=["session", "visitor_id", "item", "time"])
+
+
+def config(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
+    (clicks() if frame is None else frame).to_csv("clicks.csv", index=False)
+    dataset = {
+        "name": "clicks", "type": "csv", "path": str(Path("clicks.csv").absolute()), "user": "session",
+        "timestamp": "time", "duplicates": "keep",
+    }  # fmt: skip
+    return small_config(
+        **{
+            "seed": 0,
+            "datasets": [dataset],
+            "split": {"type": "next_item", "cluster": "visitor_id"},
+            "relevance": {},
+            "recommend": {"n": 10},
+            "metrics": METRICS,
+            "models": ["session.popularity", "session.markov", "session.knn"],
+            "compare": {"baseline": "session.popularity"},
+            "tracking": {"uri": STORE},
+            **changes,
+        }
+    )
+
+
+SESSIONS = {"split": {"type": "next_item"}}
+
+
+def run(config: dict[str, Any], **options: Any) -> Outcome:
+    outcome = run_bakeoff(load(config), **options)
+    assert [model.error for model in outcome.result.models] == [None] * 3
+    return outcome
+
+
+def numbers(comparison: Comparison) -> dict[str, str]:
+    """Return all means, intervals, tests and models that may be the best, to the last bit."""
+    return {
+        "unit": repr((comparison.contest.unit, comparison.contest.independent_unit)),
+        "cells": repr({row.model: dict(row.cells) for row in comparison.models}),
+        "pairs": repr(comparison.pairs),
+        "best": repr({metric: comparison.best[metric] for metric in METRICS}),
+    }
+
+
+def only(comparisons: Any) -> Comparison:
+    (comparison,) = comparisons
+    assert isinstance(comparison, Comparison)
+    return comparison
+
+
+def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
+    comparison = only(run(config()).comparisons)
+    visitor = clicks().drop_duplicates("session").set_index("session")["visitor_id"]
+    tables = []
+    for model in comparison.contest.models:
+        assert model.scores is not None
+        frame = model.scores.to_frame().rename_axis("query").reset_index()
+        frame["visitor_id"] = frame["query"].str.split(":").str[0].astype(int).map(visitor)
+        tables.append(frame.assign(model=model.model))
+    table = pd.concat(tables)
+    assert 2 < table["visitor_id"].nunique() < table["query"].str.split(":").str[0].nunique()
+    expected = evalplugin.compare_scores(
+        table, unit="query", model="model", value=METRICS, cluster="visitor_id", baseline="session.popularity"
+    )
+    assert numbers(comparison) == numbers(only(expected))
+    assert comparison.contest.independent_unit == "visitor"
+
+
+def test_cached_resumed_and_read_back_it_has_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupting(Observer):
+        def progress(self, label: str, total: int | None = None) -> Any:
+            if label == "compare":
+                raise KeyboardInterrupt
+            return super().progress(label, total)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(config(), observer=Interrupting())
+    said = RecordingObserver()
+    resumed = run(config(), observer=said, mode="resume")
+    assert said.has("continuing the bake-off")
+    expected = numbers(only(resumed.comparisons))
+    assert numbers(only(run(config()).comparisons)) == expected  # all of it cached
+    assert numbers(only(run(config(), mode="fresh").comparisons)) == expected
+    assert numbers(only(evalplugin.compare(tracking_uri=STORE))) == expected
+    # In the terminal and in Markdown too, visitors are the units.
+    assert main(["compare", "--tracking-uri", STORE, "--format", "markdown"]) == 0
+    shown = capsys.readouterr().out
+    assert " visitors" in shown
+    assert "session counts once" not in shown
+
+
+@pytest.mark.slow
+def test_workers_and_ranges_of_queries_give_the_same_bits() -> None:
+    expected = numbers(only(run(config()).comparisons))
+    engine = {"engine": {"type": "local", "users_per_task": 50}}
+    assert numbers(only(run(config(**engine), workers=2, mode="fresh").comparisons)) == expected
+
+
+def test_only_intervals_and_tests_depend_on_clusters() -> None:
+    with_, without = (run(config(**changes)) for changes in ({}, SESSIONS))
+    for a, b in zip(with_.result.models, without.result.models, strict=True):
+        assert a.per_user is not None
+        assert b.per_user is not None
+        np.testing.assert_array_equal(a.per_user.users, b.per_user.users)
+        np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
+        assert (a.top_n, a.costs) == (b.top_n, b.costs)  # cached lists: nothing is fitted again
+        assert a.per_user.means == b.per_user.means
+    wide, narrow = (only(o.comparisons).models[0].cells["rr@10"] for o in (with_, without))
+    assert wide.mean == narrow.mean
+    assert (wide.clusters or 0) < (narrow.clusters or 0)
+    assert (wide.low, wide.high) != (narrow.low, narrow.high)
+
+
+def test_without_a_column_of_clusters_nothing_new_is_logged() -> None:
+    names = []
+    for changes in (SESSIONS, {}):
+        comparison = only(run(config(**changes)).comparisons)
+        read = only(evalplugin.compare(tracking_uri=STORE))
+        assert numbers(read) == numbers(comparison)
+        client, run_id = MlflowClient(STORE), read.models[0].run_id
+        assert run_id is not None
+        data = client.get_run(run_id).data
+        table = pd.read_parquet(client.download_artifacts(run_id, "data/segments.parquet"))
+        # Gaps between groups need enough visitors in each.
+        metrics = {name for name in data.metrics if not re.search(r"^segment/.*\.(gap|worst)", name)}
+        names.append((set(data.params), metrics, list(table)))
+    (params, metrics, columns), (more_params, same_metrics, more_columns) = names
+    assert more_params - params == {"split.cluster"}
+    assert (same_metrics, more_columns) == (metrics, [*columns, "cluster"])
+    assert "cluster" not in columns
+
+
+def test_of_changed_clusters_nothing_is_resumed_or_skipped() -> None:
+    run(config())
+    frame = clicks()
+    frame.loc[frame["session"] >= 110, "visitor_id"] = "v99"
+    with pytest.raises(UnchangedError):
+        run(config(), if_changed=True)
+    run(config(frame), if_changed=True)
+
+
+@pytest.mark.slow
+def test_runs_with_other_clusters_are_not_compared() -> None:
+    run(config(experiment="by visitor"))
+    frame = clicks()
+    other = {"experiment": "of sessions", **SESSIONS}
+    run(config(**other))
+    frame.loc[frame["session"] >= 100, "visitor_id"] = "v99"
+    run(config(frame, experiment="changed"))
+    ids = {}
+    for name in ("by visitor", "of sessions", "changed"):
+        comparison = only(evalplugin.compare(tracking_uri=STORE, experiment=name))
+        ids[name] = [str(row.run_id) for row in comparison.models[:2]]
+    pairs = {
+        "of sessions": "clusters: visitor in .*; none in ",
+        "changed": "clusters: .* is in 'v.*' and in 'v99'",
+    }
+    for name, message in pairs.items():
+        runs = [ids["by visitor"][0], ids[name][1]]
+        for intersect in (False, True):
+            said = refusal(evalplugin.compare, *runs, tracking_uri=STORE, intersect=intersect)
+            assert re.search(message, said), said
+
+
+def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
+    outcome = run(config())
+    model = next(m for m in outcome.result.models if m.model == "session.markov")
+    assert model.top_n is not None
+    test = model.data.test
+    pd.DataFrame({"user": test.users[test.user], "item": test.items[test.item]}).to_csv(
+        "truth.csv", index=False
+    )
+    model.top_n.to_pandas()[["user", "item", "rank"]].to_csv("vendor.csv", index=False)
+    metrics = [part for name in METRICS for part in ("-m", name)]
+    files = ["--lists", "vendor.csv", "--truth", "truth.csv", "--query", "user", *metrics]
+    logged = ["--log", "--name", "vendor", "--experiment", "shop", "--tracking-uri", STORE]
+    assert main(["score", *files, *logged]) == 0
+    read = only(evalplugin.compare("vendor", "session.popularity", tracking_uri=STORE, intersect=True))
+    assert read.contest.independent_unit == "visitor"
+    (vendor,) = (pair for pair in read.pairs if pair.metric == "rr@10")
+    expected = next(
+        p for p in only(outcome.comparisons).pairs if (p.model, p.metric) == ("session.markov", "rr@10")
+    )
+    assert (vendor.model, vendor.against) == ("vendor", "session.popularity")
+    assert vendor.paired.interval == expected.paired.interval
+
+
+def test_a_gate_counts_visitors() -> None:
+    gate = {"champion": "session.popularity", "min_gain": 0.01, "min_users": 20}
+    tested = clicks().query("session >= 60")
+    visitors = tested[tested.duplicated("session")]["visitor_id"].nunique()
+    decision = run(config(gate=gate)).decision
+    assert decision is not None
+    conditions = [c for c in decision.conditions if c.challenger == "session.markov"]
+    assert [(c.name, c.passed, c.measured) for c in conditions] == [("visitors", False, visitors)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda f: f.rename(columns={"visitor_id": "visitor"}),
+            "no cluster column 'visitor_id'; did you mean 'visitor'?",
+        ),
+        (
+            lambda f: f.assign(visitor_id=f["visitor_id"].where(f.index != 7)),
+            "column 'visitor_id', row 8 (counted from 1) is empty: no cluster id may be missing",
+        ),
+        (lambda f: f.assign(visitor_id=1), "column 'visitor_id' puts all tested sessions into one cluster, '1'"),
+        (lambda f: f.assign(visitor_id=0.5), "cluster ids must be integers or text"),
+    ],
+)  # fmt: skip
+def test_bad_clusters_are_refused_before_anything_is_fitted(change: Any, message: str) -> None:
+    assert message in refusal(prepare, load(config(change(clicks()))), None, Observer())
+
+
+def test_a_session_of_two_visitors_is_refused_by_name() -> None:
+    frame = clicks()
+    last = frame.index[frame["session"] == 7][-1]
+    frame.loc[last, "visitor_id"] = "x"
+    said = refusal(prepare, load(config(frame)), None, Observer())
+    assert "column 'visitor_id' has two values for session 7, 'v" in said
+    assert f"'x' in row {last + 1} (counted from 1)" in said
+    assert main(["run", write_config(config(frame))]) == 2
+
+
+def test_a_role_cannot_be_the_column_of_clusters() -> None:
+    bad = config(split={"type": "next_item", "cluster": "item"})
+    assert "column 'item' cannot be both item and cluster" in refusal(prepare, load(bad), None, Observer())
+
+
+def test_data_without_columns_has_no_clusters() -> None:
+    data = {"name": "made", "type": "synthetic", "n_users": 40, "n_items": 30, "n_interactions": 600}
+    said = refusal(prepare, load(config(datasets=[data], metrics=["rr@10"])), None, Observer())
+    assert (
+        "split.cluster: split next_item: the data has no column 'visitor_id' of clusters of sessions" in said
+    )
+
+
+def test_tuning_takes_no_clusters() -> None:
+    knn = {"name": "knn", "type": "session.knn", "tune": {"k": [5, 20]}}
+    tune = {"split": {"type": "next_item", "cluster": "visitor_id"}, "budget": {"trials": 2}}
+    with pytest.raises(ConfigError, match=r"tune\.split.*: cluster is for intervals"):
+        load(config(models=["session.popularity", knn], tune=tune))
+    del tune["split"]
+    outcome = run_bakeoff(load(config(models=["session.popularity", knn], tune=tune)))
+    (_, tuned) = outcome.result.models
+    assert tuned.error is None
+    assert tuned.tuning is not None
+    assert dict(tuned.tuning.settings["split"]) == {
+        "type": "next_item", "test": "last_day", "days": None, "n_sessions": None, "queries": "all",
+        "max_history": 100, "cold": "keep",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_table_of_sessions_names_their_visitors() -> None:
+    expected = numbers(only(run(config()).comparisons))
+    frame = clicks()
+    frame.drop_duplicates("session")[["session", "visitor_id"]].to_csv("sessions.csv", index=False)
+    changed = config(frame.drop(columns="visitor_id"))
+    changed["datasets"][0]["users"] = {"path": str(Path("sessions.csv").absolute()), "user": "session"}
+    assert numbers(only(run(changed).comparisons)) == expected
