@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.bakeoff.description import describe_bakeoff, fingerprints_of, inputs_of
-from evalplugin.bakeoff.tasks import load_results, run_tasks
+from evalplugin.bakeoff.tasks import ModelRuns, load_results, run_tasks
 from evalplugin.base.libraries import pd
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of, findings_of
@@ -220,6 +220,7 @@ def _running(
                 progress=progress,
                 large=large,
                 board=workspace.config.spec.tracking.board,
+                logger=workspace.logger,
             )
         journal.resumable = True
         with tracker:
@@ -236,7 +237,8 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     with ExitStack() as opened:
         # With nothing to compute, the pictures are probably known too.
         artists = () if running.is_idle else opened.enter_context(processes)
-        result = run_tasks(running)
+        runs = ModelRuns(tracker, observer)
+        result = run_tasks(running, runs)
         ran = session.describe()
         session.close()
         further = chain.from_iterable(feature.pictures(result) for feature in features)
@@ -248,6 +250,7 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
             pictures = draw(requests, opened.enter_context(processes) if running.is_idle else artists)
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
+        runs.wait()
         results = Results(result, comparisons)
         for feature in features:
             results = feature.after(running, results)

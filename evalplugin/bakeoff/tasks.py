@@ -16,7 +16,7 @@ from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.execution.runner import Job, load_cached, results_of
 from evalplugin.execution.tasks import TaskResult
 from evalplugin.features.base import Running
-from evalplugin.tracking.write.tracker import MlflowTracker
+from evalplugin.tracking.write.tracker import MlflowTracker, key_of
 from evalplugin.workspace import Workspace
 
 
@@ -44,17 +44,12 @@ def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> 
         raise workspace.missing_error(missing, "task")
 
 
-def run_tasks(running: Running) -> BakeoffResult:
-    """Run the tasks that are not cached, log each model when it is done, and return all results.
-
-    Raises:
-        TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
-    """
+def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:
+    """Run the tasks that are not cached, log each model when it is done, and return all results."""
     workspace, jobs, session = running.workspace, running.jobs, running.session
     observer = workspace.observer
     pace = Pace(jobs, session.slots)
     execute = task_executor(session, observer, users_per_task=workspace.users_per_task)
-    runs = _ModelRuns(running.tracker, observer)
     results: dict[int, ModelResult] = {}
 
     def label() -> str:
@@ -75,7 +70,6 @@ def run_tasks(running: Running) -> BakeoffResult:
             observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
             for note in result.shown_notes:
                 observer.warn(note)
-    runs.raise_if_lost()
     return BakeoffResult(running.bakeoff, tuple(results[number] for number in range(len(jobs))))
 
 
@@ -140,32 +134,41 @@ def _seconds(job: Job) -> list[float]:
 
 
 @dataclass
-class _ModelRuns:
+class ModelRuns:
     """The models' runs in MLflow. When MLflow is lost, nothing more is logged, and the work goes on."""
 
     tracker: MlflowTracker
     observer: Observer
-    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs, by number
+    finished: dict[int, ModelResult] = field(default_factory=dict)  # by the number of the job
     lost: TrackingError | None = None
 
     def start(self, job: Job) -> None:
+        """Start the run of a model to fit."""
         with self._unless_lost() as connected:
             if connected:
                 self.tracker.start_model(job.info, job.model.name, job.model.type)
 
     def finish(self, number: int, result: ModelResult) -> None:
-        bakeoff, data = self.tracker.bakeoff, result.data
-        self.unlogged[number] = bakeoff.run_name(data, result.model)
+        """Log the result of a job."""
+        self.finished[number] = result
         with self._unless_lost() as connected:
             if connected:
                 with self.observer.progress(f"log {result.model}"):
                     self.tracker.finish_model(result)
-                del self.unlogged[number]
 
-    def raise_if_lost(self) -> None:
-        """Raise the error by which MLflow was lost, with the names of the runs that are not logged."""
+    def wait(self) -> None:
+        """Wait until all results are logged.
+
+        Raises:
+            TrackingError: MLflow was lost; the message has the names of the runs that are not logged.
+        """
+        with self._unless_lost() as connected:
+            if connected:
+                self.tracker.runs.wait()
         if self.lost is not None:
-            missing = ", ".join(name for _, name in sorted(self.unlogged.items()))
+            logged = self.tracker.runs.complete
+            left = [result for _, result in sorted(self.finished.items()) if key_of(result) not in logged]
+            missing = ", ".join(self.tracker.bakeoff.run_name(result.data, result.model) for result in left)
             raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
 
     @contextmanager

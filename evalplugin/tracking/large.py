@@ -43,7 +43,7 @@ class LargeTables:
 
     uri: str | None = None  # of a folder
     experiment: str = ""  # its name
-    warn: Callable[[str], object] = lambda text: None  # receives one sentence, once
+    warn: Callable[[str], object] | None = None  # receives one sentence, once
     _warned: bool = field(default=False, repr=False)
 
     def check(self) -> None:
@@ -81,7 +81,7 @@ class LargeTables:
                 kept.append(path)
             elif self.uri is None:
                 kept.append(path)
-                if not self._warned:
+                if self.warn is not None and not self._warned:
                     self._warned = True
                     self.warn(
                         f"{path} of a run has {size_text((folder / path).stat().st_size)}: servers of MLflow often "

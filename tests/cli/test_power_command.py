@@ -20,6 +20,7 @@ from evalplugin.features.power import (
     power_of_runs,
 )
 from evalplugin.tracking.read.contests import read_contests
+from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
@@ -118,7 +119,10 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespa
     for result in results:
         tracker.start_model(result.data, result.model, result.type)
         tracker.finish_model(result)
-    tracker.client.set_terminated(tracker._start_summary("summary"), "FINISHED")
+    links = tracker.runs.start_summary(
+        "summary", [Tag("evalplugin.role", "summary"), *tracker.common_tags], board=None, compared=()
+    )
+    tracker.client.set_terminated(links.summary_run_id, "FINISHED")
     report = power_of_runs(PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=0.01)
     (row,) = report.rows
     knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))

@@ -32,7 +32,6 @@ from evalplugin.features.data_card.report import (
 )
 from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
-from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.write.items import Artifact, Item
 from evalplugin.workspace import Workspace
 
@@ -45,10 +44,9 @@ class DataCardsFeature(Feature):
         observer, tracker = running.workspace.observer, running.tracker
         with observer.progress("describe the data"):
             cards = cards_of(running.prepared)
-            with tracking_call(tracker.uri, "read the data cards before"):
-                drifts = drifts_since(
-                    tracker.client, tracker.experiment_id, cards, bakeoff=running.bakeoff.id
-                )
+            drifts = tracker.read(
+                "read the data cards before", drifts_since, cards, bakeoff=running.bakeoff.id
+            )
         for name, drift in drifts.items():
             if isinstance(drift, Drift):
                 observer.report(f"{name}: {drift_sentence(drift)}")

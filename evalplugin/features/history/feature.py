@@ -16,7 +16,7 @@ from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.history.report import trend
 from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
 from evalplugin.report.sections import Section
-from evalplugin.tracking.connection import existing_store, tracking_call
+from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import (
@@ -52,11 +52,8 @@ class HistoryFeature(Feature):
     def after(self, running: Running, results: Results) -> Results:
         """Add the latest bake-offs, the oldest first, this one with its decision, which is not logged yet."""
         tracker, bakeoff = running.tracker, results.result.bakeoff
-        with (
-            running.workspace.observer.progress("read the bake-offs before"),
-            tracking_call(tracker.uri, "read the bake-offs before"),
-        ):
-            past = tuple(past_of(tracker.client, tracker.experiment_id, models_each=bakeoff.n_runs))
+        with running.workspace.observer.progress(step := "read the bake-offs before"):
+            past = tuple(tracker.read(step, past_of, models_each=bakeoff.n_runs))
         if (decision := results.values.get("decision")) is not None:
             past = with_decision(past, bakeoff.id, decision)
         return results.having(past=past)

@@ -140,12 +140,13 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     """
     bakeoff, result = lists.bakeoff(experiment), lists.result()
     with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
-        run_id = tracker.start_model(result.data, result.model, result.type)
+        tracker.start_model(result.data, result.model, result.type)
         try:
             tracker.finish_model(result, _pictures(bakeoff, result))
         except Exception:
             tracker.fail_model(replace(result, per_user=None, top_n=None, error=traceback.format_exc()))
             raise
+        run_id = tracker.run_id(result)
     page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}{ui_query(tracker.uri)}"
     command = ui_command(tracker.uri)
     return {"store": redact(tracker.uri), "run": page} | ({} if command is None else {"look": command})

@@ -19,6 +19,7 @@ from evalplugin.features.history import feature
 from evalplugin.features.history.feature import past_of, read_past, with_decision
 from evalplugin.tracking.read.runs import last_finished
 from evalplugin.tracking.write import labels
+from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.tracker import MlflowTracker
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
@@ -40,7 +41,8 @@ def log(
         with suppress(KeyboardInterrupt), tracker:
             raise KeyboardInterrupt
         return
-    run_id = tracker._start_summary([])
+    tags = [Tag("evalplugin.role", "summary"), *tracker.common_tags]
+    run_id = tracker.runs.start_summary("summary", tags, board=None, compared=()).summary_run_id
     failed = sum(result.error is not None for result in results)
     tracker.client.log_metric(run_id, "models_failed", failed)
     for key, value in (decided or {}).items():

@@ -36,13 +36,20 @@ def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNam
     tracker = MlflowTracker.open(result.bakeoff, uri, board=board)
     run_ids = []
     for model in result.models:
-        run_ids.append(tracker.start_model(model.data, model.model, model.type))
+        tracker.start_model(model.data, model.model, model.type)
+        run_ids.append(tracker.run_id(model))
         tracker.finish_model(model)
     comparisons = [compare(contest) for contest in contests_of(result)]
     links = tracker.finish_bakeoff(result, comparisons, items=[Artifact("ranks.txt", "of a feature")])
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
+
+
+def start_model(make: SimpleNamespace, tracker: MlflowTracker, name: str) -> str:
+    """Start the run of a model and return its id."""
+    tracker.start_model(make.data_info(), name, "x")
+    return tracker.run_id(make.model_result(name))
 
 
 def artifacts(client: MlflowClient, run: Run, folder: str | None = None) -> set[str]:
@@ -84,7 +91,7 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
     result = make.whole()
     tracker = MlflowTracker.open(result.bakeoff, uri)
     client: Any = Counting(tracker.client)
-    tracker.client = tracker.writer.client = client
+    tracker.runs.client = tracker.runs.writer.client = client
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
         assert client.called == ["create_run"]
@@ -215,7 +222,7 @@ def test_the_experiment_is_one_of_models_and_has_the_board(logged: SimpleNamespa
 def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> None:
     result = make.model_result("knn")
     tracker = MlflowTracker.open(make.bakeoff(("knn",), baseline=None), uri)
-    run_id = tracker.start_model(result.data, "knn", "x")
+    run_id = start_model(make, tracker, "knn")
     client = MlflowClient(tracking_uri=uri)
     seen = []
     for _ in range(2):
@@ -228,7 +235,7 @@ def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> 
 
 def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespace, uri: str) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("a", "b"), baseline=None), uri)
-    done, cut_off = (tracker.start_model(make.data_info(), name, "x") for name in ("a", "b"))
+    done, cut_off = (start_model(make, tracker, name) for name in ("a", "b"))
     tracker.finish_model(make.model_result("a"))
     client = MlflowClient(tracking_uri=uri)
     assert client.get_run(cut_off).info.status == "RUNNING"
@@ -246,7 +253,7 @@ def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
 ) -> None:
     asked = make.bakeoff(("a", "b", "c"), baseline=None)
     tracker = MlflowTracker.open(asked, uri)
-    ours, dead, elsewhere = (tracker.start_model(make.data_info(), name, "x") for name in asked.models)
+    ours, dead, elsewhere = (start_model(make, tracker, name) for name in asked.models)
     process = subprocess.Popen(["true"])
     process.wait()
     client = MlflowClient(tracking_uri=uri)
@@ -398,7 +405,7 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
     make: SimpleNamespace, uri: str
 ) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
-    run_id = tracker.start_model(make.data_info(), "knn", "x")
+    run_id = start_model(make, tracker, "knn")
     tracker.client.delete_run(run_id)
     with pytest.raises(TrackingError, match="cannot log knn: "):
         tracker.finish_model(make.model_result("knn"))

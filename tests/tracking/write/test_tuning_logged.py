@@ -140,9 +140,10 @@ def test_a_logged_run_has_the_parameters_that_were_found(
 ) -> None:
     resolved = "models:\n- {name: knn, type: surprise.KNNBasic, params: {k: 40}, inputs: [prices.csv]}\n"
     with MlflowTracker.open(dataclasses.replace(result.bakeoff, config_resolved=resolved), uri) as tracker:
-        ids = [tracker.start_model(m.data, m.model, m.type) for m in result.models]
         for model in result.models:
+            tracker.start_model(model.data, model.model, model.type)
             tracker.finish_model(model)
+        ids = [tracker.run_id(model) for model in result.models]
         tracker.finish_bakeoff(result, make.comparisons(result))
     run = LoggedRun(tracker.client, tracker.client.get_run(ids[1]))
     assert run.recipe == ModelRecipe(

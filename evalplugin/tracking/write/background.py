@@ -1,0 +1,307 @@
+"""Logging by another process, while this one works on: importing MLflow and writing runs take seconds."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from evalplugin.base import secrets
+from evalplugin.base.costs import without_collections
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.processes import end_process, ended_by_signal, start_python
+from evalplugin.base.signals import deferred_signals, ignore_signals
+from evalplugin.tracking import mlflow
+
+if TYPE_CHECKING:  # a command starts the process before it imports what it works with
+    from evalplugin.tracking.large import LargeTables
+    from evalplugin.tracking.write.board import Links
+    from evalplugin.tracking.write.items import Item, Tag
+    from evalplugin.tracking.write.runs import Key, Runs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOST_WAITING = 4  # calls; each holds the tables of a model
+_HEADER = struct.Struct("!Q")  # before each message: its length in bytes
+_ENDED = "the process that logs to MLflow"
+
+
+@dataclass
+class Logger:
+    """A process that logs the runs of one bake-off after the other. Make it with ``started``."""
+
+    process: subprocess.Popen[bytes]
+    _answers: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)  # None: it has ended
+    _asked: int = 0  # calls
+    _answered: int = 0
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Generator[Logger | None]:
+        """Yield a new process, which imports MLflow at once and ends with the context; None if none can be started."""
+        pipe = subprocess.PIPE
+        process = start_python(f"from {__name__} import serve; serve()", stdin=pipe, stdout=pipe)
+        if process is None:
+            yield None
+            return
+        try:
+            logger = cls(process)
+            threading.Thread(target=_read, args=(process.stdout, logger._answers.put), daemon=True).start()
+            yield logger
+        finally:
+            end_process(process)
+
+    def open(
+        self,
+        uri: str,
+        experiment: str,
+        bakeoff: str,
+        *,
+        resume: Mapping[str, str] | None = None,
+        large: LargeTables | None = None,
+    ) -> RemoteRuns:
+        """Return the runs of a bake-off, opened by the process; see ``Runs.open``."""
+        runs = RemoteRuns(self, None if large is None else large.warn)
+        sent = None if large is None else replace(large, warn=None)
+        runs.experiment_id, runs.complete = runs.ask(
+            "open", uri, experiment, bakeoff, resume=resume, large=sent
+        )
+        return runs
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+        """Send a call to the process, and return its number."""
+        number = self._asked + 1
+        call = pickle.dumps((number, name, args, kwargs, secrets.registered()), protocol=5)
+        assert self.process.stdin is not None
+        try:
+            with deferred_signals():  # half a message could not be followed by another
+                _write(self.process.stdin, call)
+        except OSError:
+            raise self._ended_error() from None
+        self._asked = number
+        return number
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no answer yet."""
+        return self._asked - self._answered
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether an answer is here."""
+        return not self._answers.empty()
+
+    def answer(self) -> tuple[Any, BaseException | None, list[str]]:
+        """Return the next answer: a value or an error, and warnings."""
+        if (content := self._answers.get()) is None:
+            self._answers.put(None)
+            raise self._ended_error()
+        self._answered, value, error, warnings = pickle.loads(content)
+        return value, error, warnings
+
+    def interrupt(self) -> None:
+        """Interrupt the call that the process is at, and leave out those that wait."""
+        with suppress(OSError):
+            self.process.send_signal(signal.SIGINT)
+
+    def _ended_error(self) -> TrackingError:
+        code = self.process.wait()
+        how = ended_by_signal(code) if code < 0 else f"ended with exit code {code}"
+        return TrackingError(f"{_ENDED} {how}")
+
+
+@dataclass
+class RemoteRuns:
+    """The runs of one bake-off, which a ``Logger`` logs while this process works on; see ``Runs``.
+
+    An error is raised by a later call. After an error nothing more is logged, and each call raises it again.
+    """
+
+    logger: Logger
+    warn: Callable[[str], object] | None  # receives warnings of ``Runs``
+    experiment_id: str = ""
+    complete: set[Key] = field(default_factory=set)  # the runs whose results are logged, for certain
+    _finishing: dict[int, Key] = field(default_factory=dict)  # by the number of the call
+
+    def start(self, key: Key, name: str, tags: Sequence[Tag]) -> None:
+        """Start the run of a model."""
+        self._send("start", key, name, tags)
+
+    def finish(self, key: Key, items: Sequence[Item], *, failed: bool) -> None:
+        """Log the items of a model's run and of its logged model, and end both."""
+        self._finishing[self._send("finish", key, items, failed=failed)] = key
+
+    def fail(self, key: Key, error: str) -> None:
+        """End a model's run as FAILED, and log a traceback."""
+        self._send("fail", key, error)
+
+    def log(self, purpose: str, items: Mapping[Key, Sequence[Item]]) -> None:
+        """Log further items into models' runs."""
+        self._send("log", purpose, items)
+
+    def log_standings(self, items: Mapping[Key, Sequence[Item]]) -> None:
+        """Log into models' runs what needs all models."""
+        self._send("log_standings", items)
+
+    def start_summary(
+        self,
+        name: str,
+        tags: Sequence[Tag],
+        *,
+        board: tuple[Mapping[str, Any] | None] | None,
+        compared: Sequence[Key],
+    ) -> Links:
+        """Start the summary run and return the links to all pages."""
+        links: Links = self.ask("start_summary", name, tags, board=board, compared=compared)
+        return links
+
+    def log_summary(self, items: Sequence[Item]) -> None:
+        """Log items into the summary run."""
+        self._send("log_summary", items)
+
+    def end_summary(self, status: str) -> None:
+        """End the summary run."""
+        self._send("end_summary", status)
+
+    def tag(self, run_id: str, tag: Tag) -> None:
+        """Set a tag of a run, which may have ended."""
+        self._send("tag", run_id, tag)
+
+    def run_id(self, key: Key) -> str:
+        """Return the id of a model's run."""
+        return str(self.ask("run_id", key))
+
+    def read(
+        self,
+        purpose: str,
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what a function of a module reads from the store, once all before is logged."""
+        value: T = self.ask("read", purpose, function, *args, **kwargs)
+        return value
+
+    def wait(self) -> None:
+        """Wait until all is logged."""
+        while self.logger.waiting:
+            self._receive()
+
+    def end_open(self) -> None:
+        """End the runs that are still open as KILLED; what is being logged is interrupted."""
+        with ignore_signals(), suppress(TrackingError):
+            self.logger.interrupt()
+            self.logger.call("end_open", (), {})
+            while self.logger.waiting:
+                self.logger.answer()
+
+    def ask(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return what a method of ``Runs`` returns, once all before is logged."""
+        self.wait()
+        self._send(name, *args, **kwargs)
+        return self._receive()
+
+    def _send(self, name: str, *args: Any, **kwargs: Any) -> int:
+        """Have a method called; an error of an earlier call is raised."""
+        while self.logger.waiting >= _MOST_WAITING or self.logger.has_answered:
+            self._receive()
+        return self.logger.call(name, args, kwargs)
+
+    def _receive(self) -> Any:
+        """Return the next answer, or raise the error in it."""
+        value, error, warnings = self.logger.answer()
+        if self.warn is not None:
+            for warning in warnings:
+                self.warn(warning)
+        if error is not None:
+            raise error
+        if (key := self._finishing.pop(self.logger._answered, None)) is not None:
+            self.complete.add(key)
+        return value
+
+
+def serve() -> None:
+    """Make the calls that come by the standard input, and write the answers to the standard output."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # SIGINT cuts off a call alone
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for whatever libraries print
+    calls: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, calls.put), daemon=True).start()
+    with without_collections():
+        _ = mlflow.MlflowClient  # imported before it is needed
+        from evalplugin.tracking.write.runs import Runs
+
+    served = _Served(Runs.open)
+    while True:
+        with suppress(KeyboardInterrupt):  # while it waits: there is nothing to cut off
+            if (call := calls.get()) is None:
+                return
+            answer = served.answer(call)
+            with ignore_signals():
+                _write(answers, answer)
+
+
+@dataclass
+class _Served:
+    """The runs of a bake-off in the process that logs."""
+
+    open: Callable[..., Runs]
+    runs: Runs | None = None
+    error: BaseException | None = None  # by which a call has failed
+
+    def answer(self, content: bytes) -> bytes:
+        """Return the answer to a call: its number, a value or an error, and warnings."""
+        number, value, error, warnings = 0, None, None, list[str]()
+        try:
+            number, name, args, kwargs, known = pickle.loads(content)
+            for secret in known:
+                secrets.register_secret(secret)
+            if name == "open":
+                if kwargs["large"] is not None:
+                    kwargs["large"].warn = warnings.append
+                self.runs, self.error = None, None
+                self.runs = self.open(*args, **kwargs)
+                value = self.runs.experiment_id, self.runs.complete
+            elif self.error is None or name == "end_open":
+                assert self.runs is not None
+                value = getattr(self.runs, name)(*args, **kwargs)
+            else:
+                error = self.error
+        except BaseException as raised:  # noqa: BLE001 - raised again by the process that asked
+            error = self.error = _portable(raised)
+        return pickle.dumps((number, value, error, warnings), protocol=5)
+
+
+def _portable(error: BaseException) -> BaseException:
+    """Return an error that can be pickled; what is no error of ours has its traceback in the message."""
+    if isinstance(error, TrackingError):
+        return TrackingError(str(error))
+    return RuntimeError(f"{_ENDED} failed:\n{''.join(traceback.format_exception(error))}")
+
+
+def _write(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(_HEADER.pack(len(message)))
+    pipe.write(message)
+    pipe.flush()
+
+
+def _read(pipe: IO[bytes], put: Callable[[bytes | None], object]) -> None:
+    """Hand on each message of a pipe, and None at its end."""
+    with suppress(OSError, ValueError):  # it is closed here
+        while len(header := pipe.read(_HEADER.size)) == _HEADER.size:
+            (size,) = _HEADER.unpack(header)
+            if len(message := pipe.read(size)) < size:
+                break
+            put(message)
+    put(None)
