@@ -233,7 +233,6 @@ class RemoteRuns:
 
 def serve() -> None:
     """Make the calls that come by the standard input, and write the answers to the standard output."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # SIGINT cuts off a call alone
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for whatever libraries print
     calls: SimpleQueue[bytes | None] = SimpleQueue()
@@ -243,13 +242,10 @@ def serve() -> None:
         from evalplugin.tracking.write.runs import Runs
 
     served = _Served(Runs.open)
-    while True:
-        with suppress(KeyboardInterrupt):  # while it waits: there is nothing to cut off
-            if (call := calls.get()) is None:
-                return
-            answer = served.answer(call)
-            with ignore_signals():
-                _write(answers, answer)
+    signal.signal(signal.SIGINT, served.interrupt)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while (call := calls.get()) is not None:
+        _write(answers, served.answer(call))
 
 
 @dataclass
@@ -259,6 +255,13 @@ class _Served:
     open: Callable[..., Runs]
     runs: Runs | None = None
     error: BaseException | None = None  # by which a call has failed
+    _is_working: bool = False
+
+    def interrupt(self, number: int, frame: object) -> None:
+        """Cut off the call that is being made, and refuse those that wait; none is lost, as each has an answer."""
+        self.error = KeyboardInterrupt()
+        if self._is_working:
+            raise self.error
 
     def answer(self, content: bytes) -> bytes:
         """Return the answer to a call: its number, a value or an error, and warnings."""
@@ -275,10 +278,13 @@ class _Served:
                 value = self.runs.experiment_id, self.runs.complete
             elif self.error is None or name == "end_open":
                 assert self.runs is not None
+                self._is_working = name != "end_open"
                 value = getattr(self.runs, name)(*args, **kwargs)
+                self._is_working = False
             else:
                 error = self.error
         except BaseException as raised:  # noqa: BLE001 - raised again by the process that asked
+            self._is_working = False
             error = self.error = _portable(raised)
         return pickle.dumps((number, value, error, warnings), protocol=5)
 

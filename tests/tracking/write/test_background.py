@@ -166,6 +166,24 @@ def test_warnings_are_passed_on() -> None:
     assert pickle.loads(served.answer(call)) == (7, ("1", set()), None, ["a table is large"])
 
 
+def test_an_interruption_while_it_waits_refuses_calls_and_loses_none() -> None:
+    ended = []
+    runs = SimpleNamespace(run_id=lambda key: "1", end_open=lambda: ended.append(True))
+    served: Any = _Served(lambda: runs, runs)  # type: ignore[arg-type]
+    served.interrupt(signal.SIGINT, None)
+    number, value, error, _ = pickle.loads(
+        served.answer(pickle.dumps((1, "run_id", ("a",), {}, frozenset())))
+    )
+    assert (number, value, type(error)) == (1, None, KeyboardInterrupt)
+    assert pickle.loads(served.answer(pickle.dumps((2, "end_open", (), {}, frozenset())))) == (
+        2,
+        None,
+        None,
+        [],
+    )
+    assert ended == [True]
+
+
 def test_its_end_is_an_error_of_the_tracking(make: SimpleNamespace, tmp_path: Path) -> None:
     with Logger.started() as logger:
         assert logger is not None
