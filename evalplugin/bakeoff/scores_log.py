@@ -10,7 +10,6 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
 from evalplugin.features.history.feature import past_of, trend_section
-from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import MAX_TAG
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
@@ -63,8 +62,7 @@ def log_scores(
         for result in results:
             tracker.start_model(table, result.model, result.type)
             tracker.finish_model(result)
-        with tracking_call(tracker.uri, "read the bake-offs before"):
-            past = past_of(tracker.client, tracker.experiment_id, models_each=len(results))
+        past = tracker.read("read the bake-offs before", past_of, models_each=len(results))
         sections = [trend_section(lambda: past)]
         return tracker.finish_bakeoff(
             BakeoffResult(bakeoff, results),
