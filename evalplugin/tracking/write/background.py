@@ -9,11 +9,12 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from evalplugin.base import secrets
@@ -33,6 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MOST_WAITING = 4  # calls; each holds the tables of a model
+_SECONDS_TO_END = 3.0  # for calls that wait, when this process is interrupted
 _HEADER = struct.Struct("!Q")  # before each message: its length in bytes
 _ENDED = "the process that logs to MLflow"
 
@@ -43,8 +45,8 @@ class Logger:
 
     process: subprocess.Popen[bytes]
     _answers: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)  # None: it has ended
-    _asked: int = 0  # calls
-    _answered: int = 0
+    asked: int = 0  # calls
+    answered: int = 0
 
     @classmethod
     @contextmanager
@@ -81,7 +83,7 @@ class Logger:
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         """Send a call to the process, and return its number."""
-        number = self._asked + 1
+        number = self.asked + 1
         call = pickle.dumps((number, name, args, kwargs, secrets.registered()), protocol=5)
         assert self.process.stdin is not None
         try:
@@ -89,30 +91,32 @@ class Logger:
                 _write(self.process.stdin, call)
         except OSError:
             raise self._ended_error() from None
-        self._asked = number
+        self.asked = number
         return number
 
     @property
     def waiting(self) -> int:
         """How many calls have no answer yet."""
-        return self._asked - self._answered
+        return self.asked - self.answered
 
     @property
     def has_answered(self) -> bool:
         """Whether an answer is here."""
         return not self._answers.empty()
 
-    def answer(self) -> tuple[Any, BaseException | None, list[str]]:
-        """Return the next answer: a value or an error, and warnings."""
-        if (content := self._answers.get()) is None:
+    def answer(self, seconds: float | None = None) -> tuple[Any, BaseException | None, list[str]]:
+        """Return the next answer: a value or an error, and warnings; ``queue.Empty`` is raised after some seconds."""
+        if (content := self._answers.get(timeout=seconds)) is None:
             self._answers.put(None)
             raise self._ended_error()
-        self._answered, value, error, warnings = pickle.loads(content)
+        self.answered, value, error, warnings = pickle.loads(content)
         return value, error, warnings
 
     def interrupt(self) -> None:
         """Interrupt the call that the process is at, and leave out those that wait."""
-        with suppress(OSError):
+        with suppress(
+            OSError, ValueError
+        ):  # it has ended, or this system has no such signal: it ends the call first
             self.process.send_signal(signal.SIGINT)
 
     def _ended_error(self) -> TrackingError:
@@ -199,9 +203,14 @@ class RemoteRuns:
             self._receive()
 
     def end_open(self) -> None:
-        """End the runs that are still open as KILLED; what is being logged is interrupted."""
+        """End the runs that are still open as KILLED; what is not logged within seconds is cut off."""
         with ignore_signals(), suppress(TrackingError):
-            self.logger.interrupt()
+            end = time.monotonic() + _SECONDS_TO_END
+            try:
+                while self.logger.waiting:
+                    self.logger.answer(max(0.0, end - time.monotonic()))
+            except Empty:
+                self.logger.interrupt()
             self.logger.call("end_open", (), {})
             while self.logger.waiting:
                 self.logger.answer()
@@ -226,7 +235,7 @@ class RemoteRuns:
                 self.warn(warning)
         if error is not None:
             raise error
-        if (key := self._finishing.pop(self.logger._answered, None)) is not None:
+        if (key := self._finishing.pop(self.logger.answered, None)) is not None:
             self.complete.add(key)
         return value
 
@@ -237,15 +246,21 @@ def serve() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for whatever libraries print
     calls: SimpleQueue[bytes | None] = SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, calls.put), daemon=True).start()
-    with without_collections():
-        _ = mlflow.MlflowClient  # imported before it is needed
-        from evalplugin.tracking.write.runs import Runs
+    with suppress(Exception), without_collections():  # an error of these imports is one of the first call
+        _ = mlflow.MlflowClient
+        import evalplugin.tracking.write.runs  # noqa: F401
 
-    served = _Served(Runs.open)
+    served = _Served(_open)
     signal.signal(signal.SIGINT, served.interrupt)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while (call := calls.get()) is not None:
         _write(answers, served.answer(call))
+
+
+def _open(*args: Any, **kwargs: Any) -> Runs:
+    from evalplugin.tracking.write.runs import Runs
+
+    return Runs.open(*args, **kwargs)
 
 
 @dataclass
