@@ -31,7 +31,7 @@ settings.register_profile(
     "suite",
     derandomize=True,
     deadline=None,
-    max_examples=100,
+    max_examples=60,
     print_blob=False,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],

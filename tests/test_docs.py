@@ -27,9 +27,10 @@ SERVED = "howto/serving.md"
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "again", "categories", "ci", "cluster", "command", "compare", "data", "deployed", "extend", "gate",
-        "given_lists", "gpu", "groups", "libraries", "lists", "model", "mlflow_evaluate", "popularity", "propensity",
-        "schedules", "segments", "sessions", "several_datasets", "spark", "tuning", "upgrading",
+        "again", "categories", "ci", "cluster", "command", "compare", "compare_scores", "data", "deployed", "extend",
+        "gate", "given_lists", "gpu", "groups", "libraries", "lists", "model", "mlflow_evaluate", "new_users",
+        "popularity", "propensity", "schedules", "seeds", "segments", "sessions", "several_datasets", "spark", "tuning",
+        "upgrading",
     )
 }  # fmt: skip
 

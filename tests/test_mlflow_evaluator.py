@@ -132,6 +132,7 @@ def test_ratings_by_item_are_gains_and_a_threshold_says_what_is_relevant(client:
     }
 
 
+@pytest.mark.slow
 def test_likely_mistakes_are_python_warnings(client: mlflow.MlflowClient) -> None:
     stars = cells([{"y": 4.5, "q": 1.0}, {"z": 4.5}, {"y": 2.0}, {"x": 4.5}])
     table = TABLE.assign(held=stars)
@@ -709,6 +710,7 @@ def test_other_models_are_evaluated_by_mlflow_as_ever(
         mlflow.models.evaluate(evaluators="evalplugin", **given)
 
 
+@pytest.mark.slow
 def test_mlflow_finds_the_evaluator_and_loads_nothing_for_it() -> None:
     code = (
         "import mlflow.models, sys; assert 'evalplugin' in mlflow.models.list_evaluators();"

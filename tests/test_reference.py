@@ -239,6 +239,7 @@ class Noted:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
 @pytest.mark.filterwarnings("ignore:shop")  # what the models and the checks say

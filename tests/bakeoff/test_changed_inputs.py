@@ -301,6 +301,7 @@ def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
 FAILING = "[1.0, *json.loads(os.environ['NUMB' + 'ERS'])]"  # no constant name, which would be seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "changes", "workers"),
     [
@@ -335,6 +336,7 @@ def test_resume_computes_a_failed_model_again_whose_input_has_changed(
     assert second["ndcg"] is not None
 
 
+@pytest.mark.slow
 def test_resume_computes_a_model_again_of_which_is_not_known_what_it_has_read() -> None:
     vendor("os.path.exists('go') or os._exit(3)", limits={"seconds": 300})
     interrupt("run")
@@ -444,6 +446,7 @@ class Cut:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [True, False])
 def test_a_module_that_is_loaded_only_by_the_fit_is_an_input(
     workers: bool, monkeypatch: pytest.MonkeyPatch

@@ -160,6 +160,7 @@ def test_a_version_comes_from_the_logged_model_of_the_winner(uri: str, third: Si
     assert means["ndcg_at_10"] == json.loads(version.tags["evalplugin.metrics"])["ndcg@10"]
 
 
+@pytest.mark.slow
 def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: SimpleNamespace) -> None:
     found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
     assert (found.decision.outcome, found.decision.champion) == ("keep", "champion")
@@ -179,6 +180,7 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
     assert tags["evalplugin.registered"] == f"{NAME}, version 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refresh", [None, False])
 def test_a_champion_that_stays_is_renewed_when_the_data_changed_unless_refresh_is_false(
     refresh: bool | None, tmp_path: Path

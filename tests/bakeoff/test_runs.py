@@ -244,6 +244,7 @@ def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_pa
     assert runs(Path.cwd()) == {}
 
 
+@pytest.mark.slow
 def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(
     tmp_path: Path, run: Run
 ) -> None:

@@ -64,6 +64,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", CHOICES)
 @pytest.mark.parametrize("ids", ["q{}", ""])
 def test_runs_give_the_numbers_of_the_table(uri: str, choices: dict[str, Any], ids: str) -> None:
@@ -178,6 +179,7 @@ def test_a_model_may_lack_all_scores_by_a_metric(uri: str) -> None:
     assert compare_csv(evalplugin.compare(tracking_uri=uri).comparisons) == compare_csv(expected.comparisons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["answers", "later"])
 def test_runs_of_two_tables_are_compared_on_the_units_they_share(uri: str, name: str) -> None:
     first = compare(scores().query("llm != 'tuned'"), uri).links

@@ -107,6 +107,7 @@ def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
     assert comparison.contest.independent_unit == "visitor"
 
 
+@pytest.mark.slow
 def test_cached_resumed_and_read_back_it_has_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupting(Observer):
         def progress(self, label: str, total: int | None = None) -> Any:
@@ -137,6 +138,7 @@ def test_workers_and_ranges_of_queries_give_the_same_bits() -> None:
     assert numbers(only(run(config(**engine), workers=2, mode="fresh").comparisons)) == expected
 
 
+@pytest.mark.slow
 def test_only_intervals_and_tests_depend_on_clusters() -> None:
     with_, without = (run(config(**changes)) for changes in ({}, SESSIONS))
     for a, b in zip(with_.result.models, without.result.models, strict=True):
@@ -152,6 +154,7 @@ def test_only_intervals_and_tests_depend_on_clusters() -> None:
     assert (wide.low, wide.high) != (narrow.low, narrow.high)
 
 
+@pytest.mark.slow
 def test_without_a_column_of_clusters_nothing_new_is_logged() -> None:
     names = []
     for changes in (SESSIONS, {}):
@@ -171,6 +174,7 @@ def test_without_a_column_of_clusters_nothing_new_is_logged() -> None:
     assert "cluster" not in columns
 
 
+@pytest.mark.slow
 def test_of_changed_clusters_nothing_is_resumed_or_skipped() -> None:
     run(config())
     frame = clicks()

@@ -43,6 +43,7 @@ def test_output_that_cannot_be_written_is_one_message(argv: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, message)
 
 
+@pytest.mark.slow
 def test_output_of_any_encoding_is_printed() -> None:
     Path("lists.csv").write_text("user,item,rank\né,x,1\n", encoding="utf-8")
     Path("truth.csv").write_text("user,item\né,x\n", encoding="utf-8")

@@ -364,6 +364,7 @@ def test_one_file_of_a_format_comes_in_one_piece() -> None:
 ids = st.one_of(st.integers(-5, 99).map(str), st.sampled_from(["x", "007", "+1", "ä"]))
 
 
+@pytest.mark.slow
 @given(lists=st.dictionaries(ids, st.lists(ids, min_size=1, unique=True), min_size=1))
 def test_adjacency_lines_are_read_as_the_same_table_in_csv(lists: dict[str, list[str]]) -> None:
     Path("a.txt").write_text("".join(" ".join([user, *items]) + "\n" for user, items in lists.items()))

@@ -170,6 +170,7 @@ def test_state_that_a_plugin_sets_when_it_is_loaded_is_there_for_each_call(tmp_p
     assert seen["environment"]["OF_PLUGIN"] == "1"
 
 
+@pytest.mark.slow
 def test_call_that_lacks_memory_beside_what_others_left_is_run_again_in_a_new_process(
     tmp_path: Path, started: list[int]
 ) -> None:
@@ -215,6 +216,7 @@ def bits(result: Any) -> object:
     return [array.tobytes() for array in arrays], repr(figures), lists.notes, result.inputs
 
 
+@pytest.mark.slow
 def test_tasks_in_one_process_in_any_order_change_no_bit(
     tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

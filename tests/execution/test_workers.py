@@ -234,6 +234,7 @@ def test_crashed_task_fails_alone_with_exit_reason(tmp_path: Path) -> None:
     assert "Fatal Python error: Segmentation fault" in (found["segfault"].error or "")
 
 
+@pytest.mark.slow
 def test_time_limit_stops_hanging_task_with_traceback(tmp_path: Path) -> None:
     models = [{"name": how, "type": "bad", "params": {"how": how}} for how in ("hang", "hang in C")]
     checked = config(tmp_path, models=models, split={"type": "last_n", "n": 2})
@@ -331,6 +332,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()

@@ -316,6 +316,7 @@ class Soon(Cron):
         return self.due if self.due > after else self.due.replace(year=2100)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

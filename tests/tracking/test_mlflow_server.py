@@ -145,6 +145,7 @@ def test_the_tab_models_compares_by_dataset(links: Links, page: Page, server: Si
     page.get_by_text("ndcg_at_10", exact=True).first.wait_for()
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.browser
 def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -> None:
@@ -157,6 +158,7 @@ def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -
     )
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.browser
 def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) -> None:

@@ -47,6 +47,7 @@ def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None
     assert not layers & {"config", "comparison", "report", "tracking", "bakeoff", "cli", "schedule"}
 
 
+@pytest.mark.slow
 def test_a_changed_module_changes_the_code_of_a_task(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = (
         "base/seeding.py",

@@ -149,6 +149,7 @@ def test_a_long_history_is_read_page_by_page(
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
 
 
+@pytest.mark.slow
 def test_what_is_read_of_the_past_does_not_grow_with_it(
     make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

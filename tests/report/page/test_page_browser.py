@@ -491,6 +491,7 @@ BROKEN = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1600])
 @pytest.mark.parametrize("name", ["plain", "12 models"])
 def test_no_width_breaks_words_in_heads_or_scrolls_the_page(
@@ -535,6 +536,7 @@ CROWDED = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1300, 900, 400])
 @pytest.mark.parametrize("models", [2, 12])
 def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(

@@ -48,6 +48,7 @@ def test_a_change_of_what_makes_it_makes_it_anew(
     assert len(made) == 2
 
 
+@pytest.mark.slow
 def test_it_is_made_in_the_background_unless_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

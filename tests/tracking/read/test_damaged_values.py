@@ -102,6 +102,7 @@ COMMANDS: dict[str, Callable[[str], object]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_value_of_a_models_run_that_was_changed_is_named(store: Store) -> None:
     client, run = MlflowClient(store.uri), store.tuned
     assert LoggedRun(client, client.get_run(run)).changed_values == []
