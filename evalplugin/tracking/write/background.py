@@ -305,10 +305,13 @@ class _Served:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """Return an error that can be pickled; what is no error of ours has its traceback in the message."""
+    """Return an error that can be pickled, with its traceback: in a note, or of a defect in the message."""
+    text = "".join(traceback.format_exception(error))
     if isinstance(error, TrackingError):
-        return TrackingError(str(error))
-    return RuntimeError(f"{_ENDED} failed:\n{''.join(traceback.format_exception(error))}")
+        known = TrackingError(str(error))
+        known.add_note(text)  # which --debug shows
+        return known
+    return RuntimeError(f"{_ENDED} failed:\n{text}")
 
 
 def _write(pipe: IO[bytes], message: bytes) -> None:
