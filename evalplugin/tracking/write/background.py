@@ -36,7 +36,7 @@ T = TypeVar("T")
 _MOST_WAITING = 4  # calls; each holds the tables of a model
 _SECONDS_TO_END = 3.0  # for calls that wait, when this process is interrupted
 _HEADER = struct.Struct("!Q")  # before each message: its length in bytes
-_ENDED = "the process that logs to MLflow"
+_PROCESS = "the process that logs to MLflow"
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Logger:
     def _ended_error(self) -> TrackingError:
         code = self.process.wait()
         how = ended_by_signal(code) if code < 0 else f"ended with exit code {code}"
-        return TrackingError(f"{_ENDED} {how}")
+        return TrackingError(f"{_PROCESS} {how}")
 
 
 @dataclass
@@ -311,7 +311,7 @@ def _portable(error: BaseException) -> BaseException:
         known = TrackingError(str(error))
         known.add_note(text)  # which --debug shows
         return known
-    return RuntimeError(f"{_ENDED} failed:\n{text}")
+    return RuntimeError(f"{_PROCESS} failed:\n{text}")
 
 
 def _write(pipe: IO[bytes], message: bytes) -> None:
