@@ -114,9 +114,8 @@ class Logger:
 
     def interrupt(self) -> None:
         """Interrupt the call that the process is at, and leave out those that wait."""
-        with suppress(
-            OSError, ValueError
-        ):  # it has ended, or this system has no such signal: it ends the call first
+        # It may have ended, or the system may have no such signal: then the call comes to its end first.
+        with suppress(OSError, ValueError):
             self.process.send_signal(signal.SIGINT)
 
     def _ended_error(self) -> TrackingError:
