@@ -6,7 +6,7 @@ Both need libraries that do not go with ours, so that only the files of their me
     pip download --no-deps recbole==1.2.1 && unzip recbole-1.2.1-py3-none-any.whl -d recbole
     python experiments/metrics/libraries.py elliot recbole
 
-It writes libraries.json.
+It writes tests/metrics/libraries.json.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 USERS, ITEMS, LISTED, K = 40, 60, 12, 5
-HERE = Path(__file__).parent
+TO = Path(__file__).parents[2] / "tests" / "metrics"
 
 
 def main(elliot: str, recbole: str) -> None:
@@ -44,7 +44,7 @@ def main(elliot: str, recbole: str) -> None:
         "balanced": balanced,
         "recbole": _recbole(judged) | {"balanced gauc": _recbole(balanced)["gauc"]},
     }
-    (HERE / "libraries.json").write_text(json.dumps(drawn) + "\n")
+    (TO / "libraries.json").write_text(json.dumps(drawn) + "\n")
 
 
 def _lists(rng: np.random.Generator) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:

@@ -16,9 +16,7 @@ import pytest
 from evalplugin.metrics import evaluate
 
 Rated = list[dict[int, float]]
-GIVEN: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "experiments" / "metrics" / "libraries.json").read_text()
-)
+GIVEN: dict[str, Any] = json.loads(Path(__file__).with_name("libraries.json").read_text())
 
 
 def rated(rows: list[list[float]]) -> Rated:
