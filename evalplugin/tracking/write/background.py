@@ -8,12 +8,15 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -293,7 +296,7 @@ class _Served:
             elif self.error is None or name == "end_open":
                 assert self.runs is not None
                 self._is_working = name != "end_open"
-                value = getattr(self.runs, name)(*args, **kwargs)
+                value = _with_temporary_files(partial(getattr(self.runs, name), *args, **kwargs))
                 self._is_working = False
             else:
                 error = self.error
@@ -301,6 +304,18 @@ class _Served:
             self._is_working = False
             error = self.error = _portable(raised)
         return pickle.dumps((number, value, error, warnings), protocol=5)
+
+
+def _with_temporary_files(call: Callable[[], T]) -> T:
+    """Make a call, and make it again if a model has meanwhile deleted the folder of its temporary files."""
+    try:
+        return call()
+    except TrackingError as error:
+        folder, cause = tempfile.gettempdir(), error.__cause__
+        if not isinstance(cause, FileNotFoundError) or not str(cause.filename).startswith(folder):
+            raise
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return call()  # what is logged twice is stored once
 
 
 def _portable(error: BaseException) -> BaseException:

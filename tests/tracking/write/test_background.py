@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import signal
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,6 +183,25 @@ def test_an_interruption_while_it_waits_refuses_calls_and_loses_none() -> None:
         [],
     )
     assert ended == [True]
+
+
+def test_a_call_whose_temporary_folder_was_deleted_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "deleted"))
+    calls = []
+
+    def log_summary(items: list[str]) -> None:
+        calls.append(items)
+        try:
+            tempfile.mkdtemp()
+        except FileNotFoundError as error:
+            raise TrackingError("cannot log") from error
+
+    served: Any = _Served(lambda: None, SimpleNamespace(log_summary=log_summary))  # type: ignore[arg-type]
+    call = pickle.dumps((1, "log_summary", (["item"],), {}, frozenset()))
+    assert pickle.loads(served.answer(call)) == (1, None, None, [])
+    assert calls == [["item"], ["item"]]
 
 
 def test_its_end_is_an_error_of_the_tracking(make: SimpleNamespace, tmp_path: Path) -> None:
