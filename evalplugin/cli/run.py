@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, open_all, show_error
-
-if TYPE_CHECKING:
-    from evalplugin.workspace import Workspace
 
 
 @click.command()
@@ -80,57 +75,45 @@ def run(
         raise click.UsageError(
             f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
         )
-    from evalplugin.tracking.write.background import Logger
+    logger = None
+    context = click.get_current_context()
+    if context.find_root().obj["is_program"] and not dry_run:
+        from evalplugin.tracking.write.background import Logger
 
-    is_program = click.get_current_context().find_root().obj["is_program"]
-    with Logger.started() if is_program and not dry_run else nullcontext() as logger:
-        from evalplugin.cli import show
-
-        observer = show.observer()
-        if outcome_file is not None:
-            from evalplugin.files.outputs import refuse_input
-
-            refuse_input(outcome_file, configs)
-        # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
-        try:
-            workspaces = open_all(
-                configs,
-                overrides,
-                observer,
-                mode=mode or "run",
-                only=only,
-                fresh_models=fresh_models,
-                **where,
-            )
-        except Exception as error:
-            if not dry_run:
-                from evalplugin.config import ConfigHeader
-                from evalplugin.features.notifications.feature import failure_payload, notify
-
-                for path in configs:
-                    header = ConfigHeader.read(path, overrides, where["experiment"])
-                    notify(header, failure_payload(header, error), observer, outcome_file)
-            raise
-        if dry_run:
-            from evalplugin.bakeoff.plan import plan
-
-            for workspace in workspaces:
-                show.show_plan(plan(workspace))
-            return EXIT_DONE
-        workspaces = [
-            replace(workspace, if_changed=if_changed, outcome_file=outcome_file, logger=logger)
-            for workspace in workspaces
-        ]
-        return _run_all(configs, workspaces, workers)
-
-
-def _run_all(configs: Sequence[Path], workspaces: Sequence[Workspace], workers: int | None) -> int:
-    """Run bake-offs one after the other, show who won, and return the exit code."""
-    from evalplugin.bakeoff.flow import run_bakeoff
+        logger = context.with_resource(Logger.started())  # first, as it imports MLflow meanwhile
     from evalplugin.cli import show
+
+    observer = show.observer()
+    if outcome_file is not None:
+        from evalplugin.files.outputs import refuse_input
+
+        refuse_input(outcome_file, configs)
+    # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
+    try:
+        workspaces = open_all(
+            configs, overrides, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
+        )
+    except Exception as error:
+        if not dry_run:
+            from evalplugin.config import ConfigHeader
+            from evalplugin.features.notifications.feature import failure_payload, notify
+
+            for path in configs:
+                header = ConfigHeader.read(path, overrides, where["experiment"])
+                notify(header, failure_payload(header, error), observer, outcome_file)
+        raise
+    if dry_run:
+        from evalplugin.bakeoff.plan import plan
+
+        for workspace in workspaces:
+            show.show_plan(plan(workspace))
+        return EXIT_DONE
+
+    from evalplugin.bakeoff.flow import run_bakeoff
 
     failed = False
     for path, workspace in zip(configs, workspaces, strict=True):
+        workspace = replace(workspace, if_changed=if_changed, outcome_file=outcome_file, logger=logger)
         try:
             outcome = run_bakeoff(workspace, workers=workers, command=_command_line(path))
         except UnchangedError as nothing:
