@@ -122,7 +122,7 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespa
     links = tracker.runs.start_summary(
         "summary", [Tag("evalplugin.role", "summary"), *tracker.common_tags], board=None, compared=()
     )
-    tracker.client.set_terminated(links.summary_run_id, "FINISHED")
+    tracker.runs.client.set_terminated(links.summary_run_id, "FINISHED")
     report = power_of_runs(PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=0.01)
     (row,) = report.rows
     knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))

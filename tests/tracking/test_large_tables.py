@@ -195,7 +195,7 @@ def test_without_the_key_large_tables_stay_and_one_warning_names_it(make: Simple
     for model in result.models[:2]:
         tracker.start_model(model.data, model.model, model.type)
         tracker.finish_model(model)
-        files = {file.path for file in tracker.client.list_artifacts(tracker.run_id(model), "data")}
+        files = {file.path for file in tracker.runs.client.list_artifacts(tracker.run_id(model), "data")}
         assert {"data/per_user.parquet", "data/top_n.parquet"} <= files
     (warning,) = warnings
     assert "tracking: {large_artifacts: s3://bucket/folder}" in warning

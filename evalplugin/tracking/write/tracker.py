@@ -90,12 +90,6 @@ class MlflowTracker:
                 self.runs.end_open()
 
     @property
-    def client(self) -> mlflow.MlflowClient:
-        """The client of the store, where this process logs."""
-        assert isinstance(self.runs, Runs)
-        return self.runs.client
-
-    @property
     def experiment_id(self) -> str:
         """The experiment of all runs."""
         return self.runs.experiment_id

@@ -90,7 +90,7 @@ class Counting:
 def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str) -> None:
     result = make.whole()
     tracker = MlflowTracker.open(result.bakeoff, uri)
-    client: Any = Counting(tracker.client)
+    client: Any = Counting(tracker.runs.client)
     tracker.runs.client = tracker.runs.writer.client = client
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
@@ -406,12 +406,12 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
 ) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
     run_id = start_model(make, tracker, "knn")
-    tracker.client.delete_run(run_id)
+    tracker.runs.client.delete_run(run_id)
     with pytest.raises(TrackingError, match="cannot log knn: "):
         tracker.finish_model(make.model_result("knn"))
     with pytest.raises(KeyboardInterrupt), tracker:
         raise KeyboardInterrupt
-    deleted = tracker.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
+    deleted = tracker.runs.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
     assert [run.info.run_id for run in deleted] == [run_id]
 
 
