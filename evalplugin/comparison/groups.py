@@ -50,9 +50,8 @@ class GroupStatistic:
     against: str | None = None  # the baseline; None: not compared
     difference: ExtremeDifference | None = None  # from the baseline's, over the users of both
     p_holm: float = math.nan  # two-sided, corrected for the models
-    mark: Mark = (
-        ""  # + where the gap is shown to be smaller, or the worst group to be served better; - the opposite
-    )
+    # + where the gap is shown to be smaller, or the worst group to be served better; - the opposite.
+    mark: Mark = ""
 
     @property
     def groups_text(self) -> str:

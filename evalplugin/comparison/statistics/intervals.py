@@ -330,9 +330,8 @@ def _effective_bounds(values: Moments, spread: ClusterSpread, level: float, limi
     modelled = spread.modelled * quantile(spread.clusters - 1) ** 2
     design_effect = max(measured, modelled) / quantile(spread.values - 1) ** 2
     deviation = values.std / (most - least) * math.sqrt((spread.values - 1) / spread.values)
-    at_limits = (
-        share / deviation * ((1 - share) / deviation)
-    )  # values there that tell as much as one of these
+    # Values at the limits that tell as much as one of these.
+    at_limits = share / deviation * ((1 - share) / deviation)
     units = max(spread.values / design_effect * at_limits, 1.0)
     low, high = _share_bounds(share * units, units, level)
     return least + (most - least) * low, least + (most - least) * high

@@ -443,10 +443,8 @@ class LoggedRun:
         families = dict.fromkeys(self.spec(m).at(None).name for m in self.definitions)
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
         logged = self.run.data.metrics
-        users, values = (
-            raw_ids(table.column("user")),
-            np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
-        )
+        users = raw_ids(table.column("user"))
+        values = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
         clustering = None
         if (self.is_table or self.param("split.cluster") is not None) and self._segments is not None:
             clustering = clustering_of(self._segments)
