@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from evalplugin.base import secrets
 from evalplugin.base.costs import without_collections
@@ -242,12 +242,18 @@ class RemoteRuns:
         return value
 
 
-def serve() -> None:
+def serve() -> NoReturn:
     """Make the calls that come by the standard input, and write the answers to the standard output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for whatever libraries print
-    calls: SimpleQueue[bytes | None] = SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, calls.put), daemon=True).start()
+    calls: SimpleQueue[bytes] = SimpleQueue()
+
+    def hand_on(call: bytes | None) -> None:
+        if call is None:  # the process that asks is gone, and another one may resume its bake-off
+            os._exit(0)
+        calls.put(call)
+
+    threading.Thread(target=_read, args=(sys.stdin.buffer, hand_on), daemon=True).start()
     with suppress(Exception), without_collections():  # an error of these imports is one of the first call
         _ = mlflow.MlflowClient
         import evalplugin.tracking.write.runs  # noqa: F401
@@ -255,8 +261,8 @@ def serve() -> None:
     served = _Served(_open)
     signal.signal(signal.SIGINT, served.interrupt)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    while (call := calls.get()) is not None:
-        _write(answers, served.answer(call))
+    while True:
+        _write(answers, served.answer(calls.get()))
 
 
 def _open(*args: Any, **kwargs: Any) -> Runs:

@@ -204,6 +204,16 @@ def test_a_call_whose_temporary_folder_was_deleted_is_made_again(
     assert calls == [["item"], ["item"]]
 
 
+def test_it_ends_at_once_when_the_process_that_asks_is_gone(make: SimpleNamespace, tmp_path: Path) -> None:
+    with Logger.started() as logger:
+        assert logger is not None
+        started(make, f"sqlite:///{tmp_path}/mlflow.db", logger).runs.wait()
+        logger.call("read", ("wait", _sleep), {})
+        assert logger.process.stdin is not None
+        logger.process.stdin.close()
+        assert logger.process.wait(20) == 0
+
+
 def test_its_end_is_an_error_of_the_tracking(make: SimpleNamespace, tmp_path: Path) -> None:
     with Logger.started() as logger:
         assert logger is not None
