@@ -122,7 +122,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
     values = pd.Series(scores.column("rr@10")).groupby([str(u).split(":")[0] for u in scores.users])
     run_id = next(row.run_id for row in again.models if row.model == "last")
     assert run_id is not None
-    metrics = MlflowClient("sqlite:///mlflow.db").get_run(run_id).data.metrics
+    metrics = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db").get_run(run_id).data.metrics
     assert metrics["rr_at_10"] == pytest.approx(scores.column("rr@10").mean())
     assert metrics["dist/rr_at_10.cluster_mean"] == pytest.approx(values.mean().mean())
     assert metrics["dist/rr_at_10.cluster_mean_low"] < values.mean().mean()

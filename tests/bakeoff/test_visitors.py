@@ -156,12 +156,13 @@ def test_only_intervals_and_tests_depend_on_clusters() -> None:
 
 @pytest.mark.slow
 def test_without_a_column_of_clusters_nothing_new_is_logged() -> None:
-    names = []
+    # MLflow's own client keeps a connection by its URI: a relative one would meet the file of an earlier test.
+    client, names = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db"), []
     for changes in (SESSIONS, {}):
         comparison = only(run(config(**changes)).comparisons)
         read = only(evalplugin.compare(tracking_uri=STORE))
         assert numbers(read) == numbers(comparison)
-        client, run_id = MlflowClient(STORE), read.models[0].run_id
+        run_id = read.models[0].run_id
         assert run_id is not None
         data = client.get_run(run_id).data
         table = pd.read_parquet(client.download_artifacts(run_id, "data/segments.parquet"))

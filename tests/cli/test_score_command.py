@@ -355,7 +355,7 @@ def test_score_log_writes_a_run_like_a_models(files: Path, capsys: pytest.Captur
     out = capsys.readouterr().out
     assert "store    sqlite:///" in out
     assert "mlflow ui" in out
-    client = mlflow.MlflowClient("sqlite:///ml.db")
+    client = mlflow.MlflowClient(f"sqlite:///{Path.cwd()}/ml.db")
     experiment = client.get_experiment_by_name("elsewhere")
     assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
