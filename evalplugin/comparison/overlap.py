@@ -33,6 +33,7 @@ class Overlap:
     lists: int  # with an item of either model
     rbo: float
     jaccard: float
+    drawn_from: int | None = None  # the lists of all users, where only some were compared
 
 
 def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overlap]:
@@ -44,9 +45,10 @@ def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overla
     """
     if len(lists) < 2:
         return
-    places = _places(list(lists.values()), k)
+    places, n_lists = _places(list(lists.values()), k)
+    drawn_from = n_lists if n_lists > len(places[0]) else None
     for (a, b), of_pair in zip(combinations(lists, 2), _pairs(places), strict=True):
-        yield Overlap(a, b, places[0].shape[1], *of_pair)
+        yield Overlap(a, b, places[0].shape[1], *of_pair, drawn_from)
 
 
 def overlap_values(a: Codes, b: Codes) -> tuple[Floats, Floats]:
@@ -127,8 +129,11 @@ def _lengths(items: Codes) -> Ints:
     return np.asarray(np.count_nonzero(items >= 0, axis=1), dtype=np.int64)
 
 
-def _places(tables: Sequence[pa.Table], k: int | None) -> list[Codes]:
-    """Return each model's items by list and rank: int32 (L, k), -1 where there is none; of very many lists some."""
+def _places(tables: Sequence[pa.Table], k: int | None) -> tuple[list[Codes], int]:
+    """Return each model's items by list and rank, and how many lists there are; L of them, of very many only some.
+
+    int32 (L, k), -1 where there is no item.
+    """
     _, users = encode([_ids(table["user"]) for table in tables])
     rows = [
         user
@@ -139,9 +144,10 @@ def _places(tables: Sequence[pa.Table], k: int | None) -> list[Codes]:
     ranks = [np.asarray(table["rank"]) for table in tables]
     k = k or max(int(rank.max(initial=1)) for rank in ranks)
     known = np.unique(np.concatenate([np.unique(row) for row in rows]))
+    n_lists = len(known)
     most = min(_MOST_LISTS, max(1, _MOST_PLACES // (k * len(tables))))
-    if len(known) > most:
-        known = known[np.linspace(0, len(known) - 1, most).astype(np.int64)]
+    if n_lists > most:
+        known = known[np.linspace(0, n_lists - 1, most).astype(np.int64)]
     chosen = [(rank <= k) & np.isin(row, known) for rank, row in zip(ranks, rows, strict=True)]
     _, items = encode(
         [_ids(table["item"].filter(pa.array(mask))) for table, mask in zip(tables, chosen, strict=True)]
@@ -151,7 +157,7 @@ def _places(tables: Sequence[pa.Table], k: int | None) -> list[Codes]:
         of_model = np.full((len(known), k), NO_ITEM, dtype=np.int32)
         of_model[np.searchsorted(known, row[mask]), rank[mask] - 1] = item
         places.append(of_model)
-    return places
+    return places, n_lists
 
 
 def _ids(column: pa.ChunkedArray) -> Ids:

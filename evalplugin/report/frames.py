@@ -159,7 +159,8 @@ def overlap_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     """Return one row for every two models whose lists are at hand: how much of the same they list.
 
     Columns: ``dataset``, ``split``, ``model``, ``against``; ``k`` places of ``lists`` were compared; the means of
-    ``rbo`` and ``jaccard`` over them, as of ``Overlap``.
+    ``rbo`` and ``jaccard`` over them, as of ``Overlap``; ``drawn_from``: the number of all lists where only some were
+    compared, else empty.
     """
     rows = [c.contest.place._asdict() | asdict(pair) for c in comparisons for pair in c.overlaps]
     return pd.DataFrame(rows, columns=["dataset", "split", *(field.name for field in fields(Overlap))])

@@ -241,11 +241,12 @@ def overlap_legend(comparison: Comparison) -> Iterator[str]:
     if not (overlaps := comparison.overlaps):
         return
     units = plural(comparison.contest.unit)
-    k = overlaps[0].k
+    k, drawn_from = overlaps[0].k, overlaps[0].drawn_from
+    drawn = "" if drawn_from is None else f", evenly drawn from {drawn_from:,}"
     yield (
-        f"Mean over the first {k} places of {max(pair.lists for pair in overlaps):,} lists of {units}. rbo: the share "
-        f"in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the items of "
-        f"either list that both have. 1 is the same, 0 nothing in common."
+        f"Mean over the first {k} places of {max(pair.lists for pair in overlaps):,} lists of {units}{drawn}. rbo: "
+        f"the share in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the "
+        f"items of either list that both have. 1 is the same, 0 nothing in common."
     )
     having = {name for pair in overlaps for name in (pair.model, pair.against)}
     if missing := [row.model for row in comparison.scored if row.model not in having]:

@@ -96,6 +96,9 @@ def test_of_very_many_lists_evenly_spaced_ones_are_compared(monkeypatch: pytest.
     monkeypatch.setattr(overlap, "_MOST_LISTS", 10)
     (found,) = overlaps_of({"a": table(same), "b": table(other)}, 2)
     assert (found.lists, found.rbo) == (10, pytest.approx(0.5))
+    assert found.drawn_from == 100
+    (found,) = overlaps_of({"a": table({1: [2]}), "b": table({1: [3]})}, 2)
+    assert found.drawn_from is None
 
 
 def test_one_model_has_no_pairs() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base.errors import DataError
+from evalplugin.comparison import overlap
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
@@ -495,6 +496,18 @@ def test_overlap_has_rbo_above_the_diagonal_and_jaccard_below(
         assert matrix["rows"][row]["cells"][column]["text"] == f"{pair.rbo:.2f}"
         assert matrix["rows"][column]["cells"][row]["text"] == f"{pair.jaccard:.2f}"
     assert all(row["cells"][i] is None for i, row in enumerate(matrix["rows"]))
+
+
+def test_the_legend_says_of_how_many_lists_those_compared_were_drawn(
+    contests: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap, "_MOST_LISTS", 7)
+    some = compare(contests.contest())
+    matrix = overlap_matrix(some, contest_data(some)["models"])
+    assert matrix is not None
+    assert some.scored[0].top_n is not None
+    n_lists = len(some.scored[0].top_n["user"].unique())
+    assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in matrix["legend"][0]
 
 
 def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
