@@ -22,6 +22,7 @@ from evalplugin.metrics.relevance import Relevance
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.comparison import Comparison
+    from evalplugin.comparison.contest import Contest
     from evalplugin.comparison.statistics.paired import Test
     from evalplugin.features.history.trends import History
     from evalplugin.metrics import MetricSpec
@@ -99,6 +100,14 @@ def _names(given: str | Sequence[str]) -> Sequence[str]:
     return [given] if isinstance(given, str) else given
 
 
+def _pairing(contest: Contest, asked: Literal["baseline", "all"] | None) -> Literal["baseline", "all"]:
+    """Return which models are compared with each other; None: with the baseline, if there is one."""
+    if asked == "baseline" and contest.baseline is None:
+        models = ", ".join(model.model for model in contest.models)
+        raise DataError(f"pairs: baseline: no baseline is named (baseline); models: {models}")
+    return asked or ("baseline" if contest.baseline else "all")
+
+
 def compare(
     *sources: Outcome | str,
     bakeoff: str | None = None,
@@ -171,7 +180,7 @@ def compare(
     comparisons = [
         compared(
             c,
-            pairs=pairs or ("baseline" if c.baseline else "all"),
+            pairs=_pairing(c, pairs),
             level=level,
             intervals=intervals,
             tests=tests,
@@ -234,8 +243,9 @@ def compare_scores(
         experiment: The MLflow experiment of the log; None: ``scores``.
 
     Raises:
-        DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models.
-        TrackingError: The store cannot be reached, or has no such run; or MLflow refuses the name of a metric.
+        DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models;
+            or MLflow refuses the name of a metric that is to be logged.
+        TrackingError: The store cannot be reached, or has no such run.
 
     >>> import pandas as pd, evalplugin
     >>> table = pd.DataFrame({"question": [1, 2, 3] * 2, "llm": ["a"] * 3 + ["b"] * 3, "score": [1, 0, 1, 0, 0, 1]})
@@ -286,7 +296,7 @@ def compare_scores(
         links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
     comparison = compared(
         contest,
-        pairs=pairs or ("baseline" if contest.baseline else "all"),
+        pairs=_pairing(contest, pairs),
         level=level,
         intervals=intervals,
         tests=tests,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.compared import aligned_users
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
 from evalplugin.features.history.feature import past_of, trend_section
-from evalplugin.tracking.names import MAX_TAG
+from evalplugin.tracking.names import MAX_TAG, metric_names
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
 from evalplugin.tracking.write.labels import given_tag
@@ -37,15 +37,16 @@ def log_scores(
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
     Raises:
-        DataError: A metric or a group of units has the name of the column of units, or there are too many metrics.
-        TrackingError: The store cannot be reached or used, or a metric has a name that MLflow refuses.
+        DataError: A metric or a group of units has the name of the column of units, MLflow refuses the name of a
+            metric, or there are too many metrics.
+        TrackingError: The store cannot be reached or used.
     """
     _check_names(contest)
     table = _info(contest, asked)
     bakeoff = bakeoff_from_elsewhere(
         asked,
         "compare_scores",
-        experiment=experiment or _EXPERIMENT,
+        experiment=_EXPERIMENT if experiment is None else experiment,
         metrics=list(contest.given.values()),
         models=[model.model for model in contest.models],
         dataset=contest.dataset,
@@ -73,7 +74,7 @@ def log_scores(
 
 
 def _check_names(contest: Contest) -> None:
-    """Refuse names that the files of a run cannot have; the tracker checks those of metrics in MLflow."""
+    """Refuse names that MLflow or the files of a run cannot have."""
     for noun, names in (("metric", contest.given), ("segment", [s.name for s in contest.segments])):
         if _ID in names:
             raise DataError(
@@ -85,6 +86,10 @@ def _check_names(contest: Contest) -> None:
             f"{contest.dataset}: {len(contest.given)} metrics cannot be logged: their names, directions and bounds "
             f"take {length:,} characters, and a tag of MLflow holds {MAX_TAG:,}; name fewer columns of scores (value)"
         )
+    try:
+        metric_names(contest.given)
+    except TrackingError as error:  # the names are the table's
+        raise DataError(f"{contest.dataset}: {error}; rename the column") from None
 
 
 def _info(contest: Contest, asked: Mapping[str, object]) -> TableInfo:

@@ -160,10 +160,11 @@ class EntityTable:
             same |= np.isnan(values) & np.isnan(last)
         if not same.all():
             ids, row = self.ids[self._rows], int(np.argmin(same))
-            entity, value, other = (array[[row]].tolist()[0] for array in (ids, values, last))
+            entity = ids[[row]].tolist()[0]
+            value, other = (_shown(array[[row]].tolist()[0]) for array in (values, last))
             raise DataError(
                 f"{self._table.name}: the rows of {self._kind} {entity!r} contradict each other: {name!r} is "
-                f"{value!r} in one, {other!r} in another (such {self._kind}s: {len(np.unique(ids[~same]))})"
+                f"{value} in one, {other} in another (such {self._kind}s: {len(np.unique(ids[~same]))})"
             )
         return known
 
@@ -214,3 +215,7 @@ class EntityTable:
 
 def _examples(ids: Values) -> str:
     return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
+
+
+def _shown(value: object) -> str:
+    return "empty" if value is None or value != value else repr(value)

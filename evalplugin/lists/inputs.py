@@ -96,15 +96,16 @@ def open_files(
 
     Args:
         path: A file, a pattern, or a folder of Parquet files.
-        role: ``lists``, ``truth``, ``train`` or ``pool``.
+        role: ``lists``, ``truth``, ``train``, ``pool`` or ``scores``.
         folder: Base of a relative path.
-        format: ``auto``: by the name of the first file. Lists have a rank or a score, which formats of pairs have not.
+        format: ``auto``: by the name of the first file. Lists and scores have columns that formats of pairs have not.
         text_ids: Ids in files of text that look like integers stay text.
 
     Raises:
         DataError: The file does not exist, or its format is unknown.
     """
-    allowed = _FORMATS if role == "lists" else _FORMATS + _PAIR_FORMATS
+    are_pairs = role not in ("lists", "scores")
+    allowed = _FORMATS + _PAIR_FORMATS if are_pairs else _FORMATS
     if format not in allowed:
         near = did_you_mean(format, allowed)
         raise DataError(f"the format of the {role} must be one of {', '.join(allowed)}, not {format!r}{near}")
@@ -112,15 +113,15 @@ def open_files(
     files, partitions = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
     first = files[0]
     name = first.name.casefold()
-    if format == "auto" and role != "lists":
+    if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
-                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
-                f"or say which it is: {', '.join(allowed[1:])}{_option(role)}"
+                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet"
+                f"{_or_say(role, allowed[1:])}"
             )
     reader: FileFormat
     match format:
@@ -136,8 +137,12 @@ def open_files(
     return TableFiles(text, files, reader, partitions)
 
 
-def _option(role: str) -> str:
-    return f" ({'--input-format' if role == 'lists' else '--truth-format'})"
+def _or_say(role: str, formats: Sequence[str]) -> str:
+    """Return how the format of a role is named, if it can be."""
+    if role == "scores":
+        return ""
+    option = "--input-format" if role == "lists" else "--truth-format"
+    return f", or say which it is: {', '.join(formats)} ({option})"
 
 
 def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts: bool) -> dict[Role, Any]:

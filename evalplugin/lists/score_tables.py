@@ -82,7 +82,7 @@ class ScoreColumns:
             DataError: A column that is missing, is there twice or has two roles, or scores that no column is named for.
         """
         for role, name in self.named.items():
-            if problem := column_problem(name, columns, role):
+            if problem := column_problem(name, columns, role.partition(" ")[0]):
                 raise DataError(f"{table}: {problem}")
         if self.wide:
             scores = [name for name in columns if name not in self.named.values()]

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from evalplugin.base.arrays import Floats
-from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.errors import EvalpluginError, UnknownNameError, did_you_mean
 from evalplugin.base.libraries import np
 from evalplugin.metrics.base import UserMetric
 from evalplugin.metrics.names import MetricSpec, parse
@@ -113,5 +113,17 @@ def with_all_bounds(given: Sequence[Mapping[str, MetricSpec]]) -> dict[str, Metr
 
 
 def spec_of(name: str, given: Mapping[str, MetricSpec]) -> MetricSpec:
-    """Return the metric of a name: one of the given ones, or else one of ours."""
-    return given[name] if name in given else parse(name)
+    """Return the metric of a name: one of the given ones, or else one of ours.
+
+    Raises:
+        ParameterError, UnknownNameError: A name that means no metric; where metrics are given, it is one of these.
+    """
+    if name in given:
+        return given[name]
+    try:
+        return parse(name)
+    except EvalpluginError:
+        if not given:
+            raise
+        near = did_you_mean(name, list(given), noun="there are")
+        raise UnknownNameError(f"there is no metric {name!r}{near}") from None

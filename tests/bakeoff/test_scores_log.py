@@ -215,21 +215,21 @@ def test_runs_with_other_clusters_or_directions_are_refused(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "error", "message"),
+    ("names", "message"),
     [
-        ({"right": "accuracy %"}, TrackingError, "metric 'accuracy %': MLflow cannot store the name"),
-        ({"right": "Points"}, TrackingError, "metrics 'points' and 'Points' would both be"),
-        ({"right": "users"}, TrackingError, "already holds the count"),
-        ({"right": "user"}, DataError, "cannot be called 'user'"),
-        ({"right": "a" * 9000}, DataError, "a tag of MLflow holds 8,000"),
+        ({"right": "accuracy %"}, "answers: metric 'accuracy %': MLflow cannot store the name"),
+        ({"right": "Points"}, "metrics 'points' and 'Points' would both be"),
+        ({"right": "users"}, "already holds the count"),
+        ({"right": "user"}, "cannot be called 'user'"),
+        ({"right": "a" * 9000}, "a tag of MLflow holds 8,000"),
     ],
 )
 def test_names_that_cannot_be_logged_are_refused_before_anything_is_compared(
-    names: dict[str, str], error: type[Exception], message: str, uri: str, monkeypatch: pytest.MonkeyPatch
+    names: dict[str, str], message: str, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalplugin.bakeoff.scores_log.compare", None)
     table = scores().rename(columns=names)
-    with pytest.raises(error, match=message):
+    with pytest.raises(DataError, match=message):
         compare(table, uri, value=["points", *names.values()], lower_is_better=())
     assert not MlflowClient(uri).get_experiment_by_name("scores")
 

@@ -266,7 +266,7 @@ def test_a_user_may_stand_in_several_rows_that_agree(tmp_path: Path) -> None:
     assert groups_of("attribute", base=tmp_path, file="a.csv", column="kind")["a"] == [0]
     with pytest.raises(
         DataError,
-        match=r"a\.csv: the rows of user 0 contradict each other: 'age' is 1\.0 in one, nan in another",
+        match=r"a\.csv: the rows of user 0 contradict each other: 'age' is 1\.0 in one, empty in another",
     ):
         groups_of("attribute", base=tmp_path, file="a.csv", column="age")
 
