@@ -232,7 +232,8 @@ def compare_scores(
         wide: A row is a unit, and each column that is not named here holds a model's scores.
         cluster: Name of a column; units with the same value in it depend on each other, such as questions on one text.
             Intervals and tests are then over clusters.
-        segments: Names of columns that divide the units into groups.
+        segments: Names of columns that divide the units into groups. Of runs: of other columns of their tables, as
+            ``cluster`` too.
         lower_is_better: Metrics of which lower scores are better; names that evalplugin knows, such as ``rmse``, need
             not be given.
         baseline: The model that the others are compared with; None: all are compared with each other.
@@ -268,13 +269,14 @@ def compare_scores(
         "lower_is_better": [*_names(lower_is_better)], "baseline": baseline, "primary": primary, "name": name,
     }  # fmt: skip
     if runs:
-        if scores is not None or model is not None or metric is not None or wide or cluster or segments:
+        if scores is not None or model is not None or metric is not None or wide:
             raise DataError(
                 "runs have a table each, with a model and its metrics: name a table or runs, not both"
             )
         from evalplugin.tracking.read.evaluations import MODEL, read_evaluations
 
-        read = read_evaluations(_names(runs), unit=unit, tracking_uri=tracking_uri)
+        others = [*([] if cluster is None else [cluster]), *_names(segments)]
+        read = read_evaluations(_names(runs), unit=unit, others=others, tracking_uri=tracking_uri)
         scores, unit, model, value = read.table, read.unit, MODEL, _names(value) or read.metrics
         name = name or "evaluations"
     if scores is None or unit is None:

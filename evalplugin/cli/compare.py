@@ -46,8 +46,8 @@ _OF_RUNS = {
 )  # fmt: skip
 @click.option(
     "--segment", "segments", multiple=True, metavar="NAME",
-    help="Show groups of users too, such as activity. Of --scores: a column to group by, several times; the first is "
-    "shown, the page has all.",
+    help="Show groups of users too, such as activity. Of --scores and --runs: a column to group by, several times; the "
+    "first is shown, the page has all.",
 )  # fmt: skip
 @click.option("--overlap", is_flag=True, help="Show how much of the same every two models list.")
 @click.option(
@@ -71,7 +71,7 @@ _OF_RUNS = {
 @click.option("--wide", is_flag=True, help="Of --scores: every column not named here has a model's scores.")
 @click.option(
     "--cluster", metavar="COLUMN",
-    help="Of --scores: units with the same value depend on each other, such as questions on one text.",
+    help="Of --scores and --runs: units with the same value depend on each other, such as questions on one text.",
 )  # fmt: skip
 @click.option(
     "--lower-is-better", multiple=True, metavar="METRIC",

@@ -24,13 +24,17 @@ _RATINGS = {"yes": 1.0, "no": 0.0}  # as in MLflow's own means
 class Evaluations(NamedTuple):
     """Evaluation runs as one table: a row for each run and input."""
 
-    table: pd.DataFrame  # columns: run, the columns of the input, a column for each metric
+    table: pd.DataFrame  # columns: run, the unit, a column for each metric, the other columns that were named
     metrics: tuple[str, ...]
     unit: str  # the column of inputs
 
 
 def read_evaluations(
-    runs: Sequence[str], *, unit: str | None = None, tracking_uri: str | None = None
+    runs: Sequence[str],
+    *,
+    unit: str | None = None,
+    others: Sequence[str] = (),
+    tracking_uri: str | None = None,
 ) -> Evaluations:
     """Return the rows of evaluation runs, each run a model.
 
@@ -38,10 +42,11 @@ def read_evaluations(
         runs: Ids of runs.
         unit: Column of the tables of ``mlflow.models.evaluate`` that names the input of a row; None: the inputs that
             ``mlflow.genai.evaluate`` has traced.
+        others: Further columns that are wanted, such as a segment; of traces they are names of feedback.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
     Raises:
-        DataError: A run without rows, or without the column, or runs that share no metric.
+        DataError: A run without rows, or without a column, or runs that share no metric.
         TrackingError: The store cannot be reached, or has no such run.
     """
     frames, metrics = [], []
@@ -51,7 +56,12 @@ def read_evaluations(
         for run, name in zip(named, names, strict=True):
             shown = name if names.count(name) == 1 else f"{name} ({run.info.run_id})"
             frame, own = _rows(client, run, unit, tracking_uri)
-            frames.append(frame.assign(**{MODEL: shown}))
+            for column in others:
+                if column not in frame:
+                    near = did_you_mean(column, [*frame], noun="columns")
+                    raise DataError(f"run {shown}: no column {column!r}{near}")
+            kept = dict.fromkeys([unit or INPUTS, *own, *others])
+            frames.append(frame[[*kept]].assign(**{MODEL: shown}))
             metrics.append(own)
     shared = [metric for metric in metrics[0] if all(metric in own for own in metrics)] if metrics else []
     if not shared:
@@ -63,7 +73,7 @@ def read_evaluations(
 def _rows(
     client: mlflow.MlflowClient, run: mlflow.entities.Run, unit: str | None, uri: str | None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a run, and the names of its metrics."""
+    """Return the rows of a run with all their columns, and the names of its metrics."""
     if unit is None:
         return _of_traces(client, run)
     name, run_id = run.info.run_name, run.info.run_id
@@ -90,7 +100,7 @@ def _rows(
     if not metrics:
         raise DataError(f"run {name} ({run_id}) has no metric with a score of each row")
     renamed = {column: column.removesuffix("/score") for column in metrics}
-    return frame[[unit, *metrics]].rename(columns=renamed), list(renamed.values())
+    return frame.rename(columns=renamed), list(renamed.values())
 
 
 def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[pd.DataFrame, list[str]]:
@@ -114,7 +124,7 @@ def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[p
             f"mlflow.models.evaluate name the column of its inputs with --unit"
         )
     numeric = [m for m in metrics if not any(isinstance(row.get(m), str | list | dict) for row in rows)]
-    return pd.DataFrame(rows)[[INPUTS, *numeric]], numeric
+    return pd.DataFrame(rows), numeric
 
 
 def _traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> Iterator[mlflow.entities.Trace]:

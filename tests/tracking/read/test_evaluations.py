@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def right(predictions: Any, targets: Any) -> Any:
 
 def evaluated(name: str) -> str:
     table = pd.DataFrame({"inputs": INPUTS, "target": [*"1234"], "answer": [*ANSWERS[name]]})
+    table = table.assign(topic=["art", "art", "art", "law"], text=["p", "p", "q", "q"])
     metric = mlflow.metrics.make_metric(eval_fn=right, greater_is_better=True, name="right")
     with mlflow.start_run(run_name=name) as run:
         mlflow.models.evaluate(  # type: ignore[no-untyped-call]
@@ -50,7 +52,22 @@ def test_tables_of_models_evaluate_are_compared_by_their_inputs(uri: str) -> Non
     with pytest.raises(DataError, match="has no assessments"):
         evalplugin.compare_scores(runs=runs, tracking_uri=uri)
     with pytest.raises(DataError, match="name a table or runs, not both"):
-        evalplugin.compare_scores(runs=runs, unit="inputs", cluster="target", tracking_uri=uri)
+        evalplugin.compare_scores(runs=runs, unit="inputs", model="target", tracking_uri=uri)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_other_columns_of_the_tables_are_segments_and_clusters(uri: str) -> None:
+    runs = [evaluated(name) for name in ANSWERS]
+    compare = partial(evalplugin.compare_scores, runs=runs, unit="inputs", tracking_uri=uri)
+    compared = compare(segments="topic", cluster="text")
+    means = {(c.label, c.model): c.interval.mean for c in compared[0].segments}
+    assert means == {("art", "one"): 1, ("law", "one"): 1, ("art", "two"): 2 / 3, ("law", "two"): 0}
+    assert compared[0].pairs[0].paired.interval.clusters == 2
+    for options in ({"segments": "country"}, {"cluster": "country"}):
+        with pytest.raises(
+            DataError, match=r"run one: no column 'country'; columns: inputs, topic, text, target, "
+        ):
+            compare(**options)
 
 
 @pytest.mark.slow
@@ -81,6 +98,8 @@ def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(uri: str) -
     assert {*comparison.contest.metrics} == {"exact", "says_zero"}  # text is no score
     means = {row.model: (row.mean("exact"), row.mean("says_zero")) for row in comparison.models}
     assert means == {"one": (1.0, 0.0), "two": (0.5, 0.5)}
+    with pytest.raises(DataError, match=r"run one: no column 'topic'; columns: input, .*words"):
+        evalplugin.compare_scores(runs=runs, segments="topic", tracking_uri=uri)
     with pytest.raises(DataError, match="has no table"):
         evalplugin.compare_scores(runs=runs, unit="inputs", tracking_uri=uri)
 
