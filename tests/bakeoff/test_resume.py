@@ -690,6 +690,31 @@ def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path: Path) -> None:
     assert fits() == 2
 
 
+def test_gaps_and_worst_groups_and_their_guardrails_are_the_same_after_a_resume(tmp_path: Path) -> None:
+    amounts = {"worst": "90 %", "gap": 0.3, "min_users": 30}
+    config = write_own(
+        tmp_path,
+        datasets=[{**DATA[0], "n_users": 150, "n_interactions": 3000}],
+        metrics=["ndcg@10"],
+        models=["popularity", "counted"],
+        segments=["activity"],
+        gate={"champion": "popularity", "min_users": 30, "guardrails": {"segments": {"activity": amounts}}},
+    )
+    interrupted(config)
+    outcomes = [bake(config, mode)[0] for mode in ("resume", "run", "fresh")]
+    assert fits() == 4  # two folds, by the first run and by the one that computes anew
+    statistics, conditions = [], []
+    for outcome in outcomes:
+        assert outcome.decision is not None
+        statistics.append(repr(outcome.comparisons[0].group_statistics))
+        conditions.append([c for c in outcome.decision.conditions if c.kind == "segment"])
+    assert statistics[0].count("GroupStatistic(") == 4
+    assert [c.name for c in conditions[0]] == ["activity: worst group", "activity: gap"]
+    assert all(c.bound is not None and c.users for c in conditions[0])
+    assert len({*statistics}) == 1
+    assert conditions == [conditions[0]] * 3
+
+
 def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     config = write_own(tmp_path, models=["popularity"])
     said = interrupted(config)
