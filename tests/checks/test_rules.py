@@ -235,9 +235,14 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     assert texts == [f"{found}: there is nothing to compare"]
 
 
-def losses_in_groups(few: float, many: float, *, from_truth: bool = False, segments: int = 1) -> list[str]:
-    """Return what EV119 finds where a model differs so much from the baseline for 100 and for 300 users."""
-    checked = load(small_config())
+def losses_in_groups(
+    few: float, many: float, *, from_truth: bool = False, segments: int = 1, champion: str | None = None
+) -> list[str]:
+    """Return what EV119 finds where a model differs so much from others for 100 and for 300 users.
+
+    The baseline is worse than these by 0.2 if there is a champion.
+    """
+    checked = load(small_config(**({} if champion is None else {"gate": {"champion": "popularity"}})))
     (data,) = prepare(checked, None, Observer())
     rng, users, group = (
         np.random.default_rng(0),
@@ -247,6 +252,8 @@ def losses_in_groups(few: float, many: float, *, from_truth: bool = False, segme
     base = rng.uniform(0.3, 0.5, 400)
     differences = np.where(group == 0, few, many) + rng.normal(0, 0.1, 400)
     values = {"random": base, "mine": base + differences}
+    if champion is not None:
+        values |= {"random": base - 0.2, champion: base}
     results = [
         model_result(name, scores=PerUserScores(users, column[:, None], ("ndcg@10",)))
         for name, column in values.items()
@@ -263,6 +270,12 @@ def test_groups_that_pay_for_the_leader_are_named() -> None:
     assert text.startswith("mine leads, and is worse than random for 1 group of age 0: few: −0.")
     assert re.search(r" ndcg@10 over 100 users \(p \(Holm\) . 0\.\d+\)$", text)
     assert len(losses_in_groups(-0.1, 0.1, segments=3)) == 3
+
+
+def test_the_leader_is_compared_with_the_champion_of_a_gate() -> None:
+    (text,) = losses_in_groups(-0.1, 0.1, champion="popularity")
+    assert text.startswith("mine leads, and is worse than popularity for 1 group of age 0: few: −0.")
+    assert losses_in_groups(-0.1, 0.1, champion="another") == []  # which is no champion, but the baseline is
 
 
 @pytest.mark.parametrize(

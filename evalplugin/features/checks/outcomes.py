@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError
@@ -124,22 +125,18 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
     "that these users can show.",
 )
 def _too_few_users(results: SplitResults) -> Iterator[Found]:
-    from evalplugin.config.checked import CHAMPION
     from evalplugin.metrics import parse
 
-    gate, contest = results.config.spec.gate, results.comparison.contest
-    if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
+    gate, contest, champion = results.config.spec.gate, results.comparison.contest, _champion(results)
+    if gate is None or champion is None or gate.least_gain.value <= 0:
         return
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
-    rows = {row.model: row for row in results.comparison.scored if row.scores is not None}
-    named = [CHAMPION, gate.champion if isinstance(gate.champion, str) else None, contest.baseline]
-    champion = next((rows[name] for name in named if name in rows), None)
-    if champion is None or gate.least_gain.value <= 0:
-        return
     challengers = [
         row
-        for row in rows.values()
-        if row is not champion and (gate.challengers is None or row.model in gate.challengers)
+        for row in results.comparison.scored
+        if row.scores is not None
+        and row is not champion
+        and (gate.challengers is None or row.model in gate.challengers)
     ]
     gain = gate.least_gain.beside(abs(champion.cells[metric].mean))
     level = 1 - (1 - gate.confidence) / max(1, len(challengers))
@@ -155,6 +152,18 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
             f"{number(detectable)} in 4 of 5 bake-offs ({name} against {champion.model}): a true gain of "
             f"{number(gain)} takes {about(needed - users)} more {units}"
         )
+
+
+def _champion(results: SplitResults) -> ComparedModel | None:
+    """Return the champion if a gate decides on this dataset and split: a model with scores, or else the baseline."""
+    from evalplugin.config.checked import CHAMPION
+
+    gate, contest = results.config.spec.gate, results.comparison.contest
+    if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
+        return None
+    rows = {row.model: row for row in results.comparison.scored if row.scores is not None}
+    named = [CHAMPION, gate.champion if isinstance(gate.champion, str) else None, contest.baseline]
+    return next((rows[name] for name in named if name in rows), None)
 
 
 def _power(
@@ -187,10 +196,12 @@ def _power(
 @result_check(
     "EV119",
     title="the leader is worse for a group",
-    rule="Found where the leader by the primary metric is not the baseline, and in a group of users its mean is worse "
-    "than the baseline's, by the paired permutation test at 5 %. The test is corrected for all models and groups of "
-    "the segment (Holm), as the leader is one of several, and for the number of segments (Bonferroni). Segments that "
-    "are made from held-out items, such as `popularity`, are left out: their groups are unknown when a list is made.",
+    rule="Found where in a group of users the leader by the primary metric has a worse mean than the gate's champion, "
+    "or the baseline where there is no gate: the model that users have now, or else would have. By the paired "
+    "permutation test at 5 %, corrected for all models and groups of the segment (Holm), as the leader is one of "
+    "several, and for the number of segments (Bonferroni). Segments that are made from held-out items, such as "
+    "`popularity`, are left out: their groups are unknown when a list is made. Another model that is better for a "
+    "group is no defect: the page and `compare --segment` name the models that may be the best for each.",
     why="The mean over all users hides who pays for it: a model may lead by its gain for active users, and serve "
     "newcomers, or a country, worse than before.",
     source="Ekstrand, Tian, Azpiazu, Ekstrand, Anuyah, McNeill and Pera: All The Cool Kids, How Do They Fit In? "
@@ -199,11 +210,18 @@ def _power(
     "gate refuse the leader: `guardrails: {segments: {activity: {margin: 2 %}}}`.",
 )
 def _loses_in_group(results: SplitResults) -> Iterator[Found]:
-    comparison = results.comparison
+    from evalplugin.comparison.comparison import compare
+    from evalplugin.comparison.contest import with_choice
+
+    comparison, champion = results.comparison, _champion(results)
     contest, best = comparison.contest, comparison.best.get(comparison.contest.primary)
+    now = contest.baseline if champion is None else champion.model
     segments = [s.name for s in contest.segments if not s.from_truth]
-    if best is None or contest.baseline in (None, best.leader) or not segments:
+    if best is None or now in (None, best.leader) or not segments:
         return
+    if now != contest.baseline:
+        primary = replace(contest, metrics=(contest.primary,))
+        comparison = compare(with_choice(primary, baseline=now), level=comparison.level)
     allowed = (1 - comparison.level) / len(segments)
     for segment in segments:
         worse = [
@@ -221,7 +239,7 @@ def _loses_in_group(results: SplitResults) -> Iterator[Found]:
                 for label, pair in worse
             )
             yield Found(
-                f"{best.leader} leads, and is worse than {contest.baseline} for "
+                f"{best.leader} leads, and is worse than {now} for "
                 f"{count_text(len(worse), 'group')} of {segment}: {named}",
                 best.leader,
             )
