@@ -24,6 +24,7 @@ from evalplugin.base.errors import (
     did_you_mean,
     how_to_install,
 )
+from evalplugin.components.parameters import build
 from evalplugin.files.recording import recorded_inputs
 
 T = TypeVar("T")
@@ -147,8 +148,6 @@ class Registry(Generic[T]):
             MissingPackageError: A package that it needs is not installed.
             ParameterError: Unknown, missing or wrong parameters.
         """
-        from evalplugin.components.parameters import build  # which imports pydantic
-
         entry = self.entry(name)
         for package in getattr(entry.cls, "requires", ()) if installed else ():
             if importlib.util.find_spec(package) is None:

@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import np, npt, pa, pc, pd
+from evalplugin.components.parameters import Field
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.reading import readable

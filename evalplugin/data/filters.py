@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
-from evalplugin.components.parameters import as_mapping
+from evalplugin.components.parameters import Field, as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.seeding import hashed_ranks
+from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import draw, times_of

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import by_time, draw, positions_in_user, tied_cuts, users_with

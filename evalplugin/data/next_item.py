@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import count_text, duration_text, noun_of
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.attributes import Attributes, as_texts
 from evalplugin.data.base import Split, split
 from evalplugin.data.given import in_one_piece

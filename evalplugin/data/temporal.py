@@ -6,13 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.libraries import np
 from evalplugin.base.units import duration_text, seconds_of
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of

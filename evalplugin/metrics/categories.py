@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Floats, Ints, row_entries, search
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import ItemCategories, check_attribute

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from evalplugin.base.arrays import NO_ITEM, Codes, Ints, row_entries
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.novelty_diversity import TailShare

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.correlation import centred_rank

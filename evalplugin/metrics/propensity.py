@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
 
-from pydantic import Field
+from evalplugin.components.parameters import Field
 
 if TYPE_CHECKING:
     from evalplugin.base.arrays import Floats

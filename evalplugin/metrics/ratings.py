@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum

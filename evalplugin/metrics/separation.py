@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 

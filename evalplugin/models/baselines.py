@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates

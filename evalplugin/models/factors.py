@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
+from evalplugin.components.parameters import Field
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 

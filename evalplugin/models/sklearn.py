@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import (
     FactorModel,

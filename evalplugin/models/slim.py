@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, sparse
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixValues
 from evalplugin.models.neighbours import ProductModel, keep_columns

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, npt, pd
+from evalplugin.components.parameters import Field
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, as_texts, column_problems, open_attributes
 from evalplugin.data.files import TableFiles

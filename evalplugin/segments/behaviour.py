@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_quantile

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Flags, Ints, search
 from evalplugin.base.libraries import np
+from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.data.queries import Unit, positions_of
 from evalplugin.segments.base import segment

@@ -13,11 +13,9 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TextIO
 
-from pydantic import Field
-
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, pa
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.download import download, open_url

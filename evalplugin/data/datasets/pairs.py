@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import Problem
 from evalplugin.base.libraries import np
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import Field
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 

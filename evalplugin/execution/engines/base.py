@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import Field
-
+from evalplugin.components.parameters import Field
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 

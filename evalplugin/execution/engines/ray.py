@@ -12,11 +12,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.errors import EngineError
 from evalplugin.base.libraries import np
 from evalplugin.base.units import bytes_of, count_text
+from evalplugin.components.parameters import Field
 from evalplugin.config.sections import Size
 from evalplugin.execution.engines import bootstrap
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask

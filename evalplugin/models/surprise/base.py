@@ -6,11 +6,10 @@ from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, surprise
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays

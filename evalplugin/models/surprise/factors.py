@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.libraries import np, sparse
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, surprise
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
 from evalplugin.models.surprise.fit import (

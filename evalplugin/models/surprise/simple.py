@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.libraries import np, surprise
+from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, Epochs, SurpriseModel

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field
-
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, pa, pc
 from evalplugin.base.units import count_text
+from evalplugin.components.parameters import Field
 from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
 from evalplugin.models.base import ListRequest, model
