@@ -24,6 +24,7 @@ from evalplugin.components.registry import Entry, modules_loaded_by
 from evalplugin.files.inputs import ENV, fingerprint_of
 from evalplugin.files.user_cache import cached
 
+_FOLDER = Path(__file__).parents[2]
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
 _MODULE, _PACKAGE = 1, 5  # in modulefinder's numbers
@@ -53,10 +54,9 @@ def drawing_code() -> str:
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Return the versions that two machines must share to compute the same, by name; evalplugin's has a code hash."""
-    folder = Path(__file__).parents[2]
     return {
         "Python": platform.python_version(),
-        "evalplugin": f"{__version__} (code {_hash_of(folder, sorted(folder.rglob('*.py')))})",
+        "evalplugin": f"{__version__} (code {_hash_of_all()})",
         **{name: _version(name) for name in _LIBRARIES},
     }
 
@@ -64,53 +64,59 @@ def package_versions() -> dict[str, str]:
 @functools.cache
 def _hash_from(root: str) -> str:
     """Return a hash of a module of evalplugin, by its path in the package, and of all modules that it may import."""
-    folder = Path(__file__).parents[2]
-    return _hash_of(folder, task_modules(folder, root))
+    return _hash_of(task_modules(root))
 
 
-def _hash_of(folder: Path, files: Iterable[Path]) -> str:
+@functools.cache
+def _hash_of_all() -> str:
+    """Return a hash of all modules of evalplugin."""
+    return _hash_of(_files())
+
+
+def _files() -> list[Path]:
+    return sorted(_FOLDER.rglob("*.py"))
+
+
+def _hash_of(files: Iterable[Path]) -> str:
     content = hashlib.sha256()
     for file in files:
-        content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
+        content.update(f"{file.relative_to(_FOLDER).as_posix()}\n".encode() + file.read_bytes())
     return content.hexdigest()[:12]
 
 
-def task_modules(folder: Path, root: str = _ROOT) -> list[Path]:
-    """Return the modules of the package in ``folder`` that a task may import, directly or indirectly, sorted.
+def task_modules(root: str = _ROOT) -> list[Path]:
+    """Return the modules of evalplugin that a task may import, directly or indirectly, sorted.
 
     Imports are read from the source, so that those inside functions count, as of kernels; those for type checkers do
     not. ``root`` is where to begin.
     """
-    files = sorted(folder.rglob("*.py"))
     # Parsing takes half a second; what the sources import depends on nothing else.
-    imports = json.loads(
-        cached(f"imports-{_hash_of(folder, files)}.json", lambda: _imports_of_all(folder, files))
-    )
+    imports = json.loads(cached(f"imports-{_hash_of_all()}.json", _imports_of_all))
     modules: set[str] = set()
     pending = [root]
     while pending:
         if (module := pending.pop()) not in modules:
             modules.add(module)
             pending += imports[module]
-    return sorted(folder / module for module in modules)
+    return sorted(_FOLDER / module for module in modules)
 
 
-def _imports_of_all(folder: Path, files: Iterable[Path]) -> bytes:
-    """Return for each file in ``folder`` the files there that it imports, as JSON; all paths are relative."""
+def _imports_of_all() -> bytes:
+    """Return for each module of evalplugin the modules that it imports, as JSON; all are paths in the package."""
 
     def relative(file: Path) -> str:
-        return file.relative_to(folder).as_posix()
+        return file.relative_to(_FOLDER).as_posix()
 
-    return json.dumps({relative(file): [*map(relative, _imports(file, folder))] for file in files}).encode()
+    return json.dumps({relative(file): [*map(relative, _imports(file))] for file in _files()}).encode()
 
 
-def _imports(file: Path, folder: Path) -> Iterator[Path]:
-    """Yield the files of the modules in ``folder`` that a module imports, and of their packages."""
+def _imports(file: Path) -> Iterator[Path]:
+    """Yield the files of the modules of evalplugin that a module imports, and of their packages."""
     for name in _imported_names(ast.parse(file.read_bytes()).body):
         parts = name.split(".")
-        if parts[0] == folder.name:
+        if parts[0] == _FOLDER.name:
             for end in range(2, len(parts) + 1):
-                path = folder.joinpath(*parts[1:end])
+                path = _FOLDER.joinpath(*parts[1:end])
                 yield from (p for p in (path / "__init__.py", path.with_suffix(".py")) if p.is_file())
 
 

@@ -21,18 +21,19 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fingerprint(package: Path, monkeypatch: pytest.MonkeyPatch, model: str | None = None) -> str:
-    monkeypatch.setattr(versions, "__file__", str(package / "execution/store/versions.py"))
+    monkeypatch.setattr(versions, "_FOLDER", package)
+    held = versions.own_code, versions._hash_from, versions._hash_of_all  # for a process
     try:
-        for cached in (versions.own_code, versions._hash_from):  # they hold for a process
+        for cached in held:
             cached.cache_clear()
         return str(versions.own_code() if model is None else versions.code_of(MODELS.entry(model)))
     finally:
-        for cached in (versions.own_code, versions._hash_from):
+        for cached in held:
             cached.cache_clear()
 
 
 def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None:
-    modules = {file.relative_to(PACKAGE).as_posix() for file in versions.task_modules(PACKAGE)}
+    modules = {file.relative_to(PACKAGE).as_posix() for file in versions.task_modules()}
     describing = {
         "data/card.py",
         "data/drift.py",
