@@ -76,11 +76,15 @@ def run(
             f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
         )
     logger = None
-    context = click.get_current_context()
-    if context.find_root().obj["is_program"] and not dry_run:
-        from evalplugin.tracking.write.background import Logger
 
-        logger = context.with_resource(Logger.started())  # first, as it imports MLflow meanwhile
+    def start_logger() -> None:
+        nonlocal logger
+        context = click.get_current_context()
+        if context.find_root().obj["is_program"] and not dry_run:
+            from evalplugin.tracking.write.background import Logger
+
+            logger = context.with_resource(Logger.started())
+
     from evalplugin.cli import show
 
     observer = show.observer()
@@ -91,7 +95,14 @@ def run(
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
         workspaces = open_all(
-            configs, overrides, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
+            configs,
+            overrides,
+            observer,
+            then=start_logger,
+            mode=mode or "run",
+            only=only,
+            fresh_models=fresh_models,
+            **where,
         )
     except Exception as error:
         if not dry_run:

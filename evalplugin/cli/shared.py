@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ def open_all(
     engine: str | None = None,
     fits: bool = True,
     data_home: Path | None = None,
+    then: Callable[[], object] = lambda: None,
     **opened: Any,
 ) -> list[Workspace]:
     """Return the workspaces of configs, all of which are checked first.
@@ -59,6 +60,7 @@ def open_all(
     Args:
         configs: Files.
         overrides, runs_here, engine, fits, data_home: As in ``config.load``.
+        then: Called once all configs are checked, before what works with them is imported.
         observer, opened: As in ``Workspace.open``.
 
     Raises:
@@ -68,6 +70,7 @@ def open_all(
     checked = load_all(
         configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine, fits=fits
     )
+    then()
     from evalplugin.workspace import Workspace
 
     return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]
