@@ -96,13 +96,10 @@ def _statistics(
     degrees = np.array([min(_units(cell), fits) - 1 for cell in kept])
     intervals = [cell.interval for cell in kept]
     direction = comparison.contest.spec(metric).direction
-    correlation = None
-    if row.scores is not None and row.scores.clusters is not None:  # which may be in several groups
-        means = common_means(row, row, metric, segmentation, LEAST_UNITS).means
-        correlation = None if means is None else means.correlation
-    extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, correlation)}
+    own = common_means(row, row, metric, segmentation, LEAST_UNITS).means
+    extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, own)}
     if direction:
-        extremes["worst"] = worst_of(intervals, degrees, direction)
+        extremes["worst"] = worst_of(intervals, degrees, direction, own)
     differences: dict[Statistic, ExtremeDifference] = {}
     if baseline is not None and row is not baseline and baseline.has_values(metric):
         means = common_means(row, baseline, metric, segmentation, LEAST_UNITS).means

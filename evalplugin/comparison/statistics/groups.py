@@ -7,7 +7,8 @@ the largest or the smallest: a bound that must hold for all contrasts together i
 (Bonferroni), one that must hold for the true extreme contrast alone is not. This is valid for any true means, ties
 included, and for groups whose users depend on each other, and needs no random numbers. Sources: Berger 1982,
 "Multiparameter hypothesis testing and acceptance sampling" (the uncorrected side); Hsu 1996, "Multiple comparisons:
-theory and methods". Rates: experiments/statistics.
+theory and methods". Among several small groups, one has few hits by chance, and so hardly any spread: what it is taken
+to have at least is in ``_corrected_bounds`` and ``GroupMeans.smoothed``. Rates: experiments/statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np, npt, sparse, special
-from evalplugin.comparison.statistics.intervals import Interval
+from evalplugin.comparison.statistics.intervals import FEW, Interval
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.metrics.moments import ROUNDING, mean_of_defined
@@ -54,7 +55,7 @@ class ExtremeDifference:
         return min(1.0, 2 * min(self.p_above, self.p_below))
 
 
-def gap_of(intervals: Sequence[Interval], degrees: Floats, correlation: Floats | None = None) -> Extreme:
+def gap_of(intervals: Sequence[Interval], degrees: Floats, means: GroupMeans | None = None) -> Extreme:
     """Return the gap between the means of groups.
 
     The interval of a difference of two means takes their half-widths, each side on its own (Zou and Donner 2008, as
@@ -64,26 +65,28 @@ def gap_of(intervals: Sequence[Interval], degrees: Floats, correlation: Floats |
     Args:
         intervals: Of the mean of each group, two at least, of one level.
         degrees: Of freedom of each (G,).
-        correlation: Of the means (G, G), of groups that share clusters; None: independent groups.
+        means: The means by the model, in place of a, for groups that share clusters and for ``_corrected_bounds``.
     """
-    n, level = len(intervals), intervals[0].level
-    means, below, above = _sides(intervals)
-    r = np.eye(n) if correlation is None else correlation
-    wider = _wider(degrees, level, n * (n - 1))
-    difference = means[:, None] - means
-    lower = difference - _root_of_squares(below * wider, above * wider, r)
+    n = len(intervals)
+    mean, below, above = _sides(intervals)
+    lowest, highest = _corrected_bounds(intervals, degrees, n * (n - 1), means)
+    r = np.eye(n) if means is None else means.correlation
+    difference = mean[:, None] - mean
+    lower = difference - _root_of_squares(mean - lowest, highest - mean, r)
     upper = difference + _root_of_squares(above, below, r)
     pairs = ~np.eye(n, dtype=np.bool_)
-    highest, lowest = int(np.argmax(means)), int(np.argmin(means))
+    best, worst = int(np.argmax(mean)), int(np.argmin(mean))
     return Extreme(
-        float(means[highest] - means[lowest]),
+        float(mean[best] - mean[worst]),
         float(np.maximum(lower[pairs].max(), 0)),
         float(upper[pairs].max()),
-        (highest, lowest),
+        (best, worst),
     )
 
 
-def worst_of(intervals: Sequence[Interval], degrees: Floats, direction: int) -> Extreme:
+def worst_of(
+    intervals: Sequence[Interval], degrees: Floats, direction: int, means: GroupMeans | None = None
+) -> Extreme:
     """Return the mean of the worst group: the lowest one, or the highest where lower values are better.
 
     Where higher values are better, the lower bound is the lowest of all groups' lower bounds, and the upper bound the
@@ -93,14 +96,15 @@ def worst_of(intervals: Sequence[Interval], degrees: Floats, direction: int) -> 
         intervals: Of the mean of each group, of one level.
         degrees: Of freedom of each (G,).
         direction: 1 where higher values are better, -1 where lower ones are.
+        means: The means by the model, in place of a, for ``_corrected_bounds``.
     """
-    means, below, above = _sides(intervals)
-    wider = _wider(degrees, intervals[0].level, len(intervals))
+    mean, below, above = _sides(intervals)
+    lowest, highest = _corrected_bounds(intervals, degrees, len(intervals), means)
     if direction > 0:
-        worst, low, high = int(np.argmin(means)), (means - below).min(), (means + above * wider).min()
+        worst, low, high = int(np.argmin(mean)), (mean - below).min(), highest.min()
     else:
-        worst, low, high = int(np.argmax(means)), (means - below * wider).max(), (means + above).max()
-    return Extreme(float(means[worst]), float(low), float(high), (worst,))
+        worst, low, high = int(np.argmax(mean)), lowest.max(), (mean + above).max()
+    return Extreme(float(mean[worst]), float(low), float(high), (worst,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +117,7 @@ class GroupMeans:
     of_b: Floats
     of_both: Floats  # of the means by a (in rows) with those by b (in columns)
     degrees: Floats  # of freedom (G,)
+    is_positive: bool = False  # no value is below 0: what ``_sizes`` and ``smoothed`` take for granted
     # What other seeds add: the spread of each model's mean, taken to be the same in every group.
     seeds: tuple[SeedSpread | None, SeedSpread | None] = (None, None)
 
@@ -154,7 +159,10 @@ class GroupMeans:
         factor = np.sqrt(units / (units - 1))
         scale = factor[:, None] * factor
         of_a, of_b, of_both = (covariance * scale for covariance in covariances)
-        return cls(of_models[0], of_models[1], of_a, of_b, of_both, (units - 1).astype(np.float64))
+        is_positive = not ((a < 0).any() or (b < 0).any())
+        return cls(
+            of_models[0], of_models[1], of_a, of_b, of_both, (units - 1).astype(np.float64), is_positive
+        )
 
     @property
     def correlation(self) -> Floats:
@@ -163,6 +171,47 @@ class GroupMeans:
         products = sd[:, None] * sd
         correlation: Floats = np.divide(self.of_a, products, out=np.zeros_like(products), where=products > 0)
         return np.clip(correlation, -1, 1)
+
+    @property
+    def smoothed(self) -> GroupMeans:
+        """The means with larger variances where fewer than ``FEW["t"]`` units, and than half, have a value above 0.
+
+        A group without hits has no spread, and its difference would seem to be certain. Its variance is at least that
+        of values with the mean to which four more units would bring it, two of them with a value above 0 (Agresti and
+        Coull 1998, "Approximate is better than 'exact' for interval estimation of binomial proportions"). Such a group
+        has its own correlation of the two models; without spread, that of all groups.
+        """
+        if not self.is_positive:
+            return self
+        own = [np.diag(of).copy() for of in (self.of_a, self.of_b, self.of_both)]
+        units = self.degrees + 1
+        least = [
+            self._least_variance(mean, variance)
+            for mean, variance in zip((self.a, self.b), own, strict=False)
+        ]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ours = own[2] / np.sqrt(own[0] * own[1])
+            weighted = [(units**2 * of).sum() for of in own]
+            ours[~np.isfinite(ours)] = np.nan_to_num(weighted[2] / np.sqrt(weighted[0] * weighted[1]))
+        changed = [of.copy() for of in (self.of_a, self.of_b, self.of_both)]
+        rare = (least[0] > own[0]) | (least[1] > own[1])
+        larger = [np.maximum(*pair) for pair in zip(own, least, strict=False)]
+        for of, diagonal in zip(changed, (*larger, ours * np.sqrt(larger[0] * larger[1])), strict=True):
+            of[rare, rare] = diagonal[rare]
+        return replace(self, of_a=changed[0], of_b=changed[1], of_both=changed[2])
+
+    def _least_variance(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the least variances of one model's means for ``smoothed``, (G,); 0 where there are enough values."""
+        units = self.degrees + 1
+        squares = units * variance + mean**2
+        above_zero = np.divide(
+            units * mean**2, squares, out=np.zeros_like(mean), where=squares > 0
+        )  # in number
+        size = _size(units, mean, variance)
+        moved = (units * mean + 2 * size) / (units + 4)
+        is_rare = (above_zero < FEW["t"]) & (2 * above_zero < units)
+        least: Floats = np.where(is_rare, np.maximum(moved * size - moved**2, 0) / units, 0)
+        return least
 
     def scaled(self, factor: float) -> GroupMeans:
         """Return the means with those of b times a factor."""
@@ -206,6 +255,7 @@ def gap_difference(means: GroupMeans, *, level: float = 0.95, shift: float = 0.0
     groups by a, of the smallest, over pairs by b, of contrasts of four means. Each contrast has Student's bound, with
     the fewest degrees of freedom of its groups, corrected for the number of ordered pairs.
     """
+    means = means.smoothed
     high, low = (index.ravel() for index in np.indices((len(means.a),) * 2))
     pairs = high != low
     high, low = high[pairs], low[pairs]
@@ -236,6 +286,7 @@ def worst_difference(
         level: Of a two-sided interval.
         shift: Added to the difference.
     """
+    means = means.smoothed
     return _difference(
         means.a, means.b, np.diag(means.of_a), np.diag(means.of_b), means.of_both,
         means.degrees, means.seeds, groups=1, level=level, shift=shift, highest=direction < 0,
@@ -279,10 +330,12 @@ def _difference(
     if not highest:  # the lowest of a less that of b is the highest of -b less that of -a
         contrast, variance, freedom = contrast.T, variance.T, freedom.T
     error = np.sqrt(variance)
-    half = special.stdtrit(freedom, 1 - (1 - level) / (2 * len(a))) * error
+    distinct, position = np.unique(freedom, return_inverse=True)  # few, and their quantiles take long
+    half = special.stdtrit(distinct, 1 - (1 - level) / (2 * len(a)))[position.reshape(freedom.shape)] * error
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(contrast == 0, 0, contrast / error)
-    above, below = special.stdtr(freedom, -statistic), special.stdtr(freedom, statistic)
+    tail = special.stdtr(freedom, -np.abs(statistic))
+    above, below = np.where(statistic > 0, tail, 1 - tail), np.where(statistic > 0, 1 - tail, tail)
     return ExtremeDifference(
         value=float(contrast.min(axis=1).max()),
         low=float((contrast - half).max(axis=0).min()),
@@ -308,18 +361,47 @@ def _with_seeds(
     return total, np.divide(total**2, split, out=degrees.copy(), where=split > 0)
 
 
+def _corrected_bounds(
+    intervals: Sequence[Interval], degrees: Floats, bounds: int, means: GroupMeans | None
+) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds of the means of groups, of which as many hold together (Bonferroni), (G,) each.
+
+    A group of few users that has a low mean by chance also has a small spread, and so an upper bound that is too low.
+    Values of 0 and above have Wilson's bound too, if it is higher (1927, "Probable inference, the law of succession,
+    and statistical inference"): it takes the spread that values with the bound as their mean have (``_size``).
+    """
+    mean, below, above = _sides(intervals)
+    error = (1 - intervals[0].level) / 2
+    corrected, alone = (special.stdtrit(degrees, 1 - error / n).astype(np.float64) for n in (bounds, 1))
+    wider = corrected / alone
+    lowest, highest = mean - below * wider, mean + above * wider
+    if means is not None and means.is_positive:
+        units, quantile = means.degrees + 1, special.stdtrit(means.degrees, 1 - error / bounds)
+        size = _size(units, means.a, np.diag(means.of_a))
+        wide, half = units + quantile**2, units * means.a + quantile**2 * size / 2
+        wilson = (half + np.sqrt(np.maximum(half**2 - wide * units * means.a**2, 0))) / wide
+        highest = np.maximum(highest, wilson)
+    return lowest, highest
+
+
+def _size(units: Floats, mean: Floats, variance: Floats) -> float:
+    """Return the mean size of values above 0, each weighted by itself, over all groups; 1 for values of 0 and 1.
+
+    If groups differ in how many of their values are 0, but not in the others, values with a mean have the variance
+    ``mean * size - mean**2``.
+
+    Args:
+        units: Independent ones of each group (G,).
+        mean, variance: Of the group, and of its mean (G,).
+    """
+    values = float((units * mean).sum())
+    return float((units * (units * variance + mean**2)).sum()) / values if values else 0.0
+
+
 def _sides(intervals: Sequence[Interval]) -> tuple[Floats, Floats, Floats]:
     """Return the means of intervals, and how far their bounds are below and above them, each (G,)."""
     mean, low, high = (np.array([getattr(i, name) for i in intervals]) for name in ("mean", "low", "high"))
     return mean, mean - low, high - mean
-
-
-def _wider(degrees: Floats, level: float, bounds: int) -> Floats:
-    """Return by how much wider intervals are, if as many bounds on one side hold together (Bonferroni), (G,)."""
-    error = (1 - level) / 2
-    corrected, alone = (special.stdtrit(degrees, 1 - error / n).astype(np.float64) for n in (bounds, 1))
-    wider: Floats = corrected / alone
-    return wider
 
 
 def _root_of_squares(a: Floats, b: Floats, correlation: Floats) -> Floats:

@@ -59,8 +59,9 @@ def test_the_gap_of_groups_that_are_alike_may_be_none() -> None:
 
 def test_correlated_means_have_a_narrower_gap() -> None:
     both = [interval(0.3, 0.06), interval(0.5, 0.08)]
-    correlation = np.array([[1, 0.5], [0.5, 1]])
-    found = gap_of(both, np.full(2, 99.0), correlation)
+    covariance = np.array([[4, 3], [3, 9]])  # a correlation of 0.5
+    means = GroupMeans(*np.zeros((2, 2)), covariance, covariance, covariance, np.full(2, 99.0))
+    found = gap_of(both, np.full(2, 99.0), means)
     assert found.high == pytest.approx(0.2 + math.sqrt(0.06**2 + 0.08**2 - 2 * 0.5 * 0.06 * 0.08))
 
 
@@ -114,6 +115,37 @@ def test_the_difference_of_two_worst_groups_by_hand() -> None:
     assert found.value == pytest.approx(2 - 7)
     half = t.ppf(1 - 0.025 / 2, 2) * math.sqrt(1 / 3 + 1 / 3)
     assert (found.low, found.high) == pytest.approx((-5 - half, -5 + half))
+
+
+def test_the_upper_bound_of_a_group_with_few_hits_is_wilsons_where_that_is_higher() -> None:
+    # Of 40 users each, 4 and 20 have a hit: for values of 0 and 1 the size of a hit is 1.
+    values, group = np.repeat([1.0, 0, 1, 0], [4, 36, 20, 20]), np.repeat([0, 1], 40)
+    intervals = [interval(0.1, 0.01), interval(0.5, 0.01)]
+    degrees = np.full(2, 39.0)
+    found = worst_of(intervals, degrees, 1, GroupMeans.of(values, values, group, 2))
+    q = t.ppf(1 - 0.025 / 2, 39)
+    centre, half = 0.1 + q**2 / 80, q * math.sqrt(0.1 * 0.9 / 40 + q**2 / 6400)
+    # The variance of a group has n - 1 in it, and so the size is not exactly 1.
+    assert found.high == pytest.approx((centre + half) / (1 + q**2 / 40), rel=0.02)
+    assert found.low == worst_of(intervals, degrees, 1).low
+    negative = GroupMeans.of(-values, -values, group, 2)
+    assert worst_of(intervals, degrees, 1, negative) == worst_of(intervals, degrees, 1)
+
+
+def test_groups_without_hits_leave_differences_uncertain() -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], [30, 1000])
+    a, b = (rng.random((2, 1030)) > 0.9) * (group == 1)
+    means = GroupMeans.of(a.astype(float), b.astype(float), group, 2)
+    assert means.of_a[0, 0] == means.of_b[0, 0] == 0
+    moved = 2 / 34  # of 30 values of 0, and four more of which two are hits
+    assert means.smoothed.of_a[0, 0] == pytest.approx(moved * (1 - moved) / 30, rel=0.01)
+    np.testing.assert_array_equal(means.smoothed.of_a[1], means.of_a[1])  # 100 hits are enough
+    found = worst_difference(means, 1)
+    assert found.value == 0
+    assert found.low < -0.05
+    assert found.high > 0.05
+    assert worst_difference(means, 1, shift=0.01).p_above > 0.05
 
 
 @given(seeds)
