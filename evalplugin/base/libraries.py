@@ -30,7 +30,7 @@ else:
     class Lazy:
         """A module that is imported when an attribute is read.
 
-        With ``keep``, an attribute is looked up in the module once, as fast loops read many of NumPy.
+        With ``keep``, an attribute is looked up in the module once, as fast loops read many of NumPy and SciPy.
         """
 
         def __init__(self, name: str, *, keep: bool = False) -> None:
@@ -48,7 +48,7 @@ else:
     np, npt = Lazy("numpy", keep=True), Lazy("numpy.typing")
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
-    pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special")
+    pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special", keep=True)
     cronsim, jinja2, surprise = Lazy("cronsim"), Lazy("jinja2"), Lazy("surprise")
 
 

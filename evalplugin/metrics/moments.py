@@ -7,7 +7,7 @@ were divided: over blocks, processes or machines. Means and deviations are round
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ _HUGE = 2.0**900  # below it, no sum of a block overflows
 _SHIFT = 600
 # Between them, squares and their rounding errors are normal numbers.
 _SQUARE_FROM, _SQUARE_TO = 2.0**-480, 2.0**480
+# Between them, fourth powers are normal numbers, too.
+_ORDINARY_FROM, _ORDINARY_TO = 2.0**-200, 2.0**200
 _SPLITTER = 2.0**27 + 1  # Veltkamp's, of 53 binary digits into two halves
 _DIGITS = 66  # of a square root before it is rounded to 53
 
@@ -41,6 +43,11 @@ class ExactSum:
         for block in _blocks(values):
             total += block.sum
         return total
+
+    @classmethod
+    def of_rows(cls, values: Floats) -> list[ExactSum]:
+        """Return ``of`` each row of ``ordinary_rows``, at a fraction of the cost."""
+        return [cls(values.shape[1], units) for units in _units_of_rows(values)]
 
     def __add__(self, other: ExactSum) -> ExactSum:
         return ExactSum(self.n + other.n, self.units + other.units, self.infinite + other.infinite)
@@ -68,6 +75,13 @@ class Moments:
         for block in _blocks(values):
             moments += cls(block.sum, _square_units(block.finite), block.lowest, block.highest)
         return moments
+
+    @classmethod
+    def of_rows(cls, values: Floats) -> list[Moments]:
+        """Return ``of`` each row of ``ordinary_rows``, at a fraction of the cost."""
+        squares = (sum(parts) << _UNIT for parts in zip(*map(_units_of_rows, _squares(values)), strict=True))
+        lowest, highest = values.min(axis=1).tolist(), values.max(axis=1).tolist()
+        return [*map(cls, ExactSum.of_rows(values), squares, lowest, highest)]
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -112,6 +126,18 @@ class Moments:
 def mean_of_defined(values: Floats) -> float:
     """Return the mean of the values that are not NaN, rounded correctly; NaN if there are none."""
     return ExactSum.of(values).mean
+
+
+def ordinary_rows(columns: Sequence[Floats]) -> Floats | None:
+    """Return columns as rows (C, n) whose sums can be taken together.
+
+    None: of different lengths, of many values, or of extreme ones.
+    """
+    if {len(column) for column in columns} - {n := len(columns[0])} or not 0 < n <= _BLOCK:
+        return None
+    rows = np.stack(columns)
+    size = np.abs(rows)
+    return rows if ((size == 0) | ((size >= _ORDINARY_FROM) & (size < _ORDINARY_TO))).all() else None
 
 
 class _Block(NamedTuple):
@@ -181,12 +207,30 @@ def _square_units(block: Floats) -> int:
 
 def _sum_of_squares(block: Floats) -> int:
     """Return the exact sum of squares that are normal numbers, in units of 2 ** -1074."""
+    return sum(_units(part, _largest(part)) for part in _squares(block))
+
+
+def _squares(block: Floats) -> tuple[Floats, Floats]:
+    """Return squares that are normal numbers, and what each lacks."""
     square = block * block
     scaled = _SPLITTER * block
     high = scaled - (scaled - block)
     low = block - high
-    error = ((high * high - square) + 2 * (high * low)) + low * low  # Dekker's: without rounding
-    return _units(square, _largest(square)) + _units(error, _largest(error))
+    return square, ((high * high - square) + 2 * (high * low)) + low * low  # Dekker's: without rounding
+
+
+def _units_of_rows(block: Floats) -> list[int]:
+    """Return ``_units`` of each row."""
+    totals = [0] * len(block)
+    while (highest := np.maximum(block.max(axis=1), -block.min(axis=1))).any():
+        cut = np.ldexp(1.0, np.frexp(highest)[1] + _BITS)[:, None]
+        leading = block + cut
+        leading -= cut
+        for row, total in enumerate(leading.sum(axis=1).tolist()):
+            numerator, denominator = total.as_integer_ratio()
+            totals[row] += numerator << (_UNIT + 1 - denominator.bit_length())
+        block = np.subtract(block, leading, out=leading)
+    return totals
 
 
 def _largest(block: Floats) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import special
@@ -104,6 +105,7 @@ def users_needed(
     return math.ceil(bisect_left(range(most), True, lo=least + 1, key=is_enough) * cluster_size)
 
 
+@lru_cache(maxsize=2**14)  # many models are compared over the same users
 def _noncentrality(users: int, level: float, power: float, one_sided: bool) -> float:
     """Return the mean of t at which it is beyond the critical value with probability ``power``."""
     quantile = level if one_sided else (1 + level) / 2
