@@ -58,9 +58,9 @@ def overlap_values(a: Codes, b: Codes) -> tuple[Floats, Floats]:
         a, b: int32 (L, k): items by rank, each at most once in a list, -1 in the places after its end.
     """
     slots, n_slots = _slots([a, b])
-    return _values(
-        _ranks(slots[0], n_slots, a.shape[1]), slots[1], _lengths(a), _lengths(b), _tails(a.shape[1])
-    )
+    lengths, k = _lengths(np.stack([a, b])), a.shape[1]
+    rbo, jaccard = _values(_ranks(slots[0], n_slots, k), slots[1:], lengths[0], lengths[1:], _tails(k))
+    return rbo[0], jaccard[0]
 
 
 def _pairs(places: Sequence[Codes]) -> Iterator[tuple[int, float, float]]:
@@ -71,28 +71,37 @@ def _pairs(places: Sequence[Codes]) -> Iterator[tuple[int, float, float]]:
     for start in range(0, n_lists, size):
         block = [items[start : start + size] for items in places]
         slots, n_slots = _slots(block)
-        lengths = [_lengths(items) for items in block]
+        lengths = _lengths(np.stack(block))
         for a in range(len(places) - 1):
             ranks = _ranks(slots[a], n_slots, k)
-            for b in range(a + 1, len(places)):
-                rbo, jaccard = _values(ranks, slots[b], lengths[a], lengths[b], tails)
-                sums[a, b] += np.count_nonzero(~np.isnan(rbo)), np.nansum(rbo), np.nansum(jaccard)
+            rbo, jaccard = _values(ranks, slots[a + 1 :], lengths[a], lengths[a + 1 :], tails)
+            defined = np.count_nonzero(~np.isnan(rbo), axis=1)
+            sums[a, a + 1 :] += np.stack(
+                [defined, np.nansum(rbo, axis=1), np.nansum(jaccard, axis=1)], axis=1
+            )
     for a, b in combinations(range(len(places)), 2):
         count, rbo, jaccard = sums[a, b].tolist()
         yield int(count), rbo / count if count else np.nan, jaccard / count if count else np.nan
 
 
 def _values(ranks: Codes, slots: Ints, long_a: Ints, long_b: Ints, tails: Floats) -> tuple[Floats, Floats]:
-    """Return rbo and Jaccard of each list: of a model with ``ranks``, by slot, and of one with items in ``slots``."""
-    n_lists, k = slots.shape
+    """Return rbo and Jaccard of a model's lists with those of others (M, L).
+
+    Args:
+        ranks: Of the model's items, by slot.
+        slots: Of the others' items (M, L, k).
+        long_a, long_b: Lengths of the model's lists (L,) and of the others' (M, L).
+        tails: See ``_tails``.
+    """
+    k = slots.shape[-1]
     other = ranks[slots].ravel()
     common = np.flatnonzero(other < k)
     row, depth = np.divmod(common, k)
     deepest = np.maximum(long_a, long_b)
     # A common item counts from the depth on at which both lists have it.
-    weights = tails[deepest[row], np.maximum(other[common], depth)]
-    rbo = np.bincount(row, weights, n_lists)
-    shared = np.bincount(row, minlength=n_lists)
+    weights = tails[deepest.ravel()[row], np.maximum(other[common], depth)]
+    rbo = np.bincount(row, weights, deepest.size).reshape(deepest.shape)
+    shared = np.bincount(row, minlength=deepest.size).reshape(deepest.shape)
     with np.errstate(invalid="ignore"):
         jaccard = shared / (long_a + long_b - shared)
     return np.where(deepest > 0, rbo, np.nan), jaccard
@@ -126,7 +135,7 @@ def _slots(block: Sequence[Codes]) -> tuple[Ints, int]:
 
 
 def _lengths(items: Codes) -> Ints:
-    return np.asarray(np.count_nonzero(items >= 0, axis=1), dtype=np.int64)
+    return np.asarray(np.count_nonzero(items >= 0, axis=-1), dtype=np.int64)
 
 
 def _places(tables: Sequence[pa.Table], k: int | None) -> tuple[list[Codes], int]:

@@ -58,7 +58,9 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
     losses = _losses(values * (spec.direction or 1))
     chosen = _choose(losses, most)
-    depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
+    is_chosen = np.zeros(len(all_users), dtype=np.bool_)
+    is_chosen[chosen] = True
+    depth = {pair: int(np.cumprod(is_chosen[users.worst]).sum()) for pair, users in losses.items()}
     users = all_users[chosen]
     items = _Items({} if background is None else background.titles)
     lists = [None if row.top_n is None else _rows_of(row.top_n, users) for row in rows]
@@ -117,7 +119,9 @@ def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray
     chosen: dict[int, None] = {}
     for rank in range(MAX_PER_PAIR):
         for users in (losses[pair].worst for pair in pairs):
-            if rank < len(users) and len(chosen) < most:
+            if len(chosen) == most:
+                return np.array(sorted(chosen), dtype=np.int64)
+            if rank < len(users):
                 chosen[int(users[rank])] = None
     return np.array(sorted(chosen), dtype=np.int64)
 
