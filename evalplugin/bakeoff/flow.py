@@ -250,6 +250,8 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
             pictures = draw(requests, opened.enter_context(processes) if running.is_idle else artists)
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
+            for comparison in comparisons:
+                comparison.compute()  # now: the last models are still being logged
         runs.wait()
         results = Results(result, comparisons)
         for feature in features:

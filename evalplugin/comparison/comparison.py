@@ -36,6 +36,7 @@ from evalplugin.comparison.statistics.seeds import (
     range_of_seeds,
 )
 from evalplugin.comparison.users import users_frame
+from evalplugin.execution.results import Finding
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
@@ -57,6 +58,17 @@ class Comparison:
     pairing: Pairing
     models: tuple[ComparedModel, ...]  # best first, failed last
     pairs: tuple[Pair, ...]  # by metric, then in the order of the models
+
+    def compute(self) -> None:
+        """Compute what is otherwise computed when it is first asked for: a page asks for all of it."""
+        _ = self.every_pair, self.best, self.group_statistics, self.overlaps, self.hit_rates
+
+    def with_findings(self, findings: Iterable[Finding]) -> Comparison:
+        """Return the comparison with further findings; what it has computed stays."""
+        contest = replace(self.contest, findings=(*self.contest.findings, *findings))
+        found = replace(self, contest=contest)
+        vars(found).update({name: value for name, value in vars(self).items() if name not in vars(found)})
+        return found
 
     @cached_property
     def segments(self) -> tuple[SegmentCell, ...]:

@@ -17,7 +17,7 @@ from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.comparison.statistics.paired import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
-from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
+from evalplugin.execution.results import BakeoffResult, DataInfo, Finding, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
@@ -159,6 +159,16 @@ def contest(make: SimpleNamespace, metric: str = "ndcg@10", **columns: list[floa
     asked = make.bakeoff(names, metrics=(metric,), primary=metric, baseline=names[0])
     models = (make.model_result(n, scores=scores(*c, metric=metric)) for n, c in columns.items())
     return contests_of(BakeoffResult(asked, tuple(models)))[0]
+
+
+def test_findings_leave_what_is_computed(make: SimpleNamespace) -> None:
+    before = compare(contest(make, a=[1.0, 0.0, 0.5], b=[0.0, 0.0, 0.25], c=[0.5, 0.0, 0.0]))
+    before.compute()
+    findings = tuple(Finding("EV199", text) for text in ("odd", "even"))
+    found = before.with_findings(findings[:1]).with_findings(findings[1:])
+    assert (found.contest.findings, before.contest.findings) == (findings, ())
+    for name in ("every_pair", "best", "segments", "group_statistics", "overlaps", "hit_rates"):
+        assert getattr(found, name) is getattr(before, name), name
 
 
 def test_all_pairs_are_compared_the_better_one_first(make: SimpleNamespace) -> None:

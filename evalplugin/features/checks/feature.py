@@ -46,18 +46,16 @@ class ChecksFeature(Feature):
     def after(self, running: Running, results: Results) -> Results:
         """Add the findings in the results to the contests of the comparisons."""
         observer, prepared = running.workspace.observer, running.prepared
-        models, comparisons = results.result.models, []
+        models = results.result.models
         with observer.progress("check the results"):
             findings = result_findings(running.workspace.config, prepared, models, results.comparisons)
             for finding in findings:
                 observer.warn(finding.line)
-        for data, comparison in zip(prepared, results.comparisons, strict=True):
-            if own := _concerning(data.info, findings):  # else what it has computed stays
-                contest = comparison.contest
-                contest = replace(contest, findings=(*contest.findings, *own))
-                comparison = replace(comparison, contest=contest)
-            comparisons.append(comparison)
-        return replace(results, comparisons=tuple(comparisons))
+        comparisons = tuple(
+            comparison.with_findings(_concerning(data.info, findings))
+            for data, comparison in zip(prepared, results.comparisons, strict=True)
+        )
+        return replace(results, comparisons=comparisons)
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # a command starts the process before it imports what it work
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_MOST_WAITING = 4  # calls; each holds the tables of a model
+_MOST_WAITING = 2**26  # bytes of calls, which hold the tables of models
 _SECONDS_TO_END = 3.0  # for calls that wait, when this process is interrupted
 _HEADER = struct.Struct("!Q")  # before each message: its length in bytes
 _PROCESS = "the process that logs to MLflow"
@@ -50,6 +50,7 @@ class Logger:
     _answers: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)  # None: it has ended
     asked: int = 0  # calls
     answered: int = 0
+    _waiting: dict[int, int] = field(default_factory=dict)  # bytes of the calls without an answer, by number
 
     @classmethod
     @contextmanager
@@ -94,13 +95,18 @@ class Logger:
                 _write(self.process.stdin, call)
         except OSError:
             raise self._ended_error() from None
-        self.asked = number
+        self.asked, self._waiting[number] = number, len(call)
         return number
 
     @property
     def waiting(self) -> int:
         """How many calls have no answer yet."""
-        return self.asked - self.answered
+        return len(self._waiting)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits that no more should be asked."""
+        return sum(self._waiting.values()) >= _MOST_WAITING
 
     @property
     def has_answered(self) -> bool:
@@ -113,6 +119,7 @@ class Logger:
             self._answers.put(None)
             raise self._ended_error()
         self.answered, value, error, warnings = pickle.loads(content)
+        self._waiting.pop(self.answered, None)
         return value, error, warnings
 
     def interrupt(self) -> None:
@@ -225,7 +232,7 @@ class RemoteRuns:
 
     def _send(self, name: str, *args: Any, **kwargs: Any) -> int:
         """Have a method called; an error of an earlier call is raised."""
-        while self.logger.waiting >= _MOST_WAITING or self.logger.has_answered:
+        while self.logger.is_behind or self.logger.has_answered:
             self._receive()
         return self.logger.call(name, args, kwargs)
 

@@ -20,6 +20,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.tracking.large import LargeTables
+from evalplugin.tracking.write import background
 from evalplugin.tracking.write.background import Logger, _Served
 from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.tracker import MlflowTracker, key_of
@@ -146,6 +147,27 @@ def test_what_a_store_holds_is_read_there(make: SimpleNamespace, tmp_path: Path,
     assert tracker.read("read the name", _name, suffix="!") == f"{tracker.bakeoff.experiment}!"
     with pytest.raises(RuntimeError, match=r"(?s)the process that logs to MLflow failed:.*ZeroDivisionError"):
         tracker.read("divide", _divide)
+
+
+def test_this_process_waits_only_when_much_is_to_be_logged(
+    make: SimpleNamespace, tmp_path: Path, logger: Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = started(make, f"sqlite:///{tmp_path / 'mlflow.db'}", logger).runs
+    runs.wait()
+    logger.process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(10):
+            runs.log("log", {})
+        assert logger.waiting == 10
+        assert not logger.is_behind
+        monkeypatch.setattr(background, "_MOST_WAITING", 300)  # a call has 34 bytes
+        assert logger.is_behind
+    finally:
+        logger.process.send_signal(signal.SIGCONT)
+    runs.log("log", {})
+    assert logger.waiting < 11
+    runs.wait()
+    assert not logger.waiting
 
 
 def test_secrets_stay_secret(make: SimpleNamespace, tmp_path: Path, logger: Logger) -> None:
