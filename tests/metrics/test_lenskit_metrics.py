@@ -1,7 +1,7 @@
 """Agreement with LensKit, which ``nox -s lenskit`` installs in an environment of its own.
 
-LensKit adds exposures up as float32, so that six digits agree. Its overlap of lists is to the depth k, ours to the end of
-the longer list, which is the same where both have k items.
+LensKit adds exposures up as float32, so that six digits agree. Its overlap of lists is to the depth k, ours to the end
+of the longer list, which is the same where both have k items.
 """
 
 from __future__ import annotations
