@@ -1,226 +1,368 @@
-"""How often intervals of gaps between groups and of worst groups hold the true value, and tests of two models err.
+"""Gap between groups and worst group: coverage of intervals, errors and power of tests and of the gate's guardrails.
 
-``python groups.py [--users 30 200 1000] [--groups 2 3 6 12] [--seed 0]`` writes groups.csv and groups.md to its own
-folder. Rows of other numbers of users and groups remain, so that it can be run in pieces.
+``python groups.py [--parts users clusters gate] [--users 50 200 1000] [--groups 2 4 12] [--share 1.0] [--seed 0]``
+writes groups.csv and groups.md beside it. Rows of other parts and numbers remain, so that it can be run in pieces;
+``--share`` is that of the bake-offs.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scores import QUANTILES, SHARES, Table, draw
+from clusters import TABLES, sizes_of
+from scores import QUANTILES, SHARES, Table, _look_up, _uniforms
 
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.statistics.groups import (
+    LEAST_UNITS,
+    Extreme,
+    ExtremeDifference,
     GroupMeans,
     gap_difference,
     gap_of,
     worst_difference,
     worst_of,
 )
-from evalplugin.comparison.statistics.intervals import mean_intervals
+from evalplugin.comparison.statistics.intervals import Interval, mean_interval, mean_intervals
+from evalplugin.config.gate import Gate
+from evalplugin.features.gate.decide import decide
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import Segmentation
 
 HERE = Path(__file__).parent
 LEVEL = 0.95
-BAKEOFFS = 500
-RESAMPLES = 500
-WORSE = 0.6  # power of the shares of users: the nearer to 1, the nearer to the best group
-TRUTHS = {
-    "alike": "All groups have the same mean, by both models.",
-    "one worse": "One group has a lower mean, by both models.",
-    "exchanged": "Means of groups fall by equal steps, by the other model in the opposite order: gaps and worst means "
-    "are the same, and the worst group is another.",
-    "helped": "All groups are alike by one model, one group has a lower mean by the other: differences are true.",
+BAKEOFFS = {2: 300, 4: 300, 12: 100}  # by number of groups
+CLUSTERED = {2: 150, 4: 150}
+GATED = {2: 200, 4: 200, 12: 60}
+FEWER = ("alike", "helped")  # truths of what takes long
+SCORES = {
+    "hit, 3 %": TABLES["hit, 3 %"],
+    "rr, 70 % zeros": TABLES["rr, 70 % zeros"],
+    "ndcg, 60 % zeros": QUANTILES["ndcg, 60 % zeros"](SHARES),
 }
+WORSE = 0.6  # power of the shares of users: the nearer to 1, the nearer to the best group
+SIZES = {
+    "equal": "all groups have so many users",
+    "uneven": f"by equal ratios from {LEAST_UNITS}, the fewest allowed, to so many; the smallest is the worse one",
+}
+TRUTHS = {
+    "alike": "all groups have the same mean, by both models",
+    "one worse": "one group has a lower mean, by both models",
+    "exchanged": "means of groups fall by equal steps, by the other model in the opposite order: gaps and worst means "
+    "are the same, and the worst group is another",
+    "helped": "all groups are alike by one model, one group has a lower mean by the other: differences are true",
+}
+SPREADS = {
+    "in one group": "all queries of a session are in one group",
+    "in all groups": "the queries of a session are in any group",
+}
+CORRELATION = 0.5  # of two queries of a session
 STATISTICS = ("gap", "worst", "gap difference", "worst difference")
+GUARDRAILS = {
+    "at the limit": "the groups are alike by the champion; the challenger has a worse one, by exactly the limit: to "
+    "pass is an error",
+    "other group": "the same, but the champion's worse group is another one, and the challenger's is worse by the "
+    "limit: to pass is an error",
+    "equal": "both models are equal, the limits those of `at the limit`: to pass is right",
+}
+METRIC = "ndcg@10"  # the name of the simulated scores
+RULES = Rules(train_digest=None, test_digest="", n=10, candidates="all", threshold=None, metrics_hash="")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured of one statistic with one kind of groups."""
+    """What was measured; the key is all but the last six fields."""
 
-    statistic: str
+    part: str  # users, clusters, gate
+    statistic: str  # of STATISTICS; of the gate the guardrail, worst or gap
     truth: str
     scores: str
+    sizes: str  # of SIZES; of clusters: of SPREADS
     groups: int
-    users: int  # of every other group; the others have four times as many
-    true: float
+    users: int  # of the largest group; of clusters: sessions for each group
     bias: float  # mean of the measured value less the true one
-    covered: float
+    covered: float  # share of intervals with the true value; of the gate NaN
     above: float  # share of intervals that are above the true value
     width: float  # mean; NaN where an interval has no bounds
-    found: float  # share of differences with p of 5 % at most; of gaps and worst means 0
-    bootstrap_covered: float  # by percentiles of resampled users, group by group, of both models together
-    bootstrap_width: float
-    bootstrap_found: float
+    found: float  # share of differences with p of 5 % at most, or of guardrails that pass
+    bakeoffs: int
 
     @property
-    def is_null(self) -> bool:
-        """Whether a difference that is found is an error."""
-        return "difference" in self.statistic and self.truth != "helped"
-
-    @property
-    def key(self) -> tuple[str, str, str, int, int]:
+    def key(self) -> tuple[object, ...]:
         """Identity, equal in every run."""
-        return self.statistic, self.truth, self.scores, self.groups, self.users
+        return self.part, self.statistic, self.truth, self.scores, self.sizes, self.groups, self.users
 
 
-def tables_of(truth: str, scores: str, n_groups: int) -> list[tuple[Table, Table]]:
-    """Return the distributions of both models in each group."""
+def tables_of(truth: str, scores: str, n_groups: int) -> list[list[Table]]:
+    """Return the distributions of both models in each group, by model."""
 
     def of(power: float) -> Table:
-        return QUANTILES[scores](SHARES ** (1 / power))
+        return _look_up(SCORES[scores], SHARES ** (1 / power))
 
-    one = [of(WORSE), *[of(1.0)] * (n_groups - 1)]
     alike = [of(1.0)] * n_groups
+    one = [of(WORSE), *alike[1:]]
     steps = [of(power) for power in np.linspace(1, WORSE, n_groups)]
-    a, b = {
-        "alike": (alike, alike),
-        "one worse": (one, one),
-        "exchanged": (steps, steps[::-1]),
-        "helped": (alike, one),
+    lower = [of(WORSE**2), *alike[1:]]
+    return {
+        "alike": [alike, alike],
+        "one worse": [one, one],
+        "exchanged": [steps, steps[::-1]],
+        "helped": [alike, one],
+        "at the limit": [one, alike],
+        "other group": [lower, one[::-1]],
+        "equal": [alike, alike],
     }[truth]
-    return list(zip(a, b, strict=True))
 
 
-def bootstrapped(
-    values: Sequence[npt.NDArray[np.float64]], rng: np.random.Generator
+def sizes_for(kind: str, n_groups: int, users: int) -> npt.NDArray[np.int64]:
+    """Return the number of users of each group."""
+    if kind == "equal":
+        return np.full(n_groups, users)
+    return np.round(np.geomspace(LEAST_UNITS, users, n_groups)).astype(np.int64)
+
+
+def draw(
+    tables: Sequence[Sequence[Table]], group: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return resampled means (model, group, resample, bake-off) of groups' values (model, users, bake-off)."""
-    means = []
-    for of_group in values:
-        n = of_group.shape[1]
-        counts = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES) / n
-        means.append(counts @ of_group)
-    return np.stack(means, axis=1)
+    """Return scores (model, users, bake-offs) of users of a group (users,) at shares (model, users, bake-offs)."""
+    values = np.empty_like(shares)
+    for model, by_group in enumerate(tables):
+        for number, table in enumerate(by_group):
+            values[model, group == number] = _look_up(table, shares[model, group == number])
+    return values
 
 
-def measure(truth: str, scores: str, n_groups: int, n_users: int, seed: int) -> Iterator[Cell]:
-    """Yield the cells of all statistics."""
-    rng = generator(seed, truth, scores, n_groups, n_users)
-    tables = tables_of(truth, scores, n_groups)
-    sizes = [n_users * (4 if group % 2 else 1) for group in range(n_groups)]
-    values = [np.stack(draw(pair, size, BAKEOFFS, rng)) for pair, size in zip(tables, sizes, strict=True)]
-    means = np.array([[table.mean() for table in pair] for pair in tables]).T  # (model, group)
-    gaps, worst = means.max(axis=1) - means.min(axis=1), means.min(axis=1)
-    true = dict(zip(STATISTICS, (gaps[0], worst[0], gaps[0] - gaps[1], worst[0] - worst[1]), strict=True))
+def shares_of(users: int, bakeoffs: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return where users are between the worst and the best served ones, by two models (model, users, bake-offs)."""
+    common = rng.standard_normal((users, bakeoffs))
+    return np.stack([_uniforms(common, rng) for _ in range(2)])
 
-    degrees = np.array(sizes, dtype=np.float64) - 1
-    by_group = [
-        mean_intervals(v[0], level=LEVEL, bounds=[None] * BAKEOFFS, rng=np.random.default_rng(seed))
-        for v in values
-    ]
-    group = np.repeat(np.arange(n_groups), sizes)
-    rows: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in STATISTICS}
-    for bakeoff, intervals in enumerate(zip(*by_group, strict=True)):
-        for name, extreme in (
-            ("gap", gap_of(intervals, degrees)),
-            ("worst", worst_of(intervals, degrees, 1)),
-        ):
-            rows[name].append((extreme.value, extreme.low, extreme.high, 1.0))
-        a, b = (np.concatenate([v[model, :, bakeoff] for v in values]) for model in (0, 1))
-        both = GroupMeans.of(a, b, group, n_groups)
-        for name, found in (
-            ("gap difference", gap_difference(both)),
-            ("worst difference", worst_difference(both, 1)),
-        ):
-            rows[name].append((found.value, found.low, found.high, found.p))
 
-    resampled = bootstrapped(values, rng)
-    of_gaps = resampled.max(axis=1) - resampled.min(axis=1)  # (model, resample, bake-off)
-    of_worst = resampled.min(axis=1)
-    draws = dict(
-        zip(
-            STATISTICS,
-            (of_gaps[0], of_worst[0], of_gaps[0] - of_gaps[1], of_worst[0] - of_worst[1]),
-            strict=True,
-        )
-    )
+def true_values(tables: Sequence[Sequence[Table]]) -> dict[str, float]:
+    """Return the true value of each statistic."""
+    means = np.array([[table.mean() for table in by_group] for by_group in tables])
+    gaps, worst = np.ptp(means, axis=1), means.min(axis=1)
+    values = (gaps[0], worst[0], gaps[0] - gaps[1], worst[0] - worst[1])
+    return dict(zip(STATISTICS, map(float, values), strict=True))
+
+
+Found = dict[str, Extreme | ExtremeDifference]
+
+
+def found_of(intervals: Sequence[Interval], both: GroupMeans) -> Found:
+    """Return all statistics of one bake-off."""
+    return {
+        "gap": gap_of(intervals, both.degrees, both),
+        "worst": worst_of(intervals, both.degrees, 1, both),
+        "gap difference": gap_difference(both, level=LEVEL),
+        "worst difference": worst_difference(both, 1, level=LEVEL),
+    }
+
+
+def cells_of(found: Sequence[Found], true: dict[str, float], *key: object) -> Iterator[Cell]:
+    """Yield the cells of one kind of bake-offs; the key is all but the statistic."""
+    part, *others = key
     for name in STATISTICS:
-        value, low, high, p = np.array(rows[name]).T
-        least, most = np.quantile(draws[name], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-        is_difference = "difference" in name
-        room = 1e-9  # for rounding
+        of = [one[name] for one in found]
+        value, low, high = np.array([(e.value, e.low, e.high) for e in of]).T
+        p = np.array([e.p if isinstance(e, ExtremeDifference) else np.nan for e in of])
+        least, most = true[name] - 1e-9, true[name] + 1e-9  # room for rounding
         yield Cell(
-            name, truth, scores, n_groups, n_users, float(true[name]), float(value.mean() - true[name]),
-            covered=float(np.mean((low <= true[name] + room) & (true[name] <= high + room))),
-            above=float(np.mean(low > true[name] + room)),
-            width=float(np.mean(high - low)),
-            found=float(np.mean(p <= 1 - LEVEL)) if is_difference else 0.0,
-            bootstrap_covered=float(np.mean((least <= true[name] + room) & (true[name] <= most + room))),
-            bootstrap_width=float(np.mean(most - least)),
-            bootstrap_found=float(np.mean((least > 0) | (most < 0))) if is_difference else 0.0,
+            part, name, *others, float(value.mean() - true[name]),  # type: ignore[arg-type]
+            covered=float(np.mean((low <= most) & (least <= high))), above=float(np.mean(low > most)),
+            width=float(np.mean(high - low)), found=float(np.mean(p <= 1 - LEVEL)), bakeoffs=len(of),
         )  # fmt: skip
+
+
+def of_users(users: int, n_groups: int, share: float, seed: int) -> Iterator[Cell]:
+    """Yield the cells of groups of independent users."""
+    bakeoffs = round(BAKEOFFS[n_groups] * share)
+    for truth in TRUTHS if n_groups < 12 else FEWER:
+        for scores in SCORES:
+            for kind in SIZES:
+                rng = generator(seed, truth, scores, kind, n_groups, users)
+                tables, sizes = tables_of(truth, scores, n_groups), sizes_for(kind, n_groups, users)
+                group = np.repeat(np.arange(n_groups), sizes)
+                values = draw(tables, group, shares_of(len(group), bakeoffs, rng))
+                by_group = [
+                    mean_intervals(values[0, group == g], level=LEVEL, bounds=[(0.0, 1.0)] * bakeoffs, rng=rng)
+                    for g in range(n_groups)
+                ]  # fmt: skip
+                found = [
+                    found_of(
+                        intervals, GroupMeans.of(values[0, :, number], values[1, :, number], group, n_groups)
+                    )
+                    for number, intervals in enumerate(zip(*by_group, strict=True))
+                ]
+                yield from cells_of(found, true_values(tables), "users", truth, scores, kind, n_groups, users)
+
+
+def of_clusters(sessions: int, n_groups: int, share: float, seed: int) -> Iterator[Cell]:
+    """Yield the cells of groups of the queries of sessions."""
+    for truth in FEWER:
+        for scores in SCORES:
+            for spread in SPREADS:
+                rng = generator(seed, "clusters", truth, scores, spread, n_groups, sessions)
+                tables, found = tables_of(truth, scores, n_groups), []
+                for _ in range(round(CLUSTERED[n_groups] * share)):
+                    n_sessions = sessions * n_groups
+                    codes = np.repeat(np.arange(n_sessions), sizes_of("log-normal", n_sessions, rng))
+                    group = codes % n_groups
+                    if spread == "in all groups":
+                        group = rng.integers(0, n_groups, len(codes))
+                    of_session = shares_of(n_sessions, 1, rng)[:, codes]
+                    own = shares_of(len(codes), 1, rng)
+                    is_alike = rng.random((len(codes), 1)) < np.sqrt(CORRELATION)
+                    a, b = draw(tables, group, np.where(is_alike, of_session, own))[:, :, 0]
+                    both = GroupMeans.of(a, b, group, n_groups, codes)
+                    intervals = [
+                        mean_interval(
+                            a[group == g], level=LEVEL, bounds=(0.0, 1.0), clusters=codes[group == g], rng=rng
+                        )
+                        for g in range(n_groups)
+                    ]
+                    found.append(found_of(intervals, both))
+                true = true_values(tables)
+                yield from cells_of(found, true, "clusters", truth, scores, spread, n_groups, sessions)
+
+
+def of_gate(users: int, n_groups: int, share: float, seed: int) -> Iterator[Cell]:
+    """Yield how often the guardrails ``worst`` and ``gap`` pass."""
+    bakeoffs = round(GATED[n_groups] * share)
+    for case in GUARDRAILS:
+        for scores in SCORES:
+            limits = true_values(tables_of("at the limit" if case == "equal" else case, scores, n_groups))
+            champion = min(table.mean() for table in tables_of(case, scores, n_groups)[1])
+            amounts = {  # a share, and a number
+                "worst": f"{-100 * limits['worst difference'] / champion:.10f} %",
+                "gap": limits["gap difference"],
+            }
+            gate = Gate(min_users=LEAST_UNITS, guardrails={"segments": {"group": amounts}})
+            for kind in SIZES:
+                rng = generator(seed, "gate", case, scores, kind, n_groups, users)
+                group = np.repeat(np.arange(n_groups), sizes_for(kind, n_groups, users))
+                drawn = draw(tables_of(case, scores, n_groups), group, shares_of(len(group), bakeoffs, rng))
+                passed = [guardrails(values.T, group, gate) for values in np.moveaxis(drawn, 2, 0)]
+                for name, rate in zip(("worst", "gap"), np.mean(passed, axis=0), strict=True):
+                    yield Cell(
+                        "gate", name, case, scores, kind, n_groups, users,
+                        np.nan, np.nan, np.nan, np.nan, float(rate), bakeoffs,
+                    )  # fmt: skip
+
+
+def guardrails(
+    values: npt.NDArray[np.float64], group: npt.NDArray[np.int64], gate: Gate
+) -> tuple[bool, bool]:
+    """Return whether a challenger passes both guardrails, by the scores (users, 2) of it and of the champion."""
+    users, labels = np.arange(len(values)), tuple(map(str, range(group.max() + 1)))
+    models = tuple(
+        ComparedModel(name, "study", PerUserScores(users, column[:, None], (METRIC,)))
+        for name, column in zip(("challenger", "champion"), values.T, strict=True)
+    )
+    segment = Segmentation("group", labels, users, group.astype(np.int32))
+    contest = Contest("study", "scores", "", models, (METRIC,), None, 0, RULES, (segment,))
+    conditions = {c.name: c.passed for c in decide(contest, gate, "champion").conditions}
+    return conditions["group: worst group"], conditions["group: gap"]
+
+
+PARTS = {"users": of_users, "clusters": of_clusters, "gate": of_gate}
 
 
 def markdown(cells: Sequence[Cell]) -> str:
     """Return all tables."""
-    error = np.sqrt(LEVEL * (1 - LEVEL) / BAKEOFFS)
     lines = [
         "# Gap and worst group",
         "",
-        f"Written by `groups.py`: {BAKEOFFS:,} simulated bake-offs for each cell, {len(QUANTILES)} kinds of scores. "
-        "Every other group has the given number of users, the others four times as many.",
+        "Written by `groups.py`. In each column: number of groups × users. **Bold**: worse than the promised 95 % or "
+        "5 % by more than three standard errors. Scores: hits of 3 %, reciprocal ranks and nDCG. Truth:",
         "",
-        "Covered: share of 95 % intervals with the true value, mean over kinds of scores (lowest of them); a true "
-        f"share of 95 % is measured with a standard error of {error:.1%}. Bias: mean measured value less the true one. "
-        "Found: differences with p of 5 % or less: errors, but in the rows of `helped`. Bootstrap: percentiles of "
-        "resampled users. Width: of our intervals over those of the bootstrap, mean over kinds whose intervals "
-        "all have bounds; one without bounds, as too few values differ, counts as one that does not hold.",
+        *(f"- {name}: {text}" for name, text in TRUTHS.items()),
+        "",
+        "Sizes of groups:",
+        "",
+        *(f"- {name}: {text}" for name, text in SIZES.items()),
+        "",
     ]
-    for name in STATISTICS:
-        of_statistic = [c for c in cells if c.statistic == name]
-        is_difference = "difference" in name
-        head = [
-            "truth",
-            "groups",
-            "users",
-            "bias",
-            "covered",
-            "lowest",
-            "above",
-            "bootstrap covered",
-            "lowest",
-            "width",
-        ]
-        head += ["found", "highest", "by bootstrap", "highest"] if is_difference else []
-        lines += ["", f"## {name[0].upper()}{name[1:]}", "", "| " + " | ".join(head) + " |"]
-        lines.append("|---|" + "--:|" * (len(head) - 1))
-        for truth in TRUTHS:
-            for groups, users in sorted({(c.groups, c.users) for c in of_statistic}):
-                of = [c for c in of_statistic if (c.truth, c.groups, c.users) == (truth, groups, users)]
-                if not of:
-                    continue
-                covered, bootstrap = [c.covered for c in of], [c.bootstrap_covered for c in of]
-                row = [truth, str(groups), f"{users:,}", f"{np.mean([c.bias for c in of]):+.4f}"]
-                row += [
-                    f"{np.mean(covered):.1%}",
-                    f"{min(covered):.1%}",
-                    f"{np.mean([c.above for c in of]):.1%}",
-                ]
-                row += [f"{np.mean(bootstrap):.1%}", f"{min(bootstrap):.1%}"]
-                row.append(f"{np.nanmean([c.width / c.bootstrap_width for c in of]):.2f}")
-                if is_difference:
-                    found, by_bootstrap = [c.found for c in of], [c.bootstrap_found for c in of]
-                    row += [f"{np.mean(found):.1%}", f"{max(found):.1%}"]
-                    row += [f"{np.mean(by_bootstrap):.1%}", f"{max(by_bootstrap):.1%}"]
-                lines.append("| " + " | ".join(row) + " |")
+    of_users, of_clusters = ([c for c in cells if c.part == part] for part in ("users", "clusters"))
+    biased = [c for c in of_users if c.statistic in STATISTICS[:2] and c.truth == "alike"]
+    lines += ["## Mean error of the measured value, where groups are alike", ""]
+    lines += _table(biased, lambda c: f"{c.bias:+.3f}", first="statistic")
+    for part in (of_users, of_clusters):
+        if part is of_clusters:
+            lines += ["", "# Queries of sessions", ""]
+            lines += [
+                f"{CORRELATION:g} is the correlation of two queries of a session, which has 1 to 200 queries, 6 "
+            ]
+            lines[-1] += "on average. In each column: number of groups × sessions for each. Sessions:"
+            lines += ["", *(f"- {name}: {text}" for name, text in SPREADS.items())]
+        for name in STATISTICS:
+            of = [c for c in part if c.statistic == name]
+            lines += ["", f"## {name.capitalize()}: 95 % intervals with the true value", ""]
+            lines += _table(of, _covered)
+            if "difference" in name:
+                lines += ["", f"## {name.capitalize()}: found at 5 %", ""]
+                lines += ["An error, but in the rows of `helped`, where it is power.", ""]
+                lines += _table(of, _found)
+    lines += ["", "# Guardrails of the gate", "", "How often they pass at 95 %, by `decide`:", ""]
+    lines += [f"- {name}: {text}" for name, text in GUARDRAILS.items()]
+    for name in ("worst", "gap"):
+        lines += ["", f"## Guardrail `{name}`", ""]
+        lines += _table([c for c in cells if c.part == "gate" and c.statistic == name], _found)
+    lines += [
+        "",
+        "# Bake-offs",
+        "",
+        "| part | groups | simulated | standard error at 95 % and 5 % |",
+        "|---|--:|--:|--:|",
+    ]
+    for part, groups, bakeoffs in sorted({(c.part, c.groups, c.bakeoffs) for c in cells}):
+        lines.append(f"| {part} | {groups} | {bakeoffs:,} | {_error(bakeoffs):.1%} |")
     return "\n".join([*lines, ""])
+
+
+def _error(bakeoffs: int) -> float:
+    return float(np.sqrt(LEVEL * (1 - LEVEL) / bakeoffs))
+
+
+def _covered(cell: Cell) -> str:
+    text = f"{cell.covered:.1%}"
+    return f"**{text}**" if cell.covered < LEVEL - 3 * _error(cell.bakeoffs) else text
+
+
+def _found(cell: Cell) -> str:
+    text = f"{cell.found:.1%}"
+    is_error = cell.truth not in ("helped", "equal")
+    return f"**{text}**" if is_error and cell.found > 1 - LEVEL + 3 * _error(cell.bakeoffs) else text
+
+
+def _table(cells: Sequence[Cell], text: Callable[[Cell], str], first: str = "truth") -> list[str]:
+    """Return a table with a column for each number of groups and users."""
+    columns = sorted({(c.groups, c.users) for c in cells})
+    heads = " | ".join(f"{groups} × {users:,}" for groups, users in columns)
+    lines = [f"| {first} | scores | sizes | {heads} |", f"|---|---|---|{'--:|' * len(columns)}"]
+    by_row: dict[tuple[str, str, str], dict[tuple[int, int], str]] = {}
+    for c in cells:
+        by_row.setdefault((getattr(c, first), c.scores, c.sizes), {})[c.groups, c.users] = text(c)
+    for row, texts in by_row.items():
+        lines.append(f"| {' | '.join(row)} | {' | '.join(texts.get(c, '') for c in columns)} |")
+    return lines
 
 
 def read(file: Path) -> list[Cell]:
     """Return the cells of earlier runs."""
     if not file.exists():
         return []
+    kinds = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Cell)}
     with file.open(newline="") as rows:
-        kinds = {"statistic": str, "truth": str, "scores": str, "groups": int, "users": int}
-        return [Cell(**{n: kinds.get(n, float)(v) for n, v in row.items()}) for row in csv.DictReader(rows)]
+        return [Cell(**{n: kinds[n](v) for n, v in row.items()}) for row in csv.DictReader(rows)]
 
 
 def main() -> None:
@@ -228,25 +370,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--users", type=int, nargs="*", default=[30, 200, 1000])
-    parser.add_argument("--groups", type=int, nargs="*", default=[2, 3, 6, 12])
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--users", type=int, nargs="*", default=[50, 200, 1000])
+    parser.add_argument("--groups", type=int, nargs="*", choices=BAKEOFFS, default=list(BAKEOFFS))
+    parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     file = HERE / "groups.csv"
     latest = {cell.key: cell for cell in read(file)}
-    for n_users in args.users:
+    for part in args.parts:
         for n_groups in args.groups:
-            for truth in TRUTHS:
-                for scores in QUANTILES:
-                    cells = measure(truth, scores, n_groups, n_users, args.seed)
-                    latest |= {cell.key: cell for cell in cells}
-    order = (STATISTICS, list(TRUTHS), list(QUANTILES))
+            for users in args.users:
+                if part == "clusters" and (n_groups not in CLUSTERED or users > 200):
+                    continue  # they take long
+                latest |= {c.key: c for c in PARTS[part](users, n_groups, args.share, args.seed)}
+                write(latest.values(), file)
+
+
+def write(latest: Iterable[Cell], file: Path) -> None:
+    """Write both files."""
+    order = (
+        list(PARTS),
+        list(STATISTICS),
+        [*TRUTHS, *GUARDRAILS],
+        list(SCORES),
+        [*SIZES, *SPREADS],
+    )
     cells = sorted(
-        latest.values(),
-        key=lambda c: (*(o.index(v) for o, v in zip(order, c.key[:3], strict=True)), c.groups, c.users),
+        latest,
+        key=lambda c: (*(o.index(v) for o, v in zip(order, c.key[:5], strict=True)), c.groups, c.users),
     )
     with file.open("w", newline="") as rows:
-        writer = csv.DictWriter(rows, [field.name for field in fields(Cell)])
+        writer = csv.DictWriter(rows, [field.name for field in fields(Cell)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(asdict, cells))
     file.with_suffix(".md").write_text(markdown(cells))
