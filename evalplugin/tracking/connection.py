@@ -147,7 +147,9 @@ def _reason(error: Exception, uri: str) -> str:
 def _quietly(settings: Mapping[str, str]) -> Iterator[None]:
     """Add variables that the environment does not have, and silence loggers and warnings, inside."""
     added = {name: value for name, value in settings.items() if name not in os.environ}
-    before = {logger: logger.level for logger in map(logging.getLogger, _LEVELS)}
+    levels = {logger: logger.level for logger in map(logging.getLogger, _LEVELS)}
+    # Each change of a level clears what all loggers remember.
+    before = {logger: level for logger, level in levels.items() if level != _LEVELS[logger.name]}
     os.environ.update(added)
     for logger in before:
         logger.setLevel(_LEVELS[logger.name])

@@ -31,6 +31,7 @@ from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import (
@@ -305,7 +306,7 @@ class LoggedRun:
         """The exception of a failed model, in one line; None for one that did not fail."""
         if self.status != "FAILED":
             return None
-        if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.id)}:
+        if "traceback.txt" not in {file.path for file in self._artifacts.list_artifacts()}:
             return last_line("")
         return self._read("traceback.txt", lambda file: last_line(file.read_text("utf-8", "replace")))
 
@@ -404,9 +405,19 @@ class LoggedRun:
             raise TrackingError(f"{self} has no parameter {key}: it was not logged as a model's run is")
         return text
 
+    @property
+    def _artifacts(self) -> Any:
+        """The place of the run's files: by the run's id, MLflow would read the run anew for each of them.
+
+        A new object each time, as each keeps the thread that it downloads with.
+        """
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        return get_artifact_repository(self.run.info.artifact_uri, tracking_uri=self.client.tracking_uri)
+
     @cached_property
     def _files(self) -> frozenset[str]:
-        return frozenset(file.path for file in self.client.list_artifacts(self.id, "data"))
+        return frozenset(file.path for file in self._artifacts.list_artifacts("data"))
 
     def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
         """Return an artifact, downloaded, compared with its digest and read.
@@ -417,7 +428,8 @@ class LoggedRun:
             TrackingError: It is damaged, or cannot be downloaded.
         """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-            file = Path(self.client.download_artifacts(self.id, path, folder))
+            with tracking_call(self.client.tracking_uri, f"read the artifact {path} of {self}"):
+                file = Path(self._artifacts.download_artifacts(path, folder))
             try:
                 if path in self.checksums:
                     check_digest(file, self.checksums[path])

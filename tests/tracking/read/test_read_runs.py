@@ -107,6 +107,17 @@ def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespa
     assert whole.background.titles == made.background.titles
 
 
+def test_no_run_is_read_again_for_its_files(store: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    def refuse(self: SqlAlchemyStore, run_id: str) -> None:
+        raise AssertionError(f"the run {run_id} is read again")
+
+    monkeypatch.setattr(SqlAlchemyStore, "get_run", refuse)
+    (contest,) = read_contests(store.uri, experiment="metrics")
+    assert all(model.scores is not None for model in contest.models)
+
+
 def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
     read = read_contests(store.uri, experiment="folds")
     made = contests_of(store.folds.result)
