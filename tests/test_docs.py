@@ -23,13 +23,14 @@ PAGES = sorted(
 RUN = {"python", "sh", "yaml", "toml", "text"}
 REMOTE, STORES = "howto/tracking.md", "howto/object_stores.md"  # their servers are fixtures
 SERVED = "howto/serving.md"
+CLUSTERS = {"howto/cluster.md", "howto/spark.md"}
 # Several bake-offs each: run by .ci/run alone.
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "again", "categories", "ci", "cluster", "command", "compare", "compare_scores", "data", "deployed", "extend",
+        "again", "categories", "ci", "command", "compare", "compare_scores", "data", "deployed", "extend",
         "gate", "given_lists", "gpu", "groups", "libraries", "lists", "model", "mlflow_evaluate", "new_users",
-        "popularity", "propensity", "schedules", "seeds", "segments", "sessions", "several_datasets", "spark", "tuning",
+        "popularity", "propensity", "schedules", "seeds", "segments", "sessions", "several_datasets", "tuning",
         "upgrading",
     )
 }  # fmt: skip
@@ -64,7 +65,11 @@ def shop(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(
             page,
-            marks=[pytest.mark.slow] * (page in {*LONG, SERVED}) + [pytest.mark.server] * (page == SERVED),
+            marks=[
+                *[pytest.mark.slow] * (page in {*LONG, *CLUSTERS, SERVED}),
+                *[pytest.mark.cluster] * (page in CLUSTERS),
+                *[pytest.mark.server] * (page == SERVED),
+            ],
         )
         for page in PAGES
         if page not in (REMOTE, STORES) and not page.startswith("contributing/")
