@@ -55,7 +55,7 @@ def test_a_change_touches_at_most_four_files(page: Path) -> None:
 )
 def test_a_change_applies_and_passes_its_checks(page: Path, tmp_path: Path) -> None:
     for name in ("evalplugin", "tests", "docs"):
-        ignore = shutil.ignore_patterns("__pycache__", "_build", "pictures")
+        ignore = shutil.ignore_patterns("_build", "pictures")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     # Outside of any repository: what git applies is relative to the folder.

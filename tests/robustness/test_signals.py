@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from samples import write_config
 
+from evalplugin.cli import main
+
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 
@@ -126,7 +128,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     ],
 )
 def test_interrupted_in_a_step_of_logging_ends_quietly(
-    tmp_path: Path, uri: str, function: str, logs_here: bool
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, function: str, logs_here: bool
 ) -> None:
     file = write_small(tmp_path, uri)
     done = interrupted(tmp_path, "call", function, "run", file, logs_here=logs_here)
@@ -135,11 +137,8 @@ def test_interrupted_in_a_step_of_logging_ends_quietly(
     assert done.returncode == 130, done.stderr
     with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
         assert "RUNNING" not in dict(store.execute("select status, 1 from runs"))
-    done = subprocess.run(
-        [sys.executable, "-m", "evalplugin", "run", "--resume", file], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--resume", file]) == 0
     with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
         names = [name for (name,) in store.execute("select name from runs where status = 'FINISHED'")]
     assert len(names) == 3
