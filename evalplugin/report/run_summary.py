@@ -30,7 +30,8 @@ _METRIC_HEADS = ("metric", "mean", _INTERVAL, "std", "p10", "median", "p90")
 
 def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
     """Return the short description of a model's run: model, data and means."""
-    lines = [f"**{escape(result.model)}** ({escape(result.type)}) on {_data_name(result.data)}", ""]
+    kind = f" ({escape(result.type)})" if result.type != result.model else ""  # that of a table is its name
+    lines = [f"**{escape(result.model)}**{kind} on {_data_name(result.data)}", ""]
     if result.error is not None:
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     lines += markdown_table(
@@ -81,7 +82,8 @@ def summary_markdown(
             heads, [_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values()]
         )
         used = {cell.method for cell in cells.values()} - {""}
-        methods = ", ".join(sorted(used - {"none"}))
+        words = {"effective": f"exact for the effective number of {units}"}
+        methods = ", ".join(words.get(method, method) for method in sorted(used - {"none"}))
         why = f" {escape(no_interval(info.independent_unit))}." if "none" in used else ""
         lines += [
             "",

@@ -9,9 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
+import evalplugin
+from evalplugin.report.notebook import Comparisons
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
@@ -77,6 +81,33 @@ def test_nothing_is_printed(
     tracker.start_model(make.data_info(), "knn", "x")
     tracker.finish_model(make.model_result("knn"))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def scored(server: SimpleNamespace) -> Comparisons:
+    """A table of scores, logged."""
+    generator = np.random.default_rng(4)
+    table = pd.DataFrame(
+        {
+            "question": [f"q{number}" for number in range(90)] * 3,
+            "llm": np.repeat(["small", "large", "tuned"], 90),
+            "text": [number // 3 for number in range(90)] * 3,
+            "subject": ["law", "art"] * 135,
+            "right": generator.random(270) < np.repeat([0.3, 0.5, 0.8], 90),
+        }
+    )
+    return evalplugin.compare_scores(
+        table, unit="question", model="llm", value="right", cluster="text", segments="subject", baseline="small",
+        log=True, experiment="answers", tracking_uri=server.url,
+    )  # fmt: skip
+
+
+def test_a_table_of_scores_logged_over_http_is_read_back(
+    scored: Comparisons, server: SimpleNamespace
+) -> None:
+    read = evalplugin.compare(experiment="answers", tracking_uri=server.url)
+    pd.testing.assert_frame_equal(read.to_frame(), scored.to_frame())
+    assert read[0].contest.unit == "question"
 
 
 @pytest.fixture
@@ -168,3 +199,21 @@ def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) ->
     models = frame.get_by_role("table").first.locator("tbody tr").all_inner_texts()
     assert [text.split()[1] for text in models[:3]] == ["svd", "knn", "random"]
     frame.locator("svg.marks path").first.wait_for()  # drawn by scripts that the frame lets run
+
+
+@pytest.mark.slow
+@browser
+@pytest.mark.browser
+def test_a_table_of_scores_is_shown_in_mlflow(scored: Comparisons, page: Page) -> None:
+    assert scored.links is not None
+    page.goto(scored.links.page_url)
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("heading", name="Leaderboard").wait_for()
+    models = frame.get_by_role("table").first.locator("tbody tr").all_inner_texts()
+    assert [text.split()[1] for text in models[:3]] == ["tuned", "large", "small"]
+    assert "90 questions" in frame.locator("body").inner_text()
+    page.goto(scored.links.board_url)
+    for section in ("Mean over questions", "Difference from the baseline over the same questions"):
+        page.get_by_text(section, exact=True).first.wait_for()
+    page.goto(scored.links.compare_url)
+    page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()

@@ -123,7 +123,10 @@ def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[p
             f"run {run.info.run_name} ({run.info.run_id}) has no assessments of mlflow.genai.evaluate; for a run of "
             f"mlflow.models.evaluate name the column of its inputs with --unit"
         )
-    numeric = [m for m in metrics if not any(isinstance(row.get(m), str | list | dict) for row in rows)]
+    # By name: scorers run at the same time, so that the order of feedback is chance.
+    numeric = [
+        m for m in sorted(metrics) if not any(isinstance(row.get(m), str | list | dict) for row in rows)
+    ]
     return pd.DataFrame(rows), numeric
 
 

@@ -56,6 +56,17 @@ def test_tables_of_models_evaluate_are_compared_by_their_inputs(uri: str) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
+def test_the_comparison_of_runs_is_logged(uri: str) -> None:
+    runs = [evaluated(name) for name in ANSWERS]
+    logged = evalplugin.compare_scores(
+        runs=runs, unit="inputs", tracking_uri=uri, log=True, experiment="again"
+    )
+    read = evalplugin.compare(experiment="again", tracking_uri=uri)
+    assert [row.mean("right") for row in read[0].models] == [1.0, 0.5]
+    pd.testing.assert_frame_equal(read.to_frame(), logged.to_frame())
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
 def test_other_columns_of_the_tables_are_segments_and_clusters(uri: str) -> None:
     runs = [evaluated(name) for name in ANSWERS]
     compare = partial(evalplugin.compare_scores, runs=runs, unit="inputs", tracking_uri=uri)
@@ -95,7 +106,7 @@ def test_feedback_of_genai_evaluate_is_compared_by_the_traced_inputs(uri: str) -
             mlflow.genai.evaluate(data=rows, scorers=[exact, says_zero, words])
         runs.append(run.info.run_id)
     (comparison,) = evalplugin.compare_scores(runs=runs, tracking_uri=uri)
-    assert {*comparison.contest.metrics} == {"exact", "says_zero"}  # text is no score
+    assert comparison.contest.metrics == ("exact", "says_zero")  # by name; text is no score
     means = {row.model: (row.mean("exact"), row.mean("says_zero")) for row in comparison.models}
     assert means == {"one": (1.0, 0.0), "two": (0.5, 0.5)}
     with pytest.raises(DataError, match=r"run one: no column 'topic'; columns: input, .*words"):
