@@ -74,7 +74,7 @@ def write_small(folder: Path, uri: str, **changes: object) -> str:
     ("moment", "text", "arguments"),
     [
         ("import", "evalplugin.cli", ["list", "models"]),
-        ("import", "pydantic", ["list", "models"]),
+        ("import", "pydantic", ["schema"]),
         ("import", "dataclasses", ["list", "models"]),
     ],
 )
