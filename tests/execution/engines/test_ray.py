@@ -58,7 +58,7 @@ from dataclasses import dataclass
 from pathlib import Path
 import numpy as np
 import evalplugin
-from helping_module import FOLDER, SECONDS
+from helping_module import FOLDER
 
 @evalplugin.model("noting")
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ class Noting:
         Path(FOLDER, f"{self.number} {os.getpid()}").touch()
         if self.fails:
             raise ValueError("of the model")
-        time.sleep(SECONDS)
+        until = time.monotonic() + 600
+        while time.monotonic() < until and not Path(FOLDER, os.pardir, "enough").exists():
+            time.sleep(0.05)
 
     def scores(self, users):
         return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
@@ -80,9 +82,9 @@ class Noting:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A plugin whose helper is beside it, and that notes each fit in the folder ``fits``."""
+    """A plugin whose helper is beside it, and that notes each fit in the folder ``fits``; it fits until ``enough``."""
     (tmp_path / "fits").mkdir()
-    (tmp_path / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(tmp_path / 'fits')!r}, 4.0\n")
+    (tmp_path / "helping_module.py").write_text(f"FOLDER = {str(tmp_path / 'fits')!r}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "helping_module", raising=False)
     (tmp_path / "noting.py").write_text(PLUGIN)
@@ -127,6 +129,7 @@ def test_killed_node_costs_only_what_ran_on_it(cluster: Any, plugin: Path, tmp_p
             def kill() -> None:
                 wait_for(lambda: len(noted(tmp_path / "fits")) == 3)
                 cluster.remove_node(lost, allow_graceful=False)
+                (tmp_path / "enough").touch()
 
             killing = threading.Thread(target=kill)
             killing.start()
@@ -161,6 +164,7 @@ def test_node_that_joins_later_takes_its_share(plugin: Path, tmp_path: Path) -> 
         wait_for(lambda: running() == 1)
         small.add_node(num_cpus=1, object_store_memory=OBJECT_STORE)
         wait_for(lambda: running() == 2)
+        (tmp_path / "enough").touch()
         thread.join()
     assert not any(isinstance(result, TaskFailure) for result in found.values())
     assert len(found) == len(noted(tmp_path / "fits")) == 4
@@ -274,8 +278,6 @@ def test_remembered_cluster_that_is_gone_is_refused_at_once(
 
 def started(plugin: Path, folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
     """Run a bake-off of two models, which take ten minutes, in a process; return it when both are being fitted."""
-
-    (folder / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(folder / 'fits')!r}, 600.0\n")
     config = noting_config(plugin, {}, {}, engine={"type": "ray", "address": address})
     write_config(config, folder / "config.yaml")
     (folder / "script.py").write_text(SCRIPT.format(folder=str(folder)))
