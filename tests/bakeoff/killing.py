@@ -11,6 +11,7 @@ asked of MLflow's client and of the store, before and after.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,10 @@ CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_termina
 class Killer(Observer):
     """An observer that kills this process at the n-th occurrence of an event."""
 
-    def __init__(self, event: str | None, occurrence: int) -> None:
-        self.event, self.left = event, occurrence
+    def __init__(self, event: str | None, occurrence: int, *, looks: bool) -> None:
+        self.event, self.left, self.looks = event, occurrence, looks
         self.heard: list[str] = []
+        self.files: list[str] = []  # a digest of them at each event, if it looks
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
@@ -49,6 +51,8 @@ class Killer(Observer):
 
     def hear(self, event: str) -> None:
         self.heard.append(event)
+        if self.looks:
+            self.files.append(files_here())
         if event == self.event:
             self.left -= 1
             if not self.left:
@@ -79,6 +83,26 @@ class Killer(Observer):
         self.hear(f"end {label}")
 
 
+def files_here() -> str:
+    """Return a digest of all paths, sizes and times of change, made in a fork: what a bake-off lists is an input."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        files = []
+        for place, _, names in os.walk("."):
+            for path in (os.path.join(place, name) for name in names):
+                with suppress(FileNotFoundError):  # a temporary file
+                    state = os.stat(path)
+                    files.append((path, state.st_size, state.st_mtime_ns))
+        os.write(writer, hashlib.sha256(repr(sorted(files)).encode()).digest())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    digest = os.read(reader, 32).hex()
+    os.close(reader)
+    os.close(writer)
+    return digest
+
+
 def in_fork(folder: Path, work: Callable[[], object]) -> int:
     """Return the exit code of work in a process of its own, minus the number of a signal that ended it."""
     pid = os.fork()
@@ -94,11 +118,12 @@ def in_fork(folder: Path, work: Callable[[], object]) -> int:
 
 
 def bake(event: str | None, occurrence: int, workers: int, mode: Any) -> None:
-    killer = Killer(event, occurrence)
+    killer = Killer(event, occurrence, looks=event is None and mode == "run")
     try:
         run_bakeoff(Workspace.open(load(Path("config.yaml")), observer=killer, mode=mode), workers=workers)
     finally:
         Path(f"heard-{mode}.json").write_text(json.dumps(killer.heard))
+        Path(f"files-{mode}.json").write_text(json.dumps(killer.files))
 
 
 def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
