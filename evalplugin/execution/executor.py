@@ -168,7 +168,8 @@ def sequential_executor(observer: Observer) -> TaskExecutor:
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
         with cheap_collections():
             for number, label, task in tasks:
-                with recorded_inputs(task.inputs, carry=task.runs_plugins) as inputs:
+                # What the task before has imported is left out too.
+                with cheap_collections(), recorded_inputs(task.inputs, carry=task.runs_plugins) as inputs:
                     result = outcome_of(partial(run_task, task, label, observer))
                 if isinstance(result, TaskFailure):
                     result = replace(result, inputs=inputs)
