@@ -10,7 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, open_all, show_error
+from evalplugin.cli.shared import echo, load_all, open_checked, show_error
 
 
 @click.command()
@@ -75,16 +75,6 @@ def run(
         raise click.UsageError(
             f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
         )
-    logger = None
-
-    def start_logger() -> None:
-        nonlocal logger
-        context = click.get_current_context()
-        if context.find_root().obj["is_program"] and not dry_run:
-            from evalplugin.tracking.write.background import Logger
-
-            logger = context.with_resource(Logger.started())
-
     from evalplugin.cli import show
 
     observer = show.observer()
@@ -94,15 +84,17 @@ def run(
         refuse_input(outcome_file, configs)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        workspaces = open_all(
-            configs,
-            overrides,
-            observer,
-            then=start_logger,
-            mode=mode or "run",
-            only=only,
-            fresh_models=fresh_models,
-            **where,
+        checked = load_all(
+            configs, overrides=overrides, data_home=where["data_home"], engine=where.pop("engine")
+        )
+        logger = None
+        context = click.get_current_context()
+        if context.find_root().obj["is_program"] and not dry_run:
+            from evalplugin.tracking.write.background import Logger
+
+            logger = context.with_resource(Logger.started())  # it imports MLflow while this process goes on
+        workspaces = open_checked(
+            checked, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
         )
     except Exception as error:
         if not dry_run:

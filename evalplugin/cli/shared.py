@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,6 @@ def open_all(
     engine: str | None = None,
     fits: bool = True,
     data_home: Path | None = None,
-    then: Callable[[], object] = lambda: None,
     **opened: Any,
 ) -> list[Workspace]:
     """Return the workspaces of configs, all of which are checked first.
@@ -60,7 +59,6 @@ def open_all(
     Args:
         configs: Files.
         overrides, runs_here, engine, fits, data_home: As in ``config.load``.
-        then: Called once all configs are checked, before what works with them is imported.
         observer, opened: As in ``Workspace.open``.
 
     Raises:
@@ -70,10 +68,18 @@ def open_all(
     checked = load_all(
         configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine, fits=fits
     )
-    then()
+    return open_checked(checked, observer, data_home=data_home, **opened)
+
+
+def open_checked(checked: Sequence[CheckedConfig], observer: Observer, **opened: Any) -> list[Workspace]:
+    """Return the workspaces of checked configs; ``opened`` are arguments of ``Workspace.open``.
+
+    Raises:
+        TrackingError: A tracking URI that cannot be used.
+    """
     from evalplugin.workspace import Workspace
 
-    return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]
+    return [Workspace.open(config, observer=observer, **opened) for config in checked]
 
 
 def open_store(folder: Path) -> StoreView | None:
