@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evalplugin.base.errors import DataError, TrackingError, did_you_mean
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.libraries import pd
+from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import existing_store, is_missing, tracking_call
 from evalplugin.tracking.location import resolve_uri
@@ -57,9 +58,8 @@ def read_evaluations(
             shown = name if names.count(name) == 1 else f"{name} ({run.info.run_id})"
             frame, own = _rows(client, run, unit, tracking_uri)
             for column in others:
-                if column not in frame:
-                    near = did_you_mean(column, [*frame], noun="columns")
-                    raise DataError(f"run {shown}: no column {column!r}{near}")
+                if problem := column_problem(column, [*frame]):
+                    raise DataError(f"run {shown}: {problem}")
             kept = dict.fromkeys([unit or INPUTS, *own, *others])
             frames.append(frame[[*kept]].assign(**{MODEL: shown}))
             metrics.append(own)
@@ -92,8 +92,8 @@ def _rows(
         ) from None
     columns = [str(column) for column in content["columns"]]
     frame = pd.DataFrame(content["data"], columns=columns)
-    if unit not in columns:
-        raise DataError(f"run {name}: no column {unit!r}{did_you_mean(unit, columns, noun='columns')}")
+    if problem := column_problem(unit, columns):
+        raise DataError(f"run {name}: {problem}")
     # MLflow logs the mean of right/score as right/mean, and of latency as latency/mean.
     means = {key.removesuffix("/mean") for key in run.data.metrics if key.endswith("/mean")}
     metrics = [column for column in columns if column.removesuffix("/score") in means]
