@@ -185,8 +185,7 @@ def _units(block: Floats, highest: float) -> int:
         cut = math.ldexp(1.0, math.frexp(highest)[1] + _BITS)
         leading = block + cut
         leading -= cut
-        numerator, denominator = float(leading.sum()).as_integer_ratio()
-        total += numerator << (_UNIT + 1 - denominator.bit_length())
+        total += _in_units(float(leading.sum()))
         block = np.subtract(block, leading, out=leading)
         highest = _largest(block)
     return total
@@ -227,10 +226,15 @@ def _units_of_rows(block: Floats) -> list[int]:
         leading = block + cut
         leading -= cut
         for row, total in enumerate(leading.sum(axis=1).tolist()):
-            numerator, denominator = total.as_integer_ratio()
-            totals[row] += numerator << (_UNIT + 1 - denominator.bit_length())
+            totals[row] += _in_units(total)
         block = np.subtract(block, leading, out=leading)
     return totals
+
+
+def _in_units(value: float) -> int:
+    """Return a value in units of 2 ** -1074."""
+    numerator, denominator = value.as_integer_ratio()
+    return numerator << (_UNIT + 1 - denominator.bit_length())
 
 
 def _largest(block: Floats) -> float:
