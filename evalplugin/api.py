@@ -105,7 +105,7 @@ def _pairing(contest: Contest, asked: Literal["baseline", "all"] | None) -> Lite
     if asked == "baseline" and contest.baseline is None:
         models = ", ".join(model.model for model in contest.models)
         raise DataError(f"pairs: baseline: no baseline is named (baseline); models: {models}")
-    return asked or ("baseline" if contest.baseline else "all")
+    return asked or contest.pairing
 
 
 def compare(

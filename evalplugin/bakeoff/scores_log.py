@@ -68,7 +68,7 @@ def log_scores(
         ModelResult(table, model.model, model.type, {}, per_user=model.scores) for model in contest.models
     )
     with MlflowTracker.open(bakeoff, tracking_uri, large=large) as tracker:
-        comparison = compare(contest, pairs="baseline" if contest.baseline else "all")
+        comparison = compare(contest, pairs=contest.pairing)
         for result in results:
             tracker.start_model(table, result.model, result.type)
             tracker.finish_model(result)

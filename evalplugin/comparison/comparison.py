@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Literal
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.libraries import np, npt, pd
@@ -23,7 +22,7 @@ from evalplugin.comparison.compared import (
     aligned_users,
     metric_cells,
 )
-from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.contest import Contest, Pairing
 from evalplugin.comparison.groups import GroupStatistic, group_statistics
 from evalplugin.comparison.hit_rates import HitRates, hit_rates
 from evalplugin.comparison.overlap import Overlap, overlaps_of
@@ -44,8 +43,6 @@ from evalplugin.segments import NO_HISTORY, Segmentation
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
 # Users times models squared, up to which all metrics are compared for every pair.
 _VALUES_OF_EVERY_PAIR = 2**19
-
-Pairing = Literal["baseline", "all"]
 
 
 @dataclass(frozen=True, eq=False)

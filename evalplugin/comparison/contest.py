@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Literal
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
@@ -16,6 +17,7 @@ from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 
+Pairing = Literal["baseline", "all"]
 AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 
 
@@ -58,6 +60,11 @@ class Contest:
     findings: tuple[Finding, ...] = ()  # of the checks of data and results
     warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model
     given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
+
+    @property
+    def pairing(self) -> Pairing:
+        """The models that are compared unless others are asked for: each with the baseline, if there is one."""
+        return "all" if self.baseline is None else "baseline"
 
     @property
     def place(self) -> DataSplit:
