@@ -65,7 +65,9 @@ def print_much() -> None:
 
 
 def delete_temporary_folder() -> None:
-    shutil.rmtree(tempfile.gettempdir())
+    folder = tempfile.gettempdir()
+    while os.path.exists(folder):  # the process that logs may meanwhile add files, or remove them
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def leave_own_folder() -> None:
