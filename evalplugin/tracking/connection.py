@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,7 @@ FAIL_FAST = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "PGCONNECT_TIMEOUT": "10",
 }
-_PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
+PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
 # The links are shown once, at the end and on stderr; a progress bar for each small file is of no use.
 _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -73,7 +74,7 @@ def store_exists(uri: str) -> bool:
 
 @contextmanager
 def existing_store(
-    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = _PATIENT
+    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
 ) -> Iterator[mlflow.MlflowClient]:
     """Yield a client for a store that exists, as MLflow would create a new SQLite store; see ``tracking_call``.
 
@@ -91,7 +92,7 @@ def existing_store(
 
 
 @contextmanager
-def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = _PATIENT) -> Iterator[None]:
+def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIENT) -> Iterator[None]:
     """Raise every error of MLflow inside as a TrackingError that names the store and the purpose.
 
     MLflow passes on the errors of clients of databases and object storage, which share no base class: all that came
@@ -103,7 +104,7 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = _PATI
         except EvalpluginError:
             raise
         except Exception as error:
-            known = mlflow.exceptions.MlflowException | OSError | ImportError
+            known = mlflow.exceptions.MlflowException | OSError | ImportError | sqlite3.Error
             if not isinstance(error, known) and not _is_from_mlflow(error):
                 raise
             raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error, uri)}") from error

@@ -94,7 +94,7 @@ def test_an_unreachable_store_is_a_reason_and_no_error(monkeypatch: pytest.Monke
         raise TrackingError("cannot reach it")
 
     monkeypatch.setattr(module, "store_exists", lambda uri: True)
-    monkeypatch.setattr(module, "existing_store", refuse)
+    monkeypatch.setattr(module, "readable_store", refuse)
     (reason,) = read_drifts("http://127.0.0.1:9", "shop", cards()).values()
     assert reason == "the data is not compared with an earlier bake-off: cannot reach it"
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import plural
 from evalplugin.features.data_card.card import DataCard, Rating
-from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
+from evalplugin.tracking.connection import FAIL_FAST, store_exists
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
+from evalplugin.tracking.read.sqlite import RunReader, readable_store
 
 CARD = "data/card.json"  # of the summary run
 _EARLIER = 10  # bake-offs in which a dataset is looked for
@@ -174,7 +172,7 @@ class DescribedData:
 
 
 def drifts_since(
-    client: MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
+    client: RunReader, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
 ) -> dict[str, Drift | str]:
     """Return how each dataset differs from the latest bake-off with a dataset of its name, or why that is not known.
 
@@ -214,7 +212,7 @@ def read_drifts(uri: str, experiment: str, cards: Sequence[DataCard]) -> dict[st
     reason = _NO_EARLIER
     try:
         if store_exists(uri):
-            with existing_store(uri, "read the data cards", settings=FAIL_FAST) as client:
+            with readable_store(uri, "read the data cards", settings=FAIL_FAST) as client:
                 if (home := client.get_experiment_by_name(experiment)) is not None:
                     return drifts_since(client, home.experiment_id, cards)
     except TrackingError as error:

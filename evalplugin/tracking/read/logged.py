@@ -7,11 +7,14 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 
@@ -34,6 +37,7 @@ from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
+from evalplugin.tracking.read.sqlite import RunReader
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -63,7 +67,7 @@ _SEALED_TAGS = (
 class LoggedRun:
     """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
-    def __init__(self, client: mlflow.MlflowClient, run: mlflow.entities.Run) -> None:
+    def __init__(self, client: RunReader, run: mlflow.entities.Run) -> None:
         info = run.info
         self.client, self.run = client, run
         self.id, self.name = str(info.run_id), str(info.run_name)
@@ -409,8 +413,10 @@ class LoggedRun:
     def _artifacts(self) -> Any:
         """The place of the run's files: by the run's id, MLflow would read the run anew for each of them.
 
-        A new object each time, as each keeps the thread that it downloads with.
+        A new object each time, as MLflow's keep the thread that they download with.
         """
+        if (folder := _local_folder(self.run.info.artifact_uri)) is not None:
+            return LocalArtifacts(folder)
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         return get_artifact_repository(self.run.info.artifact_uri, tracking_uri=self.client.tracking_uri)
@@ -427,9 +433,11 @@ class LoggedRun:
         Raises:
             TrackingError: It is damaged, or cannot be downloaded.
         """
-        with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-            with tracking_call(self.client.tracking_uri, f"read the artifact {path} of {self}"):
-                file = Path(self._artifacts.download_artifacts(path, folder))
+        with (
+            tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
+            tracking_call(self.client.tracking_uri, f"read the artifact {path} of {self}"),
+        ):
+            file = Path(self._artifacts.download_artifacts(path, folder))
             try:
                 if path in self.checksums:
                     check_digest(file, self.checksums[path])
@@ -489,6 +497,29 @@ class LoggedRun:
             return {}
         points = self.client.get_metric_history(self.id, key)
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+@dataclass(frozen=True)
+class LocalArtifacts:
+    """Files of a run in a folder of this machine, with the methods of MLflow's artifact repositories."""
+
+    folder: Path
+
+    def list_artifacts(self, path: str = "") -> list[SimpleNamespace]:
+        """Return the files in a folder, each with its ``path``; none where there is no folder."""
+        inside = self.folder / path
+        names = sorted(entry.name for entry in inside.iterdir()) if inside.is_dir() else []
+        return [SimpleNamespace(path=f"{path}/{name}" if path else name) for name in names]
+
+    def download_artifacts(self, path: str, folder: str) -> Path:
+        """Return the file itself."""
+        return self.folder / path
+
+
+def _local_folder(uri: str) -> Path | None:
+    """Return the folder that a ``file`` URI of this machine names; None for any other URI."""
+    parts = urlsplit(uri)
+    return Path(url2pathname(parts.path)) if (parts.scheme, parts.netloc) == ("file", "") else None
 
 
 def _quoted(text: str) -> str:

@@ -29,6 +29,7 @@ from evalplugin.tracking import mlflow
 
 if TYPE_CHECKING:  # a command starts the process before it imports what it works with
     from evalplugin.tracking.large import LargeTables
+    from evalplugin.tracking.read.sqlite import RunReader
     from evalplugin.tracking.write.board import Links
     from evalplugin.tracking.write.items import Item, Tag
     from evalplugin.tracking.write.runs import Key, Runs
@@ -198,7 +199,7 @@ class RemoteRuns:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
+        function: Callable[Concatenate[RunReader, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:

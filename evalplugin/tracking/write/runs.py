@@ -18,6 +18,7 @@ from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.read.logged import VALUES
 from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
+from evalplugin.tracking.read.sqlite import RunReader, SqliteReader
 from evalplugin.tracking.write.board import Links, save_board
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, of_logged_model, open_logged_model
@@ -200,13 +201,14 @@ class Runs:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
+        function: Callable[Concatenate[RunReader, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function reads from the store; it is given a client, the experiment's id and the arguments."""
+        """Return what a function reads from the store; it is given a reader, the experiment's id and the arguments."""
         with tracking_call(self.uri, purpose):
-            return function(self.client, self.experiment_id, *args, **kwargs)
+            reader = SqliteReader.of(self.uri) or self.client
+            return function(reader, self.experiment_id, *args, **kwargs)
 
     def wait(self) -> None:
         """Wait until all is logged: it is."""

@@ -251,7 +251,8 @@ def test_its_end_is_an_error_of_the_tracking(make: SimpleNamespace, tmp_path: Pa
 
 
 def _name(client: MlflowClient, experiment_id: str, suffix: str = "") -> str:
-    return f"{client.get_experiment(experiment_id).name}{suffix}"
+    (name,) = (one.name for one in client.search_experiments() if one.experiment_id == experiment_id)
+    return f"{name}{suffix}"
 
 
 def _tag(client: MlflowClient, experiment_id: str, run_id: str) -> str:
