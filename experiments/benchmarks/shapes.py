@@ -228,12 +228,12 @@ def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
 
 
 def of_metrics(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
-    """Yield the time of every metric that needs no attributes, at a cutoff of 10 where it takes one, on even lists."""
+    """Yield the time of every metric that needs no more than lists and ratings, at a cutoff of 10, on even lists."""
     lists, truth, train = popular(np.full(rows // LENGTH, LENGTH))
     asked = [parse(f"{name}@10" if parse(name).metric.takes_k else name) for name in METRICS.names()]
     for spec in asked:
         # The attributes that metrics read are those of a bake-off's dataset.
-        if "predictions" in spec.metric.needs or hasattr(spec.metric, "attribute"):
+        if {"predictions", "pool"} & set(spec.metric.needs) or hasattr(spec.metric, "attribute"):
             continue
         if not chosen or spec.name.partition("@")[0] in chosen:
             yield _alone(spec, spec.name, (lists, truth), train, seconds)
