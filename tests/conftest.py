@@ -40,6 +40,15 @@ settings.register_profile(
 settings.register_profile("nightly", settings.get_profile("suite"), max_examples=3000)
 settings.load_profile("suite")
 
+# Collecting thousands of tests makes no garbage, and a third of its time was the search for some.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage again."""
+    gc.enable()
+
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that runs in the background of a shell ignores Ctrl-C, and so would every program that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -193,7 +193,6 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
 
 QUICK_POINTS = (
     "scores-are-there-and-lists-are-not",
-    "after-a-model-that-failed",
     "comparing",
 )
 

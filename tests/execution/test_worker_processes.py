@@ -96,7 +96,7 @@ def test_call_that_fails_costs_its_process_at_most(
     assert len(started) == (1 if said == "TypeError" else 2)
 
 
-QUICK = ("variable", "orphan", "thread", "handler", "handles", "memory")
+QUICK = ("variable", "orphan", "handler")
 
 
 @pytest.mark.parametrize(

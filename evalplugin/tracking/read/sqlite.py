@@ -14,10 +14,9 @@ from typing import Any, TypeAlias, Union
 
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import PATIENT, existing_store, tracking_call
-from evalplugin.tracking.location import resolve_uri, sqlite_path
+from evalplugin.tracking.location import WORKSPACE_VARIABLE, resolve_uri, sqlite_path
 
-# The last migration of stores whose tables are those that are read here, up to that of MLflow 3.17; for others MLflow is
-# asked.
+# The last migrations of stores whose tables are those that are read here, up to that of MLflow 3.17.
 _MIGRATIONS = frozenset({
     "1b5f0d9ad7c1", "e1f2a3b4c5d6", "76601a5f987d", "c3d6457b6d8a", "a5b4c3d2e1f0", "ae8bbe7743c9", "7d34483879f0",
     "da6fb0208061", "89d3d66ed43f", "b7e4c1a90f23", "a8b9c0d1e2f3", "c1d2e3f4a5b6", "c3d9e7f1a2b4", "6f8d9c3b2a1e",
@@ -65,7 +64,7 @@ class SqliteReader:
         """Return a reader of a store; None where it is not a SQLite file with the tables and values known here."""
         path = sqlite_path(uri)
         plain = uri.startswith("sqlite:///") and "?" not in uri
-        if path is None or not plain or not path.exists() or _has_workspaces():
+        if path is None or not plain or not path.exists() or os.environ.get(WORKSPACE_VARIABLE):
             return None
         reader = cls(uri, path)
         try:
@@ -179,10 +178,6 @@ class SqliteReader:
 
 # MLflow's client where no ``SqliteReader`` can read the store.
 RunReader: TypeAlias = Union["mlflow.MlflowClient", SqliteReader]
-
-
-def _has_workspaces() -> bool:
-    return any(os.environ.get(name) for name in ("MLFLOW_ENABLE_WORKSPACES", "MLFLOW_WORKSPACE"))
 
 
 def _conditions(query: str) -> Iterator[tuple[str, list[str]]]:
