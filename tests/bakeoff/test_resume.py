@@ -283,6 +283,7 @@ def test_a_finished_model_is_not_logged_again(killed: tuple[Path, dict[str, list
     assert not any(line.startswith("begin fit") for line in heard)
 
 
+@pytest.mark.slow
 def test_resume_does_not_retry_failed_model(killed: tuple[Path, dict[str, list[int]]]) -> None:
     folder, _ = killed
     heard = json.loads((folder / "after-a-model-that-failed" / "heard-resume.json").read_text())

@@ -60,7 +60,12 @@ def score(metrics: tuple[str, ...] = FREE, memory: str = MEMORY, **asked: Any) -
 @pytest.mark.parametrize("metrics", [METRICS, FREE])
 @pytest.mark.parametrize(
     ("kind", "user", "item"),
-    [(np.int64, 0, 0), (np.int16, -77, -9), (np.uint64, 2**62, 2**63 - 40), (np.int64, -(2**63), 2**40)],
+    [
+        (np.int64, 0, 0),
+        pytest.param(np.int16, -77, -9, marks=pytest.mark.slow),
+        pytest.param(np.uint64, 2**62, 2**63 - 40, marks=pytest.mark.slow),
+        (np.int64, -(2**63), 2**40),
+    ],
 )
 def test_packed_lists_give_the_same_to_the_last_bit(
     folder: Path, metrics: tuple[str, ...], kind: type[np.integer[Any]], user: int, item: int
