@@ -50,9 +50,7 @@ def read_table(file: Path, name: str) -> pa.Table:
     """
     rules = _RULES[name]
     try:
-        # Not `pq.read_table`, which imports pandas.
-        with pq.ParquetFile(file, page_checksum_verification=True) as content:
-            table = content.read()
+        table = pq.read_table(file, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from None
     if missing := [column for column in (*rules.ids, *rules.numbers) if column not in table.column_names]:
@@ -198,15 +196,11 @@ def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
 
 def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
     """Return the ids of the first row that repeats earlier ids, in words; None where all differ."""
-    codes = np.zeros(len(table), dtype=np.int64)
-    for column in columns:
-        encoded = table.column(column).combine_chunks().dictionary_encode()
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-    if pc.count_distinct(pa.array(codes)).as_py() == len(codes):
+    ids = table.select(list(columns))
+    repeated = ids.to_pandas().duplicated().to_numpy()
+    if not repeated.any():
         return None
-    repeated = np.ones(len(codes), dtype=bool)
-    repeated[np.unique(codes, return_index=True)[1]] = False
-    row = table.select(list(columns)).slice(int(np.argmax(repeated)), 1).to_pylist()[0]
+    row = ids.slice(int(np.argmax(repeated)), 1).to_pylist()[0]
     return ", ".join(f"{column} {value!r}" for column, value in row.items())
 
 
