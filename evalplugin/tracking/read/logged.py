@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import numpy as np
 
@@ -29,6 +27,7 @@ from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
 from evalplugin.files.inputs import CHANGED
+from evalplugin.files.uris import local_path
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
@@ -415,11 +414,12 @@ class LoggedRun:
 
         A new object each time, as MLflow's keep the thread that they download with.
         """
-        if (folder := _local_folder(self.run.info.artifact_uri)) is not None:
-            return LocalArtifacts(folder)
+        uri = self.run.info.artifact_uri
+        if uri.startswith("file:///"):
+            return LocalArtifacts(local_path(uri))
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        return get_artifact_repository(self.run.info.artifact_uri, tracking_uri=self.client.tracking_uri)
+        return get_artifact_repository(uri, tracking_uri=self.client.tracking_uri)
 
     @cached_property
     def _files(self) -> frozenset[str]:
@@ -514,12 +514,6 @@ class LocalArtifacts:
     def download_artifacts(self, path: str, folder: str) -> Path:
         """Return the file itself."""
         return self.folder / path
-
-
-def _local_folder(uri: str) -> Path | None:
-    """Return the folder that a ``file`` URI of this machine names; None for any other URI."""
-    parts = urlsplit(uri)
-    return Path(url2pathname(parts.path)) if (parts.scheme, parts.netloc) == ("file", "") else None
 
 
 def _quoted(text: str) -> str:
