@@ -8,7 +8,10 @@ from itertools import groupby
 from typing import Literal
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import np
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Tuned
+from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, effective_number
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
@@ -85,6 +88,21 @@ class Contest:
     def independent_unit(self) -> str:
         """The noun of what is independent: the unit, or its clusters."""
         return "user" if self._scores is None else self._scores.independent_unit
+
+    @property
+    def few_clusters(self) -> str:
+        """The warning that a few large clusters decide the means; empty where they do not."""
+        clusters = None if self._scores is None else self._scores.clusters
+        if clusters is None or not len(clusters):
+            return ""
+        number, n = effective_number(clusters), len(np.unique(clusters))
+        if number >= RELIABLE_FROM or 2 * number >= n:
+            return ""
+        nouns = plural(self.independent_unit)
+        return (
+            f"a few of {n:,} {nouns} have most {plural(self.unit)}: means vary like those of {number:.0f} {nouns} of "
+            f"one size; below {RELIABLE_FROM}, fewer 95 % intervals hold the true mean, and more tests err"
+        )
 
     @property
     def is_table(self) -> bool:

@@ -192,6 +192,8 @@ def read_scores(
         notes=tuple(notes),
         given=specs,
     )
+    if contest.few_clusters:
+        contest = replace(contest, notes=(*contest.notes, contest.few_clusters))
     return with_choice(contest, baseline=baseline, primary=primary)
 
 

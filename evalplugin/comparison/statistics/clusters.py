@@ -26,6 +26,10 @@ from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.clusters import ClusterMoments, cluster_sums
 from evalplugin.metrics.moments import ROUNDING
 
+# Effective number of clusters of unequal size from which intervals of means held as they should in simulations
+# (experiments/statistics, unequal_clusters.md).
+RELIABLE_FROM = 100
+
 
 @dataclass(frozen=True)
 class ClusterSpread:
@@ -157,6 +161,16 @@ def cluster_means(values: Floats, clusters: npt.NDArray[np.integer]) -> Floats:
     sums = np.bincount(codes[defined], weights=values[defined], minlength=len(sizes))
     means: Floats = np.divide(sums, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0)
     return means
+
+
+def effective_number(clusters: npt.NDArray[np.integer]) -> float:
+    """Return the number of clusters of one size whose mean varies as much, if the values of each are all equal.
+
+    Args:
+        clusters: Codes (n,) of the values, at least one.
+    """
+    sizes = np.unique(clusters, return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
 def independent_units(values: Floats, clusters: npt.NDArray[np.integer] | None) -> tuple[Floats, float]:

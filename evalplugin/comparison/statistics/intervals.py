@@ -52,7 +52,7 @@ class Interval:
     low: float
     high: float
     level: float
-    method: Literal["bootstrap", "t", "exact", "effective", "bound", "none"]
+    method: Literal["bootstrap", "t", "flips", "exact", "effective", "bound", "none"]
     n: int  # number of users or pairs
     clusters: int | None = None  # None: the users or pairs are independent
     # Variance of the mean over the one that it had with independent values; NaN where values do not differ.

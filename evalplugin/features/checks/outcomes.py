@@ -10,6 +10,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
+from evalplugin.comparison.statistics.clusters import RELIABLE_FROM
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 
 if TYPE_CHECKING:
@@ -191,6 +192,25 @@ def _power(
         return detectable, users, users_of_units(needed, users, len(units)), challenger.model
     except DataError:  # no spread: the models are equal
         return None
+
+
+@result_check(
+    "EV122",
+    title="a few large clusters decide the means",
+    rule=f"Found where scores are in clusters, such as the queries of sessions, whose effective number is below "
+    f"{RELIABLE_FROM} and below half of their number. It is (sum n)^2 / sum n^2 over the numbers n of each cluster's "
+    "scores. From it on, intervals of means and tests of differences held what they promise in simulations "
+    "(experiments/statistics, unequal_clusters.md).",
+    why="Most samples lack the few clusters that matter: where large clusters are served better or worse than small "
+    "ones, fewer than 95 % of 95 % intervals hold the true mean, and tests call equal models different too often.",
+    source="Carter, Schnepel and Steigerwald: Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity. Review "
+    "of Economics and Statistics 2017.",
+    remedy="Test more sessions or visitors. Look at the mean over clusters, in which each counts the same. Find out "
+    "whether the largest are people: robots and shared accounts have no taste.",
+)
+def _few_clusters(results: SplitResults) -> Iterator[Found]:
+    if text := results.comparison.contest.few_clusters:
+        yield Found(text)
 
 
 @result_check(
