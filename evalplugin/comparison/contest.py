@@ -11,11 +11,12 @@ from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Tuned
-from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, effective_number
+from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
@@ -93,9 +94,11 @@ class Contest:
     def few_clusters(self) -> str:
         """The warning that a few large clusters decide the means; empty where they do not."""
         clusters = None if self._scores is None else self._scores.clusters
-        if clusters is None or not len(clusters):
+        codes = None if clusters is None else clusters_in_order(clusters)
+        if codes is None:
             return ""
-        number, n = effective_number(clusters), len(np.unique(clusters))
+        spread = cluster_spread(ClusterMoments.of(np.zeros(len(codes)), codes))
+        number, n = spread.effective, spread.clusters
         if number >= RELIABLE_FROM or 2 * number >= n:
             return ""
         nouns = plural(self.independent_unit)

@@ -163,16 +163,6 @@ def cluster_means(values: Floats, clusters: npt.NDArray[np.integer]) -> Floats:
     return means
 
 
-def effective_number(clusters: npt.NDArray[np.integer]) -> float:
-    """Return the number of clusters of one size whose mean varies as much, if the values of each are all equal.
-
-    Args:
-        clusters: Codes (n,) of the values, at least one.
-    """
-    sizes = np.unique(clusters, return_counts=True)[1].astype(np.float64)
-    return float(sizes.sum() ** 2 / (sizes**2).sum())
-
-
 def independent_units(values: Floats, clusters: npt.NDArray[np.integer] | None) -> tuple[Floats, float]:
     """Return values that are independent (V,), with the same mean, and the degrees of freedom of its standard error.
 

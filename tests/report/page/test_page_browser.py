@@ -170,7 +170,7 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
         f"{interval.low:.4f}",
         f"{interval.high:.4f}",
     ]
-    assert shown[-2] == "39"  # users; the last column has the users needed
+    assert shown[-1] == "39"  # users
     assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
 
 
