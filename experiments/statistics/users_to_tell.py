@@ -79,11 +79,11 @@ def main() -> None:
     lines = [
         "# Users that tell two models apart",
         "",
-        "Written by `users_to_tell.py`. All numbers of users are multiples of the users at hand. One model is better than "
-        "all others, which are alike. *needed*: the users with whom it is told from one of them in 4 of 5 bake-offs. "
-        "*undecided*: bake-offs in which several models may be the best; the rest of a row is of these. *measured*: the "
-        "users that it takes if the measured lead is true (`users_to_tell`), in quantiles. *least*: if the lead is at "
-        "the upper end of its 95 % interval, 10 % to 90 %. *holds*: no fewer are needed.",
+        "Written by `users_to_tell.py`. All numbers of users are multiples of the users at hand. One model is better "
+        "than all others, which are alike. *needed*: the users with whom it is told from one of them in 4 of 5 "
+        "bake-offs. *undecided*: bake-offs in which several models may be the best; the rest of a row is of these. "
+        "*measured*: the users that it takes if the measured lead is true (`users_to_tell`), in quantiles. *least*: if "
+        "the lead is at the upper end of its 95 % interval, 10 % to 90 %. *holds*: no fewer are needed.",
         "",
         "| models | users | needed | undecided | measured, 10 % | 50 % | 90 % | least | holds |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|--:|",

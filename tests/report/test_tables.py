@@ -277,7 +277,9 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     assert verdict_sentence(against("close", close, best), "rr").endswith(
         " by rr (95 % confidence). The baseline close leads."
     )
-    assert verdict_sentence(against(None, best, close), "rr").endswith(" may be the best by rr (95 % confidence).")
+    assert verdict_sentence(against(None, best, close), "rr").endswith(
+        " may be the best by rr (95 % confidence)."
+    )
     assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 

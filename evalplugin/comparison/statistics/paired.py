@@ -134,6 +134,9 @@ def compare_pairs(
     Where users are in ``clusters``, such as the queries of sessions, interval and t test are those of
     ``clustered_interval``, and the other tests are of the clusters' sums of differences: the permutation test flips the
     signs of all differences of a cluster together. It is exact if the models could be exchanged cluster by cluster.
+    Where clusters differ in size, the statistic is ``SkewedT`` in place of the sum, and the interval takes its critical
+    value from the same flips: it holds 0 exactly where p is above 1 - ``level``. By the sum, models of one mean whose
+    difference depends on the size are called different in 14 % at 5 % (experiments/statistics, unequal_clusters.md).
 
     Args:
         a, b: float64 (U, C), with the same users as rows.
