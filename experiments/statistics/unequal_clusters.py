@@ -13,7 +13,7 @@ import argparse
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +50,6 @@ DEPENDENCE = {
     "half": "It is lower by a constant in the large clusters that have half of all queries.",
 }
 TESTS = ("sums", "studentised", "skew-corrected", "t")
-EFFECTIVE = (0, 5, 10, 20, 30, 50, 75, 100, 150, 200, np.inf)  # ends of the groups of effective numbers
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Cell:
     depends: str
     correlation: float  # of two queries of a cluster
     clusters: int
-    what: str  # test: its name; interval: the lower end of the effective number of clusters, or "all"
+    what: str  # test: its name; interval: all
     rate: float
     bakeoffs: int
 
@@ -208,34 +207,24 @@ def check_copy(n_clusters: int, signs: Floats) -> None:
 
 
 def intervals(bakeoffs: int, seed: int) -> Iterator[Cell]:
-    """Yield the shares of 95 % intervals of a mean over queries that hold it, also by the effective number."""
+    """Yield the shares of 95 % intervals of a mean over queries that hold it."""
     for scores, kind, depends, correlation in product(
         ("hits", "continuous"), SIZES, DEPENDENCE, CORRELATIONS
     ):
         if kind == "10 each" and depends != "none":
             continue
         population = Population.of(kind, depends)
-        effective, holds = [], []
         for n_clusters in CLUSTERS:
             rng = generator(seed, "interval", scores, kind, depends, correlation, n_clusters)
-            of_clusters = []
+            holds = []
             for _ in range(bakeoffs):
                 sizes, effect = population.draw((n_clusters,), rng)
                 codes = np.repeat(np.arange(n_clusters), sizes.astype(int))
                 values, truth = scores_of_queries(scores, population, effect, codes, correlation, rng)
                 interval = mean_interval(values, clusters=codes, rng=rng)
-                of_clusters.append(interval.low <= truth <= interval.high)
-                effective.append(sizes.sum() ** 2 / (sizes**2).sum())
-            rate = float(np.mean(of_clusters))
+                holds.append(interval.low <= truth <= interval.high)
+            rate = float(np.mean(holds))
             yield Cell("interval", scores, kind, depends, correlation, n_clusters, "all", rate, bakeoffs)
-            holds += of_clusters
-        group = np.digitize(effective, EFFECTIVE) - 1
-        for number in np.unique(group):
-            inside = np.array(holds)[group == number]
-            yield Cell(
-                "interval", scores, kind, depends, correlation, 0, f"{EFFECTIVE[number]:.0f}", float(inside.mean()),
-                len(inside),
-            )  # fmt: skip
 
 
 def scores_of_queries(
@@ -289,8 +278,8 @@ def markdown(cells: Sequence[Cell]) -> str:
         "",
         "## 95 % intervals of a mean over queries, by the effective number of clusters",
         "",
-        "(sum n)^2 / sum n^2 of the sample. *lowest*: of the kinds (scores, sizes, dependence, correlation) with at "
-        "least 100 such bake-offs; *below 93 %*: of these kinds.",
+        "(sum n)^2 / sum n^2, the median of samples. Average and lowest rate over scores, correlations and kinds of "
+        "dependence; *below 93 %*: of these.",
         "",
         *_by_effective_number(of_intervals),
         "",
@@ -310,17 +299,38 @@ def markdown(cells: Sequence[Cell]) -> str:
 
 
 def _by_effective_number(cells: Sequence[Cell]) -> Iterator[str]:
-    yield "| effective number | bake-offs | hold on average | lowest | kinds | below 93 % |"
-    yield "|--:|--:|--:|--:|--:|--:|"
-    for low, high in pairwise(EFFECTIVE):
-        inside = [c for c in cells if c.what == f"{low:.0f}"]
-        known = [c for c in inside if c.bakeoffs >= 100]
-        n = sum(c.bakeoffs for c in inside)
-        if known:
-            mean = sum(c.rate * c.bakeoffs for c in inside) / n
-            ends = f"{low:.0f} to {high:.0f}" if np.isfinite(high) else f"{low:.0f} and more"
-            below = sum(c.rate < 0.93 for c in known)
-            yield f"| {ends} | {n:,} | {mean:.1%} | {min(c.rate for c in known):.1%} | {len(known)} | {below} |"
+    heads = (
+        "effective number",
+        "queries of a cluster",
+        "clusters",
+        "does not depend",
+        "lowest",
+        "depends",
+        "lowest",
+    )
+    yield f"| {' | '.join(heads)} | below 93 % |"
+    yield "|--:|---|--:|--:|--:|--:|--:|--:|"
+    rows = []
+    for sizes, n_clusters in product(SIZES, CLUSTERS):
+        drawn, _ = Population.of(sizes, "none").draw(
+            (2000, n_clusters), generator(0, "effective", sizes, n_clusters)
+        )
+        number = float(np.median(drawn.sum(axis=1) ** 2 / (drawn**2).sum(axis=1)))
+        here = [c for c in cells if (c.sizes, c.clusters) == (sizes, n_clusters)]
+        texts = []
+        for rates in (
+            [c.rate for c in here if c.depends == "none"],
+            [c.rate for c in here if c.depends != "none"],
+        ):
+            texts += [f"{np.mean(rates):.1%}", f"{min(rates):.1%}"] if rates else ["", ""]
+        below, kinds = sum(c.rate < 0.93 for c in here), len(here)
+        rows.append(
+            (
+                number,
+                f"| {number:.0f} | {sizes} | {n_clusters:,} | {' | '.join(texts)} | {below} of {kinds} |",
+            )
+        )
+    yield from (text for _, text in sorted(rows))
 
 
 def _summary(cells: Sequence[Cell]) -> Iterator[str]:

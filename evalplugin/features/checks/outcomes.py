@@ -199,10 +199,10 @@ def _power(
     title="a few large clusters decide the means",
     rule=f"Found where scores are in clusters, such as the queries of sessions, whose effective number is below "
     f"{RELIABLE_FROM} and below half of their number. It is (sum n)^2 / sum n^2 over the numbers n of each cluster's "
-    "scores. From it on, intervals of means and tests of differences held what they promise in simulations "
-    "(experiments/statistics, unequal_clusters.md).",
+    "scores. From it on, 95 % intervals of means held in 93 % or more of simulated bake-offs, but for sizes whose "
+    "largest are in hardly any sample (experiments/statistics, unequal_clusters.md).",
     why="Most samples lack the few clusters that matter: where large clusters are served better or worse than small "
-    "ones, fewer than 95 % of 95 % intervals hold the true mean, and tests call equal models different too often.",
+    "ones, 95 % intervals of means hold in as few as 54 % of bake-offs, and tests at 5 % err in up to 18 %.",
     source="Carter, Schnepel and Steigerwald: Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity. Review "
     "of Economics and Statistics 2017.",
     remedy="Test more sessions or visitors. Look at the mean over clusters, in which each counts the same. Find out "
