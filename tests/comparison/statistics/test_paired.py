@@ -117,7 +117,7 @@ def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> No
     differences = rng(1).normal(1, 1, 300)
     (test,) = flip_tests([differences], 10_000, rng())
     z = differences.sum() / sqrt((differences**2).sum())
-    assert test == (
+    assert test[:2] == (
         pytest.approx(2 * stats.norm.sf(z) / (4 * stats.norm.sf(sqrt(2)))),
         "bound of all sign flips",
     )
