@@ -152,12 +152,14 @@ class Seconds:
     rounded: int = 0  # number of times that are not exact
 
     @classmethod
-    def of_ticks(cls, time: Ints, ticks: int, rounded: int = 0) -> Seconds:
+    def of_ticks(cls, time: Ints, ticks: int) -> Seconds:
         """Return times (n,) that are in ticks since 1970."""
         whole, fraction = np.divmod(time, ticks)
-        while ticks > 1 and not rounded and not (fraction % 1000).any():
+        if not fraction.any():
+            return cls(whole)
+        while not (fraction % 1000).any():
             fraction, ticks = fraction // 1000, ticks // 1000
-        return cls(whole, None if ticks == 1 else fraction.astype(np.int32), ticks, rounded)
+        return cls(whole, fraction.astype(np.int32), ticks)
 
     @classmethod
     def of_floats(cls, time: npt.NDArray[np.floating[Any]]) -> Seconds:
@@ -166,15 +168,20 @@ class Seconds:
         Neighbours among float64 near today's times are 2.4e-7 s apart: up to six digits are exact in microseconds.
         """
         floor = np.floor(time)
-        fraction = (time - floor).astype(np.float64)
+        whole, fraction = floor.astype(np.int64), (time - floor).astype(np.float64)
+        if not fraction.any():
+            return cls(whole)
         most = 2.0**63 / (np.abs(floor).max() + 1)  # ticks, for the times to fit into 64 bits
         for ticks in (ticks for ticks in DATETIME_UNITS if ticks == 1 or ticks < most):
             steps = np.rint(fraction * ticks)
             differs = (floor + steps / ticks).astype(time.dtype) != time
             if not differs.any():
                 break
-        exact = floor.astype(np.int64) * ticks + steps.astype(np.int64)
-        return cls.of_ticks(exact, ticks, int(np.count_nonzero(differs)))
+        next_second = steps == ticks
+        fraction = np.where(next_second, 0, steps).astype(np.int32)
+        return cls(
+            whole + next_second, None if ticks == 1 else fraction, ticks, int(np.count_nonzero(differs))
+        )
 
 
 class Table:
