@@ -51,12 +51,11 @@ def test_times_within_a_second_have_periods_and_cuts() -> None:
     assert found.times.last == pytest.approx(1_700_000_000 + (len(data) - 1) / 1000, abs=1e-6)
     assert sum(count > 0 for count in found.times.interactions) == 40
     assert cuts_of(found.splits[0]) == [pytest.approx(1_700_000_000 + middle / 1000, abs=1e-6)]
-    # Of a card that is read back, whole seconds are integers still.
-    for one in (found, card()):
-        assert TypeAdapter(DataCard).validate_json(json.dumps(asdict(one))) == one
-        assert type(one.times.first) is type(
-            TypeAdapter(DataCard).validate_json(json.dumps(asdict(one))).times.first
-        )
+    again = TypeAdapter(DataCard).validate_json(json.dumps(asdict(found)))
+    assert again == found
+    whole = TypeAdapter(DataCard).validate_json(json.dumps(asdict(card())))
+    assert whole.times is not None
+    assert type(whole.times.first) is int
 
 
 def test_gini_is_the_metric_of_the_same_name() -> None:
