@@ -210,6 +210,14 @@ class Interactions(ReadOnlyArrays):
             user_columns=self.user_columns.select(users),
         )
 
+    def in_order(self) -> Interactions:
+        """Return the interactions with each user's in order of time, at the places that this user's rows have."""
+        if (time := self.time) is None:
+            return self
+        order = np.empty(len(self), dtype=np.int64)
+        order[np.argsort(self.user, kind="stable")] = np.lexsort((time, self.user))
+        return self.select(order)
+
     def merged(self, *, first: bool = False) -> Interactions:
         """Return each pair once, in one piece.
 
