@@ -172,16 +172,14 @@ class Seconds:
         if not fraction.any():
             return cls(whole)
         most = 2.0**63 / (np.abs(floor).max() + 1)  # ticks, for the times to fit into 64 bits
-        for ticks in (ticks for ticks in DATETIME_UNITS if ticks == 1 or ticks < most):
+        for ticks in [ticks for ticks in DATETIME_UNITS if ticks == 1 or ticks < most]:
             steps = np.rint(fraction * ticks)
             differs = (floor + steps / ticks).astype(time.dtype) != time
             if not differs.any():
                 break
         next_second = steps == ticks
         fraction = np.where(next_second, 0, steps).astype(np.int32)
-        return cls(
-            whole + next_second, None if ticks == 1 else fraction, ticks, int(np.count_nonzero(differs))
-        )
+        return cls(whole + next_second, None if ticks == 1 else fraction, ticks, int(differs.sum()))
 
 
 class Table:
