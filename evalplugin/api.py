@@ -219,7 +219,8 @@ def compare_scores(
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
-    Models are compared on the units that they share, such as questions, documents or topics. The name of the column of
+    Models are ranked by the units that all of them have, such as questions, documents or topics, and two models differ
+    by those that both have; a model with fewer than half as many as another is not ranked. The name of the column of
     units is the word for a unit in all reports.
 
     Args:
