@@ -133,6 +133,8 @@ def score(
             f"no {options.unit} has both a list and a relevant truth: see that the ids in {options.lists} and in "
             f"{options.truth} name the same {plural(options.unit)}"
         )
+    for note in scores.notes:
+        show_warning(note)
     rows = rows_of(scores)
     if shown == "table":
         from evalplugin.cli.show import show_scores

@@ -95,7 +95,7 @@ class Recommend(Closed):
     separator: str = Field(
         default=",",
         min_length=1,
-        max_length=1,
+        max_length=2,
         description="What stands between values of a CSV file of the pool.",
         examples=[";"],
     )

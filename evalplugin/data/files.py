@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
 from evalplugin.base.libraries import np, pa
 from evalplugin.base.text import shorten
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, is_id
 from evalplugin.data.parts import PART
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
@@ -226,7 +226,7 @@ class TableFiles:
             number = int(np.searchsorted(ends, row, side="right"))
             return self._row_name(number, -int(ends[number - 1]) if number else 0, row)
 
-        return Table(self._joined(tables), self.name, row_name)
+        return Table(self._joined(tables, roles), self.name, row_name)
 
     def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Iterator[Table]:
         """Yield all rows: of Parquet files in batches, of other files at once."""
@@ -282,8 +282,14 @@ class TableFiles:
                 names = self.format.names(file)
             if not names:
                 raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
-            mark = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
-            if mark and isinstance(self.format, CsvFormat):
+            is_csv, first = isinstance(self.format, CsvFormat), names[0]
+            if is_csv and (first.startswith("sep=") or (first.startswith("#") and len(names) == 1)):
+                raise DataError(
+                    f"{path_text(file)}: line 1 is {shorten(first, 60)!r}, and not the names of the columns: delete "
+                    f"what stands above these (as by tail -n +2), and name the separator if it is no comma"
+                )
+            marks = ("::", ";", "\t", "|", ",") if len(names) == 1 else ()
+            if is_csv and (mark := next((mark for mark in marks if mark in first), None)):
                 raise DataError(
                     f"{path_text(file)}: its header is one column, {shorten(names[0], 60)!r}: is "
                     f"{mark!r} the separator?"
@@ -337,22 +343,45 @@ class TableFiles:
     def _row_name(self, number: int, start: int, row: int) -> str:
         return row_number(start + row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
 
-    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Return all tables as one; numbers of several widths become the widest."""
+    def _joined(self, tables: Sequence[pa.Table], roles: Mapping[str, str]) -> pa.Table:
+        """Return all tables as one; numbers of several widths become the widest.
+
+        Where files differ in the kind of other columns than ids, these become text, so that numbers and times are
+        refused by the first value of another kind.
+        """
         filled = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
-        (first, first_file), *others = filled or [(tables[0], self.files[0])]
-        for table, file in others:
-            for field, expected in zip(table.schema, first.schema, strict=True):
-                if is_number_type(field.type) != is_number_type(expected.type) and field.type != pa.null():
-                    text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
-                    hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
-                    raise DataError(
-                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}{hint}"
-                    )
+        filled = filled or [(tables[0], self.files[0])]
         try:
-            return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
+            for role, name in roles.items():
+                types = [table.schema.field(name).type for table, _ in filled]
+                if is_id(role) and len({is_number_type(kind) for kind in types if kind != pa.null()}) > 1:
+                    self._refuse_kinds(name, role, filled)
+                if (
+                    not is_id(role)
+                    and len({(is_number_type(kind), pa.types.is_string(kind)) for kind in types}) > 1
+                ):
+                    filled = [(_as_text(table, name), file) for table, file in filled]
+            return pa.concat_tables([table for table, _ in filled], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
+
+    def _refuse_kinds(self, name: str, role: str, tables: Sequence[tuple[pa.Table, File]]) -> NoReturn:
+        """Refuse ids that are numbers in one file and text in another."""
+        kinds = {}
+        for table, file in tables:
+            Table(table, path_text(file)).ids(name, role)  # which refuses a text such as NULL
+            kinds.setdefault(
+                is_number_type(table.schema.field(name).type), (file, table.schema.field(name).type)
+            )
+        (first, expected), (file, kind) = kinds.values()
+        text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
+        hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
+        raise DataError(f"{file}: column {name!r} is {kind}, but {expected} in {first.name}{hint}")
+
+
+def _as_text(table: pa.Table, name: str) -> pa.Table:
+    text = table.column(name).cast(pa.string())
+    return table.set_column(table.column_names.index(name), name, text)
 
 
 def _dates_as_times(table: pa.Table) -> pa.Table:

@@ -14,9 +14,9 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
-from evalplugin.data.tables import Table, check_roles, is_cluster
+from evalplugin.data.tables import Table, check_roles, ids_of, is_cluster
 from evalplugin.data.times import DATETIME_UNITS
-from evalplugin.data.vocabulary import encode
+from evalplugin.data.vocabulary import encode, unicode_notes
 
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
@@ -341,6 +341,9 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
                 if is_cluster(role)
             }
         ),
+    )
+    data = data.noting(
+        *table.notes, *unicode_notes("user", ids_of(users)), *unicode_notes("item", ids_of(items))
     )
     if seconds is not None and seconds.rounded:
         unit = DATETIME_UNITS[seconds.ticks]

@@ -48,6 +48,11 @@ class Adjacency:
                 users.append(ids[0])
                 counts.append(len(ids) - 1)
                 items += ids[1:]
+        if len(set(users)) < len(users) and [str(count).encode() for count in counts] == users:
+            raise DataError(
+                f"{path_text(file)}: each line begins with the number of ids behind it, and not with a user; if line 1 "
+                f"is of user 0, awk '{{$1 = NR - 1; print}}' writes such a file"
+            )
         columns = [
             self._ids(users).take(pa.array(np.repeat(np.arange(len(users)), counts))),
             self._ids(items),

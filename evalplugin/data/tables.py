@@ -12,13 +12,19 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.units import count_text
 from evalplugin.data.times import DATETIME_UNITS
 
 IdKind: TypeAlias = Literal["integers", "text"]
-_NUMBER = r"^\s*([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|NaN|inf|Infinity))?\s*$"
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
+# Texts for a missing value, as databases, R, pandas and JavaScript write it.
+_NULLS = (
+    "NULL", "Null", "null", "(null)", "None", "none", "NaN", "nan", "-nan", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaT",
+    "nil", "undefined", "\\N",
+)  # fmt: skip
+_WITH_NAMES = ("model", "metric", "part")  # roles of columns where such a text is a name
 _RULES = {
     "rank": "ranks must be whole numbers",
     "score": "scores must be finite numbers",
@@ -199,6 +205,7 @@ class Table:
                 raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}{lazy}")
             table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
         self.name, self.row_name, self._table = name, row_name, table
+        self.notes: list[str] = []  # on the columns read so far, for people
         self._is_pandas = hasattr(table, "iloc")
         self.columns = [str(c) for c in (table.columns if self._is_pandas else table.column_names)]
 
@@ -221,14 +228,35 @@ class Table:
             self._refuse_floats(name, column, rule, f"{role} id")
         if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
             self.refuse(name, 0, f"{rule}, all of one type")
-        return Ids("text", column)
+        ids = Ids("text", column)
+        if role not in _WITH_NAMES:
+            self.check_null_texts(name, role, ids)
+        return ids
+
+    def check_null_texts(self, name: str, role: str, ids: Ids) -> None:
+        """Refuse texts such as ``NULL`` in a column whose other ids are numbers; in other columns they are noted.
+
+        Args:
+            name, role: The column, and its role in messages.
+            ids: Its values, which are text.
+        """
+        rows, among_numbers = null_texts(ids)
+        if among_numbers:
+            rule = f"no {role} id may be missing, and all others are numbers: leave such rows out, or name the {role}"
+            self._refuse_rows(name, rows, rule)
+        if len(rows):
+            text = ids.take(rows[:1]).values[0].as_py()
+            self.notes.append(
+                f"{self.name}: {text!r} is the {role} of {count_text(len(rows), 'row')} (column {name!r}), the first "
+                f"is {self.row_name(int(rows[0]))}: where it stands for a missing id, leave such rows out"
+            )
 
     def numbers(self, name: str, role: str) -> npt.NDArray[Any]:
         """Return a column of ranks (integers), scores (finite) or ratings (finite as float32), as it is stored."""
         rule = _RULES[role]
         column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
-            self.refuse(name, 0, f"{rule}, not {column.type}")
+            self._refuse_other(name, column, rule, pa.int64() if role == "rank" else pa.float64())
         if column.dtype.kind == "f" and role == "rank":
             self._refuse_floats(name, column, rule, role)
         if column.dtype.kind == "f" and len(column):
@@ -250,16 +278,11 @@ class Table:
             self.refuse(name, next(wrong, 0), rule)
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.uint8())
-        if _is_text(column.type):
-            number = pc.match_substring_regex(column.cast(pa.large_string()), _NUMBER)
-            odd = np.flatnonzero(~pc.fill_null(number, True).to_numpy(zero_copy_only=False))
-            self._refuse_rows(name, odd, rule)
-            self.refuse(name, int(np.argmax(column.is_valid())), f"{rule}, not text")
         is_known = (
             is_number_type(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type)
         )
         if not is_known:
-            self.refuse(name, 0, f"{rule}, not {column.type}")
+            self._refuse_other(name, column, rule, pa.float64())
         scores: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
         return scores
@@ -275,7 +298,9 @@ class Table:
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s"))
             if not pa.types.is_timestamp(column.type):
-                self.refuse(name, 0, rule)
+                self._refuse_other(
+                    name, column, rule, pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+                )
             ticks = next(ticks for ticks, unit in DATETIME_UNITS.items() if unit == column.type.unit)
             return Seconds.of_ticks(_numbers(column.view(pa.int64())), ticks)  # UTC
         if column.dtype.kind != "f":
@@ -347,7 +372,7 @@ class Table:
         try:
             column = self.arrow(name, coded=coded)
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
-            self._refuse_mixed(name, rule, never_missing)
+            self._refuse_mixed(name, role, rule, never_missing)
         if column.null_count:
             missing = column.is_null().to_numpy(zero_copy_only=False)
             self._refuse_rows(name, np.flatnonzero(missing), never_missing, missing=True)
@@ -375,14 +400,39 @@ class Table:
         )  # files with integers are read as floats too
         self.refuse(name, fraction, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
-    def _refuse_mixed(self, name: str, rule: str, never_missing: str) -> NoReturn:
+    def _refuse_other(self, name: str, column: pa.Array, rule: str, *kinds: pa.DataType) -> NoReturn:
+        """Refuse the first text of a column that is not of the kind of its first value, or else the first value.
+
+        Args:
+            name, column: The column.
+            rule: The rule, with which the message ends.
+            kinds: The types that a text may be read as.
+        """
+        known = np.flatnonzero(column.is_valid())
+        if not _is_text(column.type):
+            self.refuse(name, int(known[0]), f"{rule}, not {column.type}")
+        texts = column.drop_null()
+        kind = next((kind for kind in kinds if _are_all(texts[:1], kind)), kinds[0])
+        if _are_all(texts, kind):
+            self.refuse(name, int(known[0]), f"{rule}, not text")
+        fit, end = 0, len(texts)  # the first texts are of the kind up to ``fit``, but not up to ``end``
+        while end - fit > 1:
+            middle = (fit + end) // 2
+            fit, end = (middle, end) if _are_all(texts[fit:middle], kind) else (fit, middle)
+        if fit and len(kinds) > 1:
+            rule += f"; all must be of one kind, and {self.row_name(int(known[0]))} is {texts[0].as_py()!r}"
+        self.refuse(name, int(known[fit]), rule)
+
+    def _refuse_mixed(self, name: str, role: str, rule: str, never_missing: str) -> NoReturn:
         """Refuse the first value of a DataFrame's column that differs in type, so that Arrow has no type for it."""
         values = self._column(name).tolist()
-        wanted = str if isinstance(values[0], str) else (int, float, np.number)
+        numbers = (int, float, np.number)
+        wanted = numbers if isinstance(values[0], numbers) else type(values[0])
         for row, value in enumerate(values):
             if value is None or value != value:  # NaN differs from itself
                 self.refuse(name, row, never_missing, missing=True)
-            if isinstance(value, bool) or not isinstance(value, wanted):
+            is_text = isinstance(value, str) and (role in _RULES or role == "timestamp")
+            if is_text or isinstance(value, bool) or not isinstance(value, wanted):
                 self.refuse(name, row, f"{rule}, all of one type")
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 self.refuse(name, row, f"{rule.partition(' must ')[0]} must {_FIT}")
@@ -413,6 +463,27 @@ def _plain(scalar: pa.Scalar) -> object:
         return scalar.as_py()
     except (pa.ArrowException, ValueError, OverflowError):
         return str(scalar.type)
+
+
+def null_texts(ids: Ids) -> tuple[Ints, bool]:
+    """Return the rows of a column of text that hold a text such as ``NULL``, and whether all others are numbers."""
+    texts = ids.values if ids.codes is None else ids.values.dictionary
+    is_null = pc.is_in(texts, value_set=pa.array(_NULLS, texts.type), skip_nulls=True)
+    if not pc.any(is_null).as_py():
+        return np.empty(0, dtype=np.int64), False
+    of_texts = np.asarray(is_null)
+    rows = np.flatnonzero(of_texts if ids.codes is None else of_texts[ids.codes])
+    others = texts.filter(pc.invert(is_null))
+    return rows, len(others) > 0 and _are_all(others, pa.float64())
+
+
+def _are_all(texts: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether all texts can be read as a type."""
+    try:
+        pc.utf8_trim_whitespace(texts).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_text(kind: pa.DataType) -> bool:

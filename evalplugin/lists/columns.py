@@ -15,7 +15,7 @@ from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import QUERY_IDS, Unit
 from evalplugin.data.tables import Ids, Table, check_roles, column_problem
-from evalplugin.data.vocabulary import check_kinds
+from evalplugin.data.vocabulary import check_kinds, unicode_notes
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
@@ -215,6 +215,16 @@ class ListInput(NamedTuple):
         """
         check_same_kinds(lists=lists, truth=truth, train=train)
         return cls(lists, truth, train)
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on ids that may stand for missing values, or be other ids in another form."""
+        tables = [pairs for pairs in self if pairs is not None]
+        return [
+            *(note for pairs in tables for note in pairs.table.notes),
+            *unicode_notes("user", *(pairs.user for pairs in tables)),
+            *unicode_notes("item", *(pairs.item for pairs in tables)),
+        ]
 
 
 class _WithIds(Protocol):

@@ -14,7 +14,7 @@ from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, codes_of, encode
+from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
 from evalplugin.lists.scoring import Scoring
@@ -31,6 +31,7 @@ class _Entries(NamedTuple):
     score: Floats
     users: npt.NDArray[np.generic]
     items: npt.NDArray[np.generic]
+    notes: list[str]  # on their ids
 
 
 def lists_on(
@@ -74,6 +75,7 @@ def lists_on(
                 f"of {count_text(len(np.unique(row[removed])), request.unit)}, such as {example}"
             )
         yield from shortfalls(top_n, train.users, request.unit)
+        yield from entries.notes
 
     return top_n, list(sentences())
 
@@ -104,7 +106,12 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     except BrokenRowsError as error:
         refuse_rows(error, source, columns)
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return _Entries(user, item, score, blocks.users, items)
+    notes = [
+        *pairs.table.notes,
+        *unicode_notes("user", pairs.user, ids_of(train.users)),
+        *unicode_notes("item", pairs.item, ids_of(train.items)),
+    ]
+    return _Entries(user, item, score, blocks.users, items, notes)
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:

@@ -14,7 +14,14 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
+from evalplugin.data.formats import (
+    CsvFormat,
+    FileFormat,
+    JsonLines,
+    ParquetFormat,
+    TrecFormat,
+    format_by_name,
+)
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
@@ -38,7 +45,6 @@ from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
-from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 
 TruthFormat: TypeAlias = Literal[
@@ -116,11 +122,14 @@ def open_files(
     if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
     if format == "auto":
+        if isinstance(reader := format_by_name(first, CsvFormat()), JsonLines):
+            return TableFiles(text, files, reader, partitions)
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
-                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet"
+                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv, .jsonl or "
+                f".parquet"
                 f"{_or_say(role, allowed[1:])}"
             )
     reader: FileFormat
@@ -231,13 +240,12 @@ def score_lists(
             n_parts = parts_for(lists, truth, request, most, None if chosen is None else 1)
         are_parquet = _is_parquet(lists) and _is_parquet(truth)
         if n_parts == 1 and not partitioned and chosen is None:
-            scores = None
             if are_parquet and request.pool is None:
                 # An error is found again, with its row in the file, where all is read at once.
                 with suppress(DataError):
-                    scores = score_in_memory(lists, truth, request)
-            scores = _at_once(lists, truth, request) if scores is None else scores
-            return ListScores(scores)
+                    if (scores := score_in_memory(lists, truth, request)) is not None:
+                        return ListScores(scores)
+            return _at_once(lists, truth, request)
         if not are_parquet:
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
@@ -317,12 +325,14 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") 
         refuse_rows(error, sources[error.broken.role], request.columns, remedy)
 
 
-def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
+def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> ListScores:
     inputs, pool, catalogue = request.read(lists, truth), request.candidates, None
     check_same_kinds(lists=inputs.lists, pool=pool)
     if need_catalogue(request.specs) or pool is not None:
         catalogue = Catalogue.of([*inputs[:2], *([] if pool is None else [pool])], inputs.train)
-    return Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
+    scores = Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
+    notes = inputs.notes if pool is None else [*inputs.notes, *pool.table.notes]
+    return ListScores(scores, notes=tuple(notes))
 
 
 def _is_parquet(source: Any) -> bool:

@@ -17,7 +17,8 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice
 from evalplugin.data.attributes import EntityTable
 from evalplugin.data.formats import CsvFormat
-from evalplugin.data.tables import Ids, Table, check_roles, column_problem
+from evalplugin.data.tables import Ids, Table, check_roles, column_problem, ids_of
+from evalplugin.data.vocabulary import unicode_notes
 from evalplugin.lists.inputs import open_files
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import given_metric, known_metric
@@ -189,7 +190,7 @@ def read_scores(
         segments=tuple(
             _segmentation(table, columns.unit, column, units, noun) for column in columns.segments
         ),
-        notes=tuple(notes),
+        notes=(*notes, *dict.fromkeys(table.notes), *unicode_notes(noun, ids_of(units))),
         given=specs,
     )
     return with_choice(contest, baseline=baseline, primary=primary)

@@ -24,6 +24,7 @@ class ListScores:
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
+    notes: tuple[str, ...] = ()  # on ids of the input, if it was read at once
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name}={mean:.4g}" for name, mean in self.means.items())

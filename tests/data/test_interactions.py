@@ -267,7 +267,7 @@ def test_a_datetime_is_its_seconds_since_1970() -> None:
         ([pd.Timestamp(0), pd.NaT], "row 2 (counted from 1) is empty: no timestamp may be missing"),
         (
             ["2020-01-01", "x"],
-            "row 1 (counted from 1) is '2020-01-01' (str): timestamps must be numbers or datetimes",
+            "row 2 (counted from 1) is 'x' (str): timestamps must be numbers or datetimes",
         ),
     ],
 )

@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ from evalplugin.components.parameters import Field
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import ColumnOptions
 from evalplugin.data.files import find_files
+from evalplugin.data.formats import with_times
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table, column_problem
 
@@ -91,7 +91,7 @@ class Sql(ColumnOptions, _Source):
         name = shown.render_as_string()
         with _connection(url, name) as connection:
             table, roles, columns = self._read(connection, name, context)
-        table = _with_times(table, self.timestamp)
+        table = with_times(table, self.timestamp)
         order = dict.fromkeys(
             roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in roles
         )
@@ -244,14 +244,3 @@ def _array(role: str, column: str, values: Sequence[Any], name: str) -> pa.Array
         raise DataError(
             f"{name}: column {column!r} has values of the types {listed}: {error}; CAST it in the query"
         ) from None
-
-
-def _with_times(table: pa.Table, column: str | None) -> pa.Table:
-    """Return the table with times that are text, as in ISO 8601, as timestamps: SQLite has no type for them."""
-    if column is None or not pa.types.is_string(table.column(column).type):
-        return table
-    for unit, zone in product(("us", "ns"), (None, "UTC")):
-        with suppress(pa.ArrowInvalid):
-            times = table.column(column).cast(pa.timestamp(unit, zone))
-            return table.set_column(table.column_names.index(column), column, times)
-    return table
