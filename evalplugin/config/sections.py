@@ -68,7 +68,7 @@ class Recommend(Closed):
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="The pool, a table of users and the items that may be listed for each: .parquet, or else CSV, "
+        description="The pool, a table of users and the items that may be listed for each: .parquet, .jsonl, or CSV, "
         "relative to this file, or a URI; with `candidates: given` only. {dataset}, {split} and {fold} (from 1) stand "
         "for these where there are several.",
         examples=["pool.csv"],

@@ -23,9 +23,7 @@ Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
     str,
     Field(
-        min_length=1,
-        max_length=2,
-        description="what stands between values of a CSV file: one character, or two such as ::, without quotes then",
+        min_length=1, max_length=2, description="what stands between values of a CSV file, such as ; or ::"
     ),
 ]
 
@@ -136,6 +134,7 @@ class EntityTable:
             raise DataError(f"{table.name}: there are no rows")
         self._is_csv = isinstance(source, TableFiles) and isinstance(source.format, CsvFormat)
         self._table, self._kind = table, kind
+        self.notes = table.notes  # on its ids and the columns read so far
         self._vocabulary, self.ids = vocabulary, self._checked_ids(ids, vocabulary)
         code = pd.Index(vocabulary).get_indexer(pd.Index(self.ids))
         self._rows = np.flatnonzero(code >= 0)
@@ -146,7 +145,7 @@ class EntityTable:
                 f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
                 f"{_examples(self.ids)}, the data such as {_examples(vocabulary)}{''.join(f'; {n}' for n in forms)}"
             )
-        table.notes += [f"{table.name}: {note}" for note in forms]
+        self.notes += [f"{table.name}: {note}" for note in forms]
 
     def column(self, name: str, *, numbers: bool = True) -> Values:
         """Return a column in the order of the vocabulary: float64 (n,), NaN if unknown, or text, None if unknown.
@@ -173,11 +172,6 @@ class EntityTable:
                 f"{value} in one, {other} in another (such {self._kind}s: {len(np.unique(ids[~same]))})"
             )
         return known
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on its ids and on the columns read so far."""
-        return tuple(self._table.notes)
 
     def _checked_ids(self, name: str, like: Values) -> Values:
         """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
@@ -221,19 +215,16 @@ class EntityTable:
                     f"{self._table.name}: column {name!r} is {kind}: it must hold numbers or text"
                 )
             texts = column.cast(pa.string())
-            if numbers:
-                self._note_null_texts(name, texts)
+            rows, among_numbers = null_texts(Ids("text", texts))
+            if numbers and among_numbers:
+                place = self._table.row_name(int(rows[0]))
+                self.notes.append(
+                    f"{self._table.name}: column {name!r} is text, as {place} is {texts[int(rows[0])].as_py()!r}, and "
+                    f"all others are numbers: an unknown value must be empty"
+                )
             empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
             values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)
         return values
-
-    def _note_null_texts(self, name: str, texts: pa.Array) -> None:
-        rows, among_numbers = null_texts(Ids("text", texts))
-        if among_numbers:
-            self._table.notes.append(
-                f"{self._table.name}: column {name!r} is text, as {self._table.row_name(int(rows[0]))} is "
-                f"{texts[int(rows[0])].as_py()!r}, and all others are numbers: an unknown value must be empty"
-            )
 
 
 def _examples(ids: Values) -> str:

@@ -291,8 +291,7 @@ class TableFiles:
             marks = ("::", ";", "\t", "|", ",") if len(names) == 1 else ()
             if is_csv and (mark := next((mark for mark in marks if mark in first), None)):
                 raise DataError(
-                    f"{path_text(file)}: its header is one column, {shorten(names[0], 60)!r}: is "
-                    f"{mark!r} the separator?"
+                    f"{path_text(file)}: its header is one column, {shorten(first, 60)!r}: is {mark!r} the separator?"
                 )
             self._known[file] = names
         return self._known[file]
@@ -346,20 +345,16 @@ class TableFiles:
     def _joined(self, tables: Sequence[pa.Table], roles: Mapping[str, str]) -> pa.Table:
         """Return all tables as one; numbers of several widths become the widest.
 
-        Where files differ in the kind of other columns than ids, these become text, so that numbers and times are
-        refused by the first value of another kind.
+        Other columns than ids become text where files differ in their kind, so that the first odd value is refused.
         """
         filled = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
         filled = filled or [(tables[0], self.files[0])]
         try:
             for role, name in roles.items():
                 types = [table.schema.field(name).type for table, _ in filled]
-                if is_id(role) and len({is_number_type(kind) for kind in types if kind != pa.null()}) > 1:
-                    self._refuse_kinds(name, role, filled)
-                if (
-                    not is_id(role)
-                    and len({(is_number_type(kind), pa.types.is_string(kind)) for kind in types}) > 1
-                ):
+                if len({_kind(kind) for kind in types if kind != pa.null()}) > 1:
+                    if is_id(role):
+                        self._refuse_kinds(name, role, filled)
                     filled = [(_as_text(table, name), file) for table, file in filled]
             return pa.concat_tables([table for table, _ in filled], promote_options="permissive")
         except pa.ArrowException as error:
@@ -367,16 +362,17 @@ class TableFiles:
 
     def _refuse_kinds(self, name: str, role: str, tables: Sequence[tuple[pa.Table, File]]) -> NoReturn:
         """Refuse ids that are numbers in one file and text in another."""
-        kinds = {}
         for table, file in tables:
             Table(table, path_text(file)).ids(name, role)  # which refuses a text such as NULL
-            kinds.setdefault(
-                is_number_type(table.schema.field(name).type), (file, table.schema.field(name).type)
-            )
-        (first, expected), (file, kind) = kinds.values()
+        (expected, first), *others = [(table.schema.field(name).type, file) for table, file in tables]
+        kind, file = next(pair for pair in others if _kind(pair[0]) != _kind(expected))
         text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
         hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
         raise DataError(f"{file}: column {name!r} is {kind}, but {expected} in {first.name}{hint}")
+
+
+def _kind(kind: pa.DataType) -> str:
+    return "numbers" if is_number_type(kind) else "times" if pa.types.is_temporal(kind) else "text"
 
 
 def _as_text(table: pa.Table, name: str) -> pa.Table:

@@ -25,6 +25,7 @@ _ID_ROLES = ("user", "item", "part")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _UNIT = "\x1f"  # ASCII's separator of units, in place of a separator of two characters
 _HEAD = 1000  # lines of JSON whose keys are the columns
+_JSON_TYPES = {bool: "bool", int: "int64", float: "float64"}
 _JSON_BLOCK = 2**24  # bytes; no line may be longer
 _LONGEST_VALUE = 2**20  # bytes of text in a CSV file, as of a block of Arrow's reader
 _QRELS = ("user", "iteration", "item", "rating")
@@ -265,7 +266,8 @@ class JsonLines:
                     )
             if len(first) == len(set(names)) and not of_all:
                 break
-        return {name: pa.scalar(first[name][1]).type if name in first else pa.string() for name in names}
+        kinds = {name: _JSON_TYPES.get(type(value), "string") for name, (_, value) in first.items()}
+        return {name: pa.type_for_alias(kinds.get(name, "string")) for name in names}
 
 
 def _objects(file: File) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -234,12 +234,7 @@ class Table:
         return ids
 
     def check_null_texts(self, name: str, role: str, ids: Ids) -> None:
-        """Refuse texts such as ``NULL`` in a column whose other ids are numbers; in other columns they are noted.
-
-        Args:
-            name, role: The column, and its role in messages.
-            ids: Its values, which are text.
-        """
+        """Refuse texts such as ``NULL`` in a column whose other ids are numbers; in other columns they are noted."""
         rows, among_numbers = null_texts(ids)
         if among_numbers:
             rule = f"no {role} id may be missing, and all others are numbers: leave such rows out, or name the {role}"
@@ -401,13 +396,7 @@ class Table:
         self.refuse(name, fraction, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
     def _refuse_other(self, name: str, column: pa.Array, rule: str, *kinds: pa.DataType) -> NoReturn:
-        """Refuse the first text of a column that is not of the kind of its first value, or else the first value.
-
-        Args:
-            name, column: The column.
-            rule: The rule, with which the message ends.
-            kinds: The types that a text may be read as.
-        """
+        """Refuse the first text that cannot be read as the first one can, by one of ``kinds``; else the first value."""
         known = np.flatnonzero(column.is_valid())
         if not _is_text(column.type):
             self.refuse(name, int(known[0]), f"{rule}, not {column.type}")

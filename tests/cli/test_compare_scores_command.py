@@ -64,14 +64,14 @@ def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture
         ([*TABLE, "--primary", "point"], "there is no metric 'point'; did you mean 'points'?"),
         ([*TABLE, "--segment", "subjct"], "scores.csv: no segment column 'subjct'; did you mean 'subject'?"),
         ([*TABLE, "--pairs", "baseline"], "no baseline is named (baseline); models: 01, 02"),
-        (["compare", "--scores", "scores.json", *TABLE[3:]], "name the file .csv, .tsv or .parquet"),
+        (["compare", "--scores", "scores.txt", *TABLE[3:]], "name the file .csv, .tsv, .jsonl or .parquet"),
     ],
 )
 def test_options_that_do_not_fit_end_with_exit_code_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path("scores.csv").read_text()
-    Path("scores.json").write_text("[]")
+    Path("scores.txt").write_text("[]")
     assert main(arguments) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert message in said

@@ -340,8 +340,7 @@ SCORED = LISTS.drop(columns="rank")
         ),
         (
             LISTS, TRUTH.assign(rating=list("abcd")),
-            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers "
-            "(float32), not large_string",
+            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers (float32)",
         ),
     ],
 )  # fmt: skip

@@ -180,13 +180,14 @@ class ColumnOptions:
         ItemTable | None,
         Field(
             description="a table of items, whose titles are shown and whose attributes models, metrics and segments "
-            "may use: {path, item, title, columns}"
+            "may use: {path, item, title, columns, separator}"
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
     users: Annotated[
         UserTable | None,
         Field(
-            description="a table of users, whose attributes models, metrics and segments may use: {path, user, columns}"
+            description="a table of users, whose attributes models, metrics and segments may use: {path, user, "
+            "columns, separator}"
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
 
