@@ -463,7 +463,7 @@ def null_texts(ids: Ids) -> tuple[Ints, bool]:
     of_texts = np.asarray(is_null)
     rows = np.flatnonzero(of_texts if ids.codes is None else of_texts[ids.codes])
     others = texts.filter(pc.invert(is_null))
-    return rows, len(others) > 0 and _are_all(others, pa.float64())
+    return rows, min(len(rows), len(others)) > 0 and _are_all(others, pa.float64())
 
 
 def _are_all(texts: pa.Array, kind: pa.DataType) -> bool:

@@ -14,14 +14,7 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import (
-    CsvFormat,
-    FileFormat,
-    JsonLines,
-    ParquetFormat,
-    TrecFormat,
-    format_by_name,
-)
+from evalplugin.data.formats import CsvFormat, ParquetFormat, TrecFormat, format_by_name
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
@@ -121,9 +114,10 @@ def open_files(
     name = first.name.casefold()
     if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
+    reader = format_by_name(first, CsvFormat())
+    if format == "auto" and not isinstance(reader, CsvFormat | ParquetFormat):
+        return TableFiles(text, files, reader, partitions)
     if format == "auto":
-        if isinstance(reader := format_by_name(first, CsvFormat()), JsonLines):
-            return TableFiles(text, files, reader, partitions)
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
@@ -132,7 +126,6 @@ def open_files(
                 f".parquet"
                 f"{_or_say(role, allowed[1:])}"
             )
-    reader: FileFormat
     match format:
         case "parquet":
             reader = ParquetFormat()

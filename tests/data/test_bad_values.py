@@ -130,6 +130,13 @@ def test_null_marker_among_pairs_of_adjacency_lines_is_refused() -> None:
     assert "column 'item', row 4 (counted from 1) is 'NULL' (str): no item id may be missing" in message
 
 
+def test_null_marker_among_sessions_of_queries_is_refused() -> None:
+    written("lists.csv", q=(lambda row: f"{row}:2", "nan:2"), item=number, rank=1)
+    written("truth.csv", q=lambda row: f"{row}:2", item=number)
+    message = refusal(lambda: evalplugin.score("lists.csv", "truth.csv", ["rr"], query="q"))
+    assert "lists.csv: column 'q', row 18 (counted from 1) is 'nan:2' (str): ids of queries are" in message
+
+
 def test_null_marker_among_text_ids_is_noted_with_its_count() -> None:
     written(user=(text, "None"), item=(text, "NULL"), rank=1)
     assert load(Csv("log.csv")).notes == (
@@ -269,6 +276,16 @@ def test_tables_whose_ids_match_nothing_say_that_the_forms_of_unicode_differ() -
     message = refusal(lambda: load(Csv("log.csv", items=ItemTable("items.csv"))))
     assert "none of its items is in the data" in message
     assert "1 item in two forms of Unicode (NFC and NFD)" in message
+
+
+def test_pool_with_null_markers_and_other_forms_of_unicode_is_noted() -> None:
+    items = ["a", COMPOSED, "c", "d"]
+    frame = pd.DataFrame({"user": ["u", "u", "v", "v"], "item": items, "time": [1, 2, 3, 4]})
+    fold = LastN(n=1).split(Interactions.from_frame(frame, timestamp="time"), np.random.default_rng(0))[0]
+    Path("pool.csv").write_text(f"user,item\nu,{COMPOSED}\nu,{DECOMPOSED}\nv,d\nNULL,c\n", encoding="utf-8")
+    pooled = PoolTable("pool.csv").candidates(Path(), "pool.csv", fold, np.ones(2, dtype=np.bool_))
+    assert any("'NULL' is the user of 1 row" in note for note in pooled.notes)
+    assert any("1 item in two forms of Unicode" in note for note in pooled.notes)
 
 
 def test_lists_of_a_model_in_another_form_of_unicode_are_noted() -> None:
