@@ -302,10 +302,7 @@ def format_by_name(file: File, csv: CsvFormat) -> FileFormat:
 
 
 def with_times(table: pa.Table, column: str | None) -> pa.Table:
-    """Return the table with times that are text, as in ISO 8601, as timestamps: JSON and SQLite have no type for them.
-
-    ``column``: of the times; None: there is none.
-    """
+    """Return the table with times that are text, as in ISO 8601, as timestamps: JSON and SQLite have no such type."""
     if column is None or not pa.types.is_string(table.column(column).type):
         return table
     for unit, zone in product(("us", "ns"), (None, "UTC")):

@@ -61,12 +61,8 @@ def unicode_notes(noun: str, *columns: Ids) -> list[str]:
             unlike |= set(texts.filter(pc.invert(pc.string_is_ascii(texts))).unique().to_pylist())
     by_form: dict[str, str] = {}
     twice = [text for text in sorted(unlike) if by_form.setdefault(normalize("NFC", text), text) != text]
-    if not twice:
-        return []
-    return [
-        f"{count_text(len(twice), noun)} in two forms of Unicode (NFC and NFD), such as {twice[0]!r}, which are "
-        f"different ids: unicodedata.normalize('NFC', id) makes one of them"
-    ]
+    note = "in two forms of Unicode (NFC and NFD), which are different ids: unicodedata.normalize('NFC', id) makes one"
+    return [f"{count_text(len(twice), noun)}, such as {twice[0]!r}, {note}"] if twice else []
 
 
 def codes_end(*columns: Integers) -> int | None:

@@ -123,8 +123,7 @@ def open_files(
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
                 f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv, .jsonl or "
-                f".parquet"
-                f"{_or_say(role, allowed[1:])}"
+                f".parquet{_or_say(role, allowed[1:])}"
             )
     match format:
         case "parquet":

@@ -39,8 +39,7 @@ class Attribute:
     file: Annotated[
         str | None,
         Field(
-            min_length=1,
-            description="the table of users, relative to the config; .parquet, .jsonl, or else CSV",
+            min_length=1, description="the table of users, relative to the config; .parquet, .jsonl or CSV"
         ),
     ] = None
     user: Annotated[str, Field(min_length=1, description="name of the column of user ids")] = "user"

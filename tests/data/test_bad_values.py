@@ -260,14 +260,17 @@ def test_ids_in_two_forms_of_unicode_are_noted() -> None:
     written("items.csv", item=(text, DECOMPOSED), kind="a")
     data = load(Csv("log.csv", items=ItemTable("items.csv")))
     assert data.notes == (
-        f"items.csv: 1 item in two forms of Unicode (NFC and NFD), such as {COMPOSED!r}, which are different ids: "
-        f"unicodedata.normalize('NFC', id) makes one of them",
+        f"items.csv: 1 item, such as {COMPOSED!r}, in two forms of Unicode (NFC and NFD), which are different ids: "
+        f"unicodedata.normalize('NFC', id) makes one",
     )
     assert load(Csv("log.csv", items=ItemTable("log.csv"))).notes == ()
     written("lists.csv", user=1, item=(text, DECOMPOSED), rank=lambda row: row + 1)
-    assert "1 item in two forms of Unicode" in evalplugin.score("lists.csv", "log.csv", ["rr"]).notes[0]
+    assert (
+        f"1 item, such as {COMPOSED!r}, in two forms of Unicode"
+        in evalplugin.score("lists.csv", "log.csv", ["rr"]).notes[0]
+    )
     frame = pd.DataFrame({"user": [COMPOSED, DECOMPOSED], "item": [1, 2]})
-    assert "1 user in two forms of Unicode" in Interactions.from_frame(frame).notes[0]
+    assert f"1 user, such as {COMPOSED!r}, in two forms of Unicode" in Interactions.from_frame(frame).notes[0]
 
 
 def test_tables_whose_ids_match_nothing_say_that_the_forms_of_unicode_differ() -> None:
@@ -275,7 +278,7 @@ def test_tables_whose_ids_match_nothing_say_that_the_forms_of_unicode_differ() -
     Path("items.csv").write_text(f"item,kind\n{DECOMPOSED},a\n", encoding="utf-8")
     message = refusal(lambda: load(Csv("log.csv", items=ItemTable("items.csv"))))
     assert "none of its items is in the data" in message
-    assert "1 item in two forms of Unicode (NFC and NFD)" in message
+    assert f"1 item, such as {COMPOSED!r}, in two forms of Unicode (NFC and NFD)" in message
 
 
 def test_pool_with_null_markers_and_other_forms_of_unicode_is_noted() -> None:
@@ -285,7 +288,7 @@ def test_pool_with_null_markers_and_other_forms_of_unicode_is_noted() -> None:
     Path("pool.csv").write_text(f"user,item\nu,{COMPOSED}\nu,{DECOMPOSED}\nv,d\nNULL,c\n", encoding="utf-8")
     pooled = PoolTable("pool.csv").candidates(Path(), "pool.csv", fold, np.ones(2, dtype=np.bool_))
     assert any("'NULL' is the user of 1 row" in note for note in pooled.notes)
-    assert any("1 item in two forms of Unicode" in note for note in pooled.notes)
+    assert any(f"1 item, such as {COMPOSED!r}, in two forms of Unicode" in note for note in pooled.notes)
 
 
 def test_lists_of_a_model_in_another_form_of_unicode_are_noted() -> None:
@@ -293,4 +296,4 @@ def test_lists_of_a_model_in_another_form_of_unicode_are_noted() -> None:
     Path("lists.csv").write_text(f"user,item,rank\n1,{DECOMPOSED},1\n2,a,1\n", encoding="utf-8")
     request = ListRequest(train, np.arange(2), 3, Candidates("all"))
     _, sentences = lists_on(request, open_files("lists.csv", "lists"), ListColumns())
-    assert any("1 item in two forms of Unicode" in sentence for sentence in sentences)
+    assert any(f"1 item, such as {COMPOSED!r}, in two forms of Unicode" in sentence for sentence in sentences)

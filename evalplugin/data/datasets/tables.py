@@ -46,8 +46,7 @@ class _SideTable:
     path: Annotated[
         str,
         Field(
-            min_length=1,
-            description="the table, relative to the config, or a URI: .parquet, .jsonl (JSON lines), or else CSV",
+            min_length=1, description="the table, relative to the config, or a URI: .parquet, .jsonl or CSV"
         ),
     ]
     columns: Annotated[
@@ -381,6 +380,15 @@ class FileDataset(ColumnOptions, _PathOption):
         raise NotImplementedError
 
 
+_TextFiles = Annotated[
+    str | PartPaths,
+    Field(
+        description="a file, a pattern of several such as logs/2026-*, or a URI; or for `split: given` one for each "
+        "part: {train, test, validation}"
+    ),
+]
+
+
 @dataset("csv")
 @dataclass(frozen=True)
 class Csv(FileDataset):
@@ -391,13 +399,7 @@ class Csv(FileDataset):
     are numbers, or dates as in ISO 8601.
     """
 
-    path: Annotated[
-        str | PartPaths,
-        Field(
-            description="a file, a pattern of several such as logs/*.csv, or a URI; or for `split: given` one for each "
-            "part: {train, test, validation}"
-        ),
-    ]
+    path: _TextFiles
     separator: Separator = ","
     columns: Annotated[
         list[str] | None,
@@ -439,13 +441,7 @@ class Json(FileDataset):
     numbers, or dates as in ISO 8601.
     """
 
-    path: Annotated[
-        str | PartPaths,
-        Field(
-            description="a file, a pattern of several such as logs/*.jsonl, or a URI; or for `split: given` one for "
-            "each part: {train, test, validation}"
-        ),
-    ]
+    path: _TextFiles
 
     def _format(self) -> JsonLines:
         return JsonLines()
