@@ -34,7 +34,6 @@ from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.report.sections import Section
 from evalplugin.tracking.large import LargeTables
-from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
@@ -149,7 +148,6 @@ def _begin(workspace: Workspace) -> LargeTables:
     """Start in the background what takes long to make, and check where large tables go."""
     refuse_in_worker()
     make_in_background()
-    prepare_store(workspace.uri)
     uri = workspace.config.spec.tracking.large_artifacts
     large = LargeTables(uri, workspace.experiment, workspace.observer.warn)
     large.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from evalplugin.base.errors import TrackingUriError, did_you_mean
@@ -56,6 +57,8 @@ def _problem_of(uri: str) -> str | None:
             return ": a path follows three slashes, as in sqlite:///mlflow.db"
         if rest.removeprefix("/").partition("?")[0] in ("", ":memory:"):
             return " is a database in memory, which is gone when the program ends"
+        if re.search("[?&]uri=", rest):
+            return " has a URI of SQLite's own in it: name the file itself, as in sqlite:////data/mlflow.db"
     has_driver = scheme in DATABASES and (scheme != "sqlite" or "+" in uri.partition(":")[0])
     return _problem_of_database(uri) if has_driver else None
 

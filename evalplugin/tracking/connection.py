@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 import traceback
 import warnings
@@ -11,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
+from filelock import FileLock
+
 from evalplugin.base.costs import without_collections
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
+from evalplugin.base.signals import deferred_signals
 from evalplugin.base.text import cut
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import WORKSPACE_VARIABLE, is_database, resolve_uri, sqlite_path, workspace
-from evalplugin.tracking.new_store import create_store
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -59,11 +62,31 @@ def connect(uri: str) -> mlflow.MlflowClient:
 
             # Once: MLflow would try for two minutes to reach a database that is not there.
             create_engine(uri, poolclass=NullPool).connect().close()
-        create_store(uri)
-        with without_collections():
+        with without_collections(), whole_creation(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
-        client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
+            client.search_experiments(
+                max_results=1, filter_string="name = ''"
+            )  # none, whose tags would be read
         return client
+
+
+@contextmanager
+def whole_creation(uri: str) -> Iterator[None]:
+    """If MLflow creates a SQLite store inside, let one process do it at a time, and defer signals.
+
+    MLflow cannot open a store that has a part of its tables.
+    """
+    file = sqlite_path(uri)
+    lock = None if file is None else file.with_name(f".{file.name}.lock")
+    if file is None or lock is None or (file.exists() and not lock.exists()):
+        yield
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with deferred_signals(), FileLock(lock):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def store_exists(uri: str) -> bool:
@@ -137,6 +160,12 @@ def _reason(error: Exception, uri: str) -> str:
     if file is not None and (is_disk_full(error) or "database or disk is full" in str(error)):
         return f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
     text = cut(" ".join(redact(str(error)).split()), 500)
+    if file is not None and re.search(
+        r"\(sqlite3\.OperationalError\) (table \S+ already exists|duplicate column)", str(error)
+    ):
+        return (
+            f"the creation of its tables was cut off; if nothing was logged there yet, delete {file} ({text})"
+        )
     if isinstance(error, ImportError):
         text += "; the store needs this package here too: install it beside evalplugin"
     if f"orkspace '{workspace(uri)}'" in text:

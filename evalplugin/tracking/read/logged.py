@@ -36,7 +36,6 @@ from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
-from evalplugin.tracking.read.sqlite import RunReader
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -66,7 +65,7 @@ _SEALED_TAGS = (
 class LoggedRun:
     """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
-    def __init__(self, client: RunReader, run: mlflow.entities.Run) -> None:
+    def __init__(self, client: mlflow.MlflowClient, run: mlflow.entities.Run) -> None:
         info = run.info
         self.client, self.run = client, run
         self.id, self.name = str(info.run_id), str(info.run_name)

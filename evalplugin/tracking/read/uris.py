@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.tracking_uri import store_kind
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store
-from evalplugin.tracking.location import resolve_uri, sqlite_path
+from evalplugin.tracking.location import resolve_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo, LoggedModel
@@ -77,7 +78,7 @@ def stored_version(uri: str, store: str) -> str:
 def registry_uri(uri: str) -> str:
     """Return the URI of a tracking store's registry: MLFLOW_REGISTRY_URI, or else the store's own."""
     own = os.environ.get(REGISTRY_VARIABLE, "").strip()
-    return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
+    return resolve_uri(own) if store_kind(own) == "sqlite" else own.rstrip("/") or uri
 
 
 def find_model(client: mlflow.MlflowClient, name: str) -> RegisteredModel | None:

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,6 @@ from evalplugin.tracking import mlflow
 
 if TYPE_CHECKING:  # a command starts the process before it imports what it works with
     from evalplugin.tracking.large import LargeTables
-    from evalplugin.tracking.read.sqlite import RunReader
     from evalplugin.tracking.write.board import Links
     from evalplugin.tracking.write.items import Item, Tag
     from evalplugin.tracking.write.runs import Key, Runs
@@ -81,9 +80,13 @@ class Logger:
         """Return the runs of a bake-off, opened by the process; see ``Runs.open``."""
         runs = RemoteRuns(self, None if large is None else large.warn)
         sent = None if large is None else replace(large, warn=None)
-        runs.experiment_id, runs.complete = runs.ask(
-            "open", uri, experiment, bakeoff, resume=resume, large=sent
-        )
+        from evalplugin.tracking.connection import store_exists
+
+        # MLflow cannot open a SQLite store whose creation was cut off.
+        with nullcontext() if store_exists(uri) else deferred_signals():
+            runs.experiment_id, runs.complete = runs.ask(
+                "open", uri, experiment, bakeoff, resume=resume, large=sent
+            )
         return runs
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -199,7 +202,7 @@ class RemoteRuns:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.read.logged import VALUES
 from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
-from evalplugin.tracking.read.sqlite import RunReader, SqliteReader
 from evalplugin.tracking.write.board import Links, save_board
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, of_logged_model, open_logged_model
@@ -201,14 +201,13 @@ class Runs:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function reads from the store; it is given a reader, the experiment's id and the arguments."""
+        """Return what a function reads from the store; it is given the client, the experiment's id and the arguments."""
         with tracking_call(self.uri, purpose):
-            reader = SqliteReader.of(self.uri) or self.client
-            return function(reader, self.experiment_id, *args, **kwargs)
+            return function(self.client, self.experiment_id, *args, **kwargs)
 
     def wait(self) -> None:
         """Wait until all is logged: it is."""
@@ -261,7 +260,7 @@ def _open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
     if experiment.lifecycle_stage != "active":
         raise TrackingError(
             f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "
-            f"choose another name, or restore it: MLFLOW_TRACKING_URI={uri} mlflow experiments restore "
+            f"choose another name, or restore it: MLFLOW_TRACKING_URI={shlex.quote(redact(uri))} mlflow experiments restore "
             f"--experiment-id {experiment.experiment_id}"
         )
     for key, value in _KIND.items():

@@ -13,10 +13,10 @@ from evalplugin.report.drawing import Drawing, draw
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.sqlite import RunReader
 from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests, summary_artifact
 from evalplugin.tracking.write.background import Logger, RemoteRuns
 from evalplugin.tracking.write.board import Links, board_of
@@ -171,7 +171,7 @@ class MlflowTracker:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
