@@ -2,7 +2,9 @@ r"""Text from outside, made safe to print: control characters are written as esc
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 # C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
 _CONTROLS = re.compile(
@@ -29,6 +31,18 @@ def escape_formula(text: str) -> str:
     number such as ``-0.5`` is not a formula.
     """
     return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
+
+
+def json_of(text: str | bytes) -> Any:
+    """Return the value of JSON that others may have written.
+
+    Raises:
+        ValueError: It is no JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def cut(text: str, length: int) -> str:

@@ -141,7 +141,7 @@ def main(folder: Path) -> None:
         except BaseException as error:  # noqa: BLE001 - of the code that is tested
             said[name] = f"{type(error).__name__}: {error}"
         file.unlink()
-    print(json.dumps(said))
+    sys.stdout.write(json.dumps(said))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
-from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat
 from evalplugin.data.interactions import Interactions
@@ -43,6 +43,7 @@ class Pairs(FileDataset):
         int | None,
         Field(
             ge=1,
+            le=MOST_IDS,
             description="size of the catalogue, whose ids are the numbers from 0: items without interactions count "
             "too; null: the items of the data",
         ),

@@ -1,4 +1,4 @@
-"""Data cards in a bake-off, on the page and in the command ``data``; in a bake-off, how its data differs from the last."""
+"""Data cards in a bake-off, on the page and in the command ``data``; how a bake-off's data differs from the last."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Runs:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function reads from the store; it is given the client, the experiment's id and the arguments."""
+        """Return what a function reads from the store; given the client, the experiment's id and the arguments."""
         with tracking_call(self.uri, purpose):
             return function(self.client, self.experiment_id, *args, **kwargs)
 
@@ -260,8 +260,8 @@ def _open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
     if experiment.lifecycle_stage != "active":
         raise TrackingError(
             f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "
-            f"choose another name, or restore it: MLFLOW_TRACKING_URI={shlex.quote(redact(uri))} mlflow experiments restore "
-            f"--experiment-id {experiment.experiment_id}"
+            f"choose another name, or restore it: MLFLOW_TRACKING_URI={shlex.quote(redact(uri))} mlflow experiments "
+            f"restore --experiment-id {experiment.experiment_id}"
         )
     for key, value in _KIND.items():
         if key not in experiment.tags:

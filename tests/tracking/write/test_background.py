@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import signal
 import sqlite3
 import tempfile
@@ -33,6 +34,19 @@ OWN = (
     "evalplugin.board",
     "evalplugin.compare",
 )
+
+
+@pytest.fixture(autouse=True)
+def _copied_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that logs finds an empty store, whose tables would take seconds to make."""
+    open_runs = Logger.open
+
+    def opened(self: Logger, uri: str, *args: Any, **options: Any) -> background.RemoteRuns:
+        if not (file := Path(uri.removeprefix("sqlite:///"))).exists():
+            shutil.copy(store, file)
+        return open_runs(self, uri, *args, **options)
+
+    monkeypatch.setattr(Logger, "open", opened)
 
 
 @pytest.fixture(scope="module")
