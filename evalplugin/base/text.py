@@ -1,9 +1,15 @@
-r"""Text from outside, made safe to print: control characters are written as escapes such as ``\u001b``."""
+r"""Text from outside, made safe to show: control characters are written as escapes such as ``\u001b``.
+
+What people read is escaped: in the terminal, on pages, in notebooks, Markdown and LaTeX. What programs read is not:
+CSV, Parquet and JSON files, and values in MLflow.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
@@ -22,6 +28,20 @@ def escape_controls(text: str) -> str:
     lone surrogates, which no encoding can write. Tabs and line feeds stay.
     """
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def escape_html(text: str) -> str:
+    """Return text that HTML shows as a terminal does: markup and control characters are escaped."""
+    return html.escape(escape_controls(text))
+
+
+def escape_nested(value: Any) -> Any:
+    """Return nested plain values in which each text and key has its control characters escaped."""
+    if isinstance(value, str):
+        return escape_controls(value)
+    if isinstance(value, Mapping):
+        return {escape_nested(key): escape_nested(inner) for key, inner in value.items()}
+    return [*map(escape_nested, value)] if isinstance(value, list | tuple) else value
 
 
 def escape_formula(text: str) -> str:

@@ -67,8 +67,8 @@ def _problem_of_server(uri: str) -> str | None:
     try:
         parts = urlsplit(uri)
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        return f": {error}; it must look like http://host:5000"
+    except ValueError:  # whose message quotes a part of the URI, in which no credential is recognised
+        return ": its host or port is malformed; it must look like http://host:5000"
     return None if host else ": names no host; it must look like http://host:5000"
 
 
@@ -82,8 +82,8 @@ def _problem_of_database(uri: str) -> str | None:
         url.get_dialect()
     except NoSuchModuleError:
         return f": {url.drivername!r} is not a driver that SQLAlchemy knows"
-    except (ArgumentError, ValueError) as error:
-        return f": {error}; it must look like postgresql://host:5432/mlflow"
+    except (ArgumentError, ValueError):
+        return ": is malformed; it must look like postgresql://host:5432/mlflow"
     return None
 
 

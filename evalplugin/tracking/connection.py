@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 
@@ -39,6 +40,7 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+_AZURE = (".windows.net", ".chinacloudapi.cn", ".usgovcloudapi.net", ".microsoft.com")
 # The first three log exceptions, which are raised too; the others progress.
 _LEVELS = {
     "mlflow.store.db.utils": logging.CRITICAL,
@@ -131,6 +133,38 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
             if not isinstance(error, known) and not _is_from_mlflow(error):
                 raise
             raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error, uri)}") from error
+
+
+def check_stored_uri(uri: str, tracking_uri: str) -> str:
+    """Return a URI of artifacts that a store names, if reading it sends no credentials of this machine to another host.
+
+    MLflow sends its own to whatever host such a URI has, and Azure's client those of Azure. S3 and Google's buckets
+    have no host in their URI.
+
+    Raises:
+        TrackingError: It would.
+    """
+    from mlflow.utils.credentials import get_default_host_creds
+
+    try:
+        parts, own = urlsplit(uri), urlsplit(tracking_uri).hostname
+        scheme, host = parts.scheme, parts.hostname or ""
+    except ValueError:
+        raise TrackingError(
+            f"MLflow at {tracking_uri} names {uri} for artifacts, which is malformed"
+        ) from None
+    if scheme in ("http", "https", "mlflow-artifacts"):
+        creds = get_default_host_creds(uri)
+        sent = creds.username or creds.token or creds.auth or creds.aws_sigv4 or creds.client_cert_path
+        is_own = not sent or host in ("", own)
+    else:
+        is_own = not scheme.startswith(("abfs", "wasb")) or host.endswith(_AZURE)
+    if not is_own:
+        raise TrackingError(
+            f"MLflow at {tracking_uri} names {uri} for artifacts: nothing is read there, as credentials of this "
+            f"machine would be sent to another host"
+        )
+    return uri
 
 
 def is_missing(error: TrackingError) -> bool:

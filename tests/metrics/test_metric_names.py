@@ -100,6 +100,9 @@ def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
         ("rbp(p=1)", "'rbp(p=1)': p: must be less than 1, not 1"),
         ("rbp(p=true)", "'rbp(p=true)': p: must be a number, not True"),
         ("rbp(p=1e999)", "'rbp(p=1e999)': p: 1e999 is too large a number"),
+        (f"rbp(p={10**400})", "p: 100000000000"),
+        (f"rbp(p={'9' * 5000})", "is too large a number"),
+        (f"rbp(p={'0' * 5000}.5)", "is too large a number"),
         ("precision(k=5)", "'precision(k=5)': unknown parameter 'k' of precision; allowed: denominator"),
         (
             "ndcg(base=2)@10",

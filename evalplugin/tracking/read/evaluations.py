@@ -14,7 +14,7 @@ from evalplugin.base.text import json_of, shorten
 from evalplugin.base.units import count_text
 from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import existing_store, is_missing, tracking_call
+from evalplugin.tracking.connection import check_stored_uri, existing_store, is_missing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 
 # Columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``.
@@ -84,6 +84,7 @@ def _rows(
             tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
             tracking_call(resolve_uri(uri), f"download {_TABLE} of the run {name}"),
         ):
+            check_stored_uri(run.info.artifact_uri, client.tracking_uri)
             frame = _table(Path(client.download_artifacts(run_id, _TABLE, folder)).read_bytes())
     except ValueError as error:
         raise DataError(

@@ -34,8 +34,7 @@ from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import tracking_call
-from evalplugin.tracking.large import manifest_path, read_large_table
+from evalplugin.tracking.connection import check_stored_uri, tracking_call
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
 from evalplugin.tracking.read.tables import (
     clustering_of,
@@ -348,11 +347,9 @@ class LoggedRun:
         """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
-            if (manifest := manifest_path(path)) in self._files:
-                return self._read(manifest, lambda file: read_large_table(file, name, str(self)))
-            if lost := {path, manifest} & set(self.checksums):
+            if path in self.checksums:
                 raise TrackingError(
-                    f"{self}: the artifact {lost.pop()} is missing, though it was logged. {_REPAIR}"
+                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
                 )
             return None
         return self._read(path, lambda file: read_table(file, name))
@@ -438,7 +435,8 @@ class LoggedRun:
             return LocalArtifacts(local_path(uri))
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        return get_artifact_repository(uri, tracking_uri=self.client.tracking_uri)
+        store = self.client.tracking_uri
+        return get_artifact_repository(check_stored_uri(uri, store), tracking_uri=store)
 
     @cached_property
     def _files(self) -> frozenset[str]:

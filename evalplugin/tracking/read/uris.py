@@ -12,7 +12,7 @@ from evalplugin.base.tracking_uri import store_kind
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store
+from evalplugin.tracking.connection import FAIL_FAST, attempt, check_stored_uri, existing_store
 from evalplugin.tracking.location import resolve_uri
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def stored_version(uri: str, store: str) -> str:
                 # MLflow would look for the model in the store of the environment.
                 if path and (logged := model_logged_as(client, run_id, path)) is not None:
                     return fingerprint([[logged.model_id]])
-                ended = [run_id, client.get_run(run_id).info.end_time]
+                info = client.get_run(run_id).info
+                check_stored_uri(info.artifact_uri, store)
+                ended = [run_id, info.end_time]
                 files = _files(lambda folder: client.list_artifacts(run_id, folder or None), path)
                 return fingerprint([ended, *files])
             case _:

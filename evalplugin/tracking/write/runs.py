@@ -15,7 +15,6 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.read.logged import VALUES
 from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
@@ -57,7 +56,6 @@ class Runs:
         bakeoff: str,
         *,
         resume: Mapping[str, str] | None = None,
-        large: LargeTables | None = None,
     ) -> Runs:
         """Return the runs of a bake-off in a reachable store, whose experiment has no dead runs of this machine.
 
@@ -66,7 +64,6 @@ class Runs:
             experiment: Its name.
             bakeoff: The id of the bake-off.
             resume: Tags of the process that resumes the bake-off's existing runs; None: they are not resumed.
-            large: Where large tables go; None: into the runs.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted.
@@ -74,7 +71,7 @@ class Runs:
         client = connect(uri)
         with tracking_call(uri, f"open the experiment {experiment!r}", settings=FAIL_FAST):
             experiment_id = _open_experiment(client, uri, experiment)
-        runs = cls(uri, bakeoff, client, RunWriter(client, experiment_id, large or LargeTables()))
+        runs = cls(uri, bakeoff, client, RunWriter(client, experiment_id))
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume is not None:
                 runs._resume(resume)  # first, as the process of these runs has ended too

@@ -20,7 +20,6 @@ from evalplugin.base import secrets
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.write import background
 from evalplugin.tracking.write.background import Logger, _Served
 from evalplugin.tracking.write.items import Tag
@@ -192,31 +191,17 @@ def test_secrets_stay_secret(make: SimpleNamespace, tmp_path: Path, logger: Logg
     assert tracker.read("read the tag", _tag, run_id) == "***"
 
 
-def test_warnings_are_passed_on() -> None:
-    def open_runs(*, large: LargeTables) -> SimpleNamespace:
-        assert large.warn is not None
-        large.warn("a table is large")
-        return SimpleNamespace(experiment_id="1", complete=set())
-
-    served: Any = _Served(open_runs)  # type: ignore[arg-type]
-    call = pickle.dumps((7, "open", (), {"large": LargeTables()}, frozenset()))
-    assert pickle.loads(served.answer(call)) == (7, ("1", set()), None, ["a table is large"])
-
-
 def test_an_interruption_while_it_waits_refuses_calls_and_loses_none() -> None:
     ended = []
     runs = SimpleNamespace(run_id=lambda key: "1", end_open=lambda: ended.append(True))
     served: Any = _Served(lambda: runs, runs)  # type: ignore[arg-type]
     served.interrupt(signal.SIGINT, None)
-    number, value, error, _ = pickle.loads(
-        served.answer(pickle.dumps((1, "run_id", ("a",), {}, frozenset())))
-    )
+    number, value, error = pickle.loads(served.answer(pickle.dumps((1, "run_id", ("a",), {}, frozenset()))))
     assert (number, value, type(error)) == (1, None, KeyboardInterrupt)
     assert pickle.loads(served.answer(pickle.dumps((2, "end_open", (), {}, frozenset())))) == (
         2,
         None,
         None,
-        [],
     )
     assert ended == [True]
 
