@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.secrets import redact_message, register_secret, register_uri
+from evalplugin.base.secrets import has_password, redact_message, register_secret, register_uri
 
 GLOB = "glob:"  # begins a pattern of local files, which is not a URI
 COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
@@ -90,6 +90,7 @@ def refuse_credentials(uri: str) -> None:
         has_user = "@" in authority or ":" in authority  # a secret key may have a slash in it
     else:
         has_user = ":" in user or (kind == "gs" and user not in ("", "anonymous"))
+    has_user = has_user or has_password(uri)
     query = _CREDENTIAL.search(uri)
     if not has_user and query is None:
         return
