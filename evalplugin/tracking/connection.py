@@ -154,7 +154,7 @@ def check_stored_uri(uri: str, tracking_uri: str) -> str:
             f"MLflow at {tracking_uri} names {uri} for artifacts, which is malformed"
         ) from None
     if scheme in ("http", "https", "mlflow-artifacts"):
-        creds = get_default_host_creds(uri)
+        creds = get_default_host_creds(uri)  # type: ignore[no-untyped-call]
         sent = creds.username or creds.token or creds.auth or creds.aws_sigv4 or creds.client_cert_path
         is_own = not sent or host in ("", own)
     else:

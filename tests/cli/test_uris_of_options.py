@@ -19,7 +19,6 @@ URIS = (
     f"s3://AKIA:{SECRET}@bucket/x.csv",
     f"hdfs://ann:{SECRET}@host:8020/x.csv",
     f"https://host/x.csv?token={SECRET}",
-    f"ht!tp://ann:{SECRET}@host/x.csv",
 )
 SCORE = "score --lists lists.csv --truth truth.csv --rank rank --metric ndcg@1"
 COMMANDS = (

@@ -47,6 +47,10 @@ ODD_PATHS = (
 )
 
 
+# SQLAlchemy decodes escapes in paths from version 2.1 on; before, a path with "?" has no URI.
+DECODES = make_url("sqlite:///a%20b").database == "a b"
+
+
 @pytest.mark.parametrize("folder", ["plain", "50%20off", "a#b c", "störe?"])
 @pytest.mark.parametrize("path", ODD_PATHS)
 @pytest.mark.parametrize("is_absolute", [False, True])
@@ -58,6 +62,10 @@ def test_a_sqlite_uri_names_the_file_that_sqlalchemy_opens(
     given = f"sqlite:///{quote(str(Path.cwd()))}/{path}" if is_absolute else f"sqlite:///{path}"
     url = make_url(given)
     (opened,), _ = url.get_dialect()().create_connect_args(url)
+    if "?" in opened and not DECODES:
+        with pytest.raises(TrackingError, match="cannot be written as a URI"):
+            resolve_uri(given)
+        return
     uri = resolve_uri(given)
     assert str(sqlite_path(uri)) == opened
     assert make_url(uri).database == opened
@@ -78,20 +86,22 @@ def test_a_store_is_written_where_it_is_read(
     monkeypatch.chdir(tmp_path / "50%20off")
     uri = resolve_uri("sqlite:///a%20b.db")
     assert not store_exists(uri)
-    shutil.copy(store, "a b.db")
+    file = "a b.db" if DECODES else "a%20b.db"
+    shutil.copy(store, file)
     assert store_exists(uri)
     with existing_store("sqlite:///a%20b.db", "look") as client:
         client.create_experiment("shop")
     names = {e.name for e in MlflowClient("sqlite:///a%20b.db").search_experiments()}
     assert "shop" in names
-    assert [file.name for file in Path.cwd().iterdir()] == ["a b.db"]
+    assert [path.name for path in Path.cwd().iterdir()] == [file]
 
 
 def test_a_uri_of_sqlite_and_control_characters_are_refused() -> None:
     with pytest.raises(TrackingError, match="has a URI of SQLite's own in it: name the file itself"):
         resolve_uri("sqlite:///file:x.db?mode=ro&uri=true")
-    with pytest.raises(TrackingError, match="its path has a control character"):
-        resolve_uri("sqlite:///a%00b.db")
+    if DECODES:
+        with pytest.raises(TrackingError, match="its path has a control character"):
+            resolve_uri("sqlite:///a%00b.db")
 
 
 @pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/x", "/tmp/x", "file:x"])
