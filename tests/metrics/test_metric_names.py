@@ -86,6 +86,14 @@ def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "number", [str(10**400), "9" * 5000, "0" * 5000 + ".5"], ids=["400", "5000", "zeros"]
+)
+def test_numbers_of_thousands_of_digits_are_refused(number: str) -> None:
+    with pytest.raises(ParameterError, match=r"p: \d+ ... .* characters left out.* is too large a number"):
+        parse(f"rbp(p={number})")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (
@@ -100,9 +108,6 @@ def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
         ("rbp(p=1)", "'rbp(p=1)': p: must be less than 1, not 1"),
         ("rbp(p=true)", "'rbp(p=true)': p: must be a number, not True"),
         ("rbp(p=1e999)", "'rbp(p=1e999)': p: 1e999 is too large a number"),
-        (f"rbp(p={10**400})", "p: 100000000000"),
-        (f"rbp(p={'9' * 5000})", "is too large a number"),
-        (f"rbp(p={'0' * 5000}.5)", "is too large a number"),
         ("precision(k=5)", "'precision(k=5)': unknown parameter 'k' of precision; allowed: denominator"),
         (
             "ndcg(base=2)@10",

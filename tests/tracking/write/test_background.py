@@ -221,7 +221,7 @@ def test_a_call_whose_temporary_folder_was_deleted_is_made_again(
 
     served: Any = _Served(lambda: None, SimpleNamespace(log_summary=log_summary))  # type: ignore[arg-type]
     call = pickle.dumps((1, "log_summary", (["item"],), {}, frozenset()))
-    assert pickle.loads(served.answer(call)) == (1, None, None, [])
+    assert pickle.loads(served.answer(call)) == (1, None, None)
     assert calls == [["item"], ["item"]]
 
 
