@@ -215,7 +215,6 @@ def compare_scores(
     name: str | None = None,
     log: bool = False,
     experiment: str | None = None,
-    large_artifacts: str | None = None,
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
@@ -247,7 +246,6 @@ def compare_scores(
         name: Of the table in reports; None: that of its file, or else ``scores``.
         log: Whether to log a bake-off to MLflow, a run for each model and a summary run: the result has its ``.links``.
         experiment: The MLflow experiment of the log; None: ``scores``.
-        large_artifacts: Of ``log``: a folder or URI for tables of more than 100 MB, as ``tracking.large_artifacts``.
 
     Raises:
         DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models;
@@ -266,8 +264,6 @@ def compare_scores(
 
     if not log and experiment is not None:
         raise DataError("an experiment is where a comparison is logged: log=True")
-    if not log and large_artifacts is not None:
-        raise DataError("large_artifacts is where large tables of a comparison are logged: log=True")
     if not (log or runs) and tracking_uri is not None:
         raise DataError("a tracking URI is of runs, or of the store that a comparison is logged to: log=True")
     table = str(scores) if isinstance(scores, str | Path) else type(scores).__name__
@@ -303,9 +299,7 @@ def compare_scores(
         from evalplugin.bakeoff.scores_log import log_scores
 
         given = {option: value for option, value in asked.items() if value}
-        links = log_scores(
-            contest, given, experiment=experiment, tracking_uri=tracking_uri, large_artifacts=large_artifacts
-        )
+        links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
     comparison = compared(
         contest,
         pairs=_pairing(contest, pairs),

@@ -33,8 +33,6 @@ from evalplugin.report.drawing import Drawing, content_of, draw, drawing_process
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.report.sections import Section
-from evalplugin.tracking.large import LargeTables
-from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
@@ -127,12 +125,13 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
     with ExitStack() as opened:
         for feature in reversed(features):  # so that they end in their order
             opened.enter_context(feature.around(workspace))
-        large = _begin(workspace)
+        refuse_in_worker()
+        make_in_background()
         workspace, prepared, jobs = read_data(workspace, features)
         planned = _planned(workspace, prepared, jobs, command)
         journal = opened.enter_context(_journal(planned, features))
         load_results(workspace, [job for job in jobs if not job.model.space])
-        running = opened.enter_context(_running(planned, journal, large, workers))
+        running = opened.enter_context(_running(planned, journal, workers))
         for feature in features:
             feature.opened(running)
         for feature in features:
@@ -143,17 +142,6 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
             results = feature.end(running, results)
         assert results.links is not None
         return Outcome(results.result, results.comparisons, results.links, **results.values)
-
-
-def _begin(workspace: Workspace) -> LargeTables:
-    """Start in the background what takes long to make, and check where large tables go."""
-    refuse_in_worker()
-    make_in_background()
-    prepare_store(workspace.uri)
-    uri = workspace.config.spec.tracking.large_artifacts
-    large = LargeTables(uri, workspace.experiment, workspace.observer.warn)
-    large.check()
-    return large
 
 
 def read_data(
@@ -198,9 +186,7 @@ def _journal(planned: Planned, features: Sequence[Feature]) -> Journal:
 
 
 @contextmanager
-def _running(
-    planned: Planned, journal: Journal, large: LargeTables, workers: int | None
-) -> Generator[Running]:
+def _running(planned: Planned, journal: Journal, workers: int | None) -> Generator[Running]:
     """Open the engine and the tracker; from then on, an exception ends the open runs, and the bake-off can be resumed.
 
     The engine is first: where it cannot run tasks, nothing is logged.
@@ -218,7 +204,6 @@ def _running(
                 workspace.uri,
                 resume=journal.is_resumed,
                 progress=progress,
-                large=large,
                 board=workspace.config.spec.tracking.board,
                 logger=workspace.logger,
             )

@@ -83,10 +83,6 @@ _OF_RUNS = {
     "--log", is_flag=True,
     help="Of --scores and --runs: log a bake-off to MLflow, a run for each model, in --experiment (default: scores).",
 )  # fmt: skip
-@click.option(
-    "--large-artifacts", metavar="URI",
-    help="Of --log: a folder, mostly of an object store, for tables of more than 100 MB; else they stay in the runs.",
-)  # fmt: skip
 @options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
@@ -114,7 +110,6 @@ def compare(
     scores: str | None,
     evaluations: tuple[str, ...],
     log: bool,
-    large_artifacts: str | None,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
@@ -125,8 +120,6 @@ def compare(
     of_table = {name: choices.pop(name) for name in _OF_TABLE}
     is_table = scores is not None or bool(evaluations)
     where: dict[str, Any] = {}
-    if large_artifacts is not None and not log:
-        raise click.UsageError("--large-artifacts: where --log writes large tables; name --log too")
     if not is_table:
         if log:
             raise click.UsageError("--log: for a table of scores; runs of a bake-off are logged already")
@@ -188,7 +181,6 @@ def compare(
                 scores,
                 runs=evaluations,
                 log=log,
-                large_artifacts=large_artifacts,
                 metric=metrics[0] if metrics else None,
                 segments=segments,
                 **of_table,

@@ -22,7 +22,6 @@ from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
 from evalplugin.data import PoolTable
-from evalplugin.files.uris import check_folder_uri
 
 _POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
 
@@ -198,12 +197,6 @@ class Tracking(Closed):
         default=None,
         description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
         examples=["http://127.0.0.1:5000"],
-    )
-    large_artifacts: Annotated[str, _accepted_by(check_folder_uri)] | None = Field(
-        default=None,
-        description="A folder, mostly of an object store, for tables of users of more than 100 MB; the run has a "
-        "manifest and a sample in their place. Left out: they stay in the run.",
-        examples=["s3://bucket/evalplugin"],
     )
     board: bool = Field(
         default=True, description="Whether to save a chart board in the MLflow UI.", examples=[False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.base.libraries import pd, special
+from evalplugin.base.text import escape_html
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import MetricSpec
@@ -152,7 +152,7 @@ class History:
     def _repr_html_(self) -> str:
         from evalplugin.features.history.report import history_tables, worse_lines
 
-        lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
+        lines = (f"<div>{escape_html(line)}</div>" for line in (*worse_lines(self), *self.damaged))
         return "".join([*map(table_html, history_tables(self)), *lines])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, pa, pc
+from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field
 from evalplugin.files import Format
@@ -174,7 +174,7 @@ def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
     described = (table.schema.metadata or {}).get(b"evalplugin")
     if described is not None:
         try:
-            return [str(digest) for digest in json.loads(described)["train_digests"]]
+            return [str(digest) for digest in json_of(described)["train_digests"]]
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None
     # Of an earlier version, which logged the digest of the first fold. Lists from elsewhere may be scored with train

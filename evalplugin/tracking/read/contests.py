@@ -14,10 +14,10 @@ from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics.given import with_all_bounds
 from evalplugin.segments import HistoryLengths, Segmentation
+from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.sqlite import readable_store
 from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
 
@@ -56,7 +56,7 @@ def read_contests(
             ones, with ``refuse_damaged``.
         TrackingError: The store cannot be reached, or a run lacks logged files or values.
     """
-    with readable_store(tracking_uri, "read the runs") as client:
+    with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
         if selected.damage and refuse_damaged:
             raise DataError(
@@ -92,7 +92,7 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
         TrackingError: The store cannot be reached.
     """
     lists, items, background = [], [], None
-    with readable_store(tracking_uri, "read the lists") as client:
+    with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))

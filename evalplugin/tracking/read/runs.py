@@ -12,9 +12,9 @@ from typing import Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
 from evalplugin.execution.results import DataSplit
-from evalplugin.tracking.connection import FAIL_FAST, attempt, store_exists
+from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store, store_exists
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.sqlite import RunReader, readable_store
 
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 PAGE_SIZE = 1000
@@ -39,7 +39,7 @@ class FoundRuns:
 
 
 def find_runs(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     *,
     runs: Sequence[str],
     bakeoff: str | None = None,
@@ -65,7 +65,7 @@ def find_runs(
     return scope.bakeoff(bakeoff or _LATEST)
 
 
-def experiments_called(client: RunReader, name: str | None) -> dict[str, str]:
+def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[str, str]:
     """Return the names of experiments by id: the one that is named, or all that are not deleted.
 
     Raises:
@@ -93,7 +93,7 @@ def experiments_called(client: RunReader, name: str | None) -> dict[str, str]:
 class _Scope:
     """The experiments that are searched: one, or all that are not deleted."""
 
-    client: RunReader
+    client: mlflow.MlflowClient
     experiments: dict[str, str]  # id -> name
     words: str  # for messages
 
@@ -238,7 +238,7 @@ def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
     """
     if not store_exists(uri):
         return None
-    with readable_store(uri, "look for the last bake-off", settings=FAIL_FAST) as client:
+    with existing_store(uri, "look for the last bake-off", settings=FAIL_FAST) as client:
         home = client.get_experiment_by_name(experiment)
         if home is None:
             return None
@@ -280,7 +280,7 @@ def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     size: int = PAGE_SIZE,
@@ -308,7 +308,7 @@ def run_pages(
 
 
 def search_runs(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     limit: int | None = None,

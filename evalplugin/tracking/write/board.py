@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.text import json_of
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
@@ -99,7 +100,7 @@ def save_board(
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
     def created(key: str) -> tuple[float, str]:
         try:
-            return float(json.loads(tags[key])["createdAt"]), key
+            return float(json_of(tags[key])["createdAt"]), key
         except (ValueError, KeyError, TypeError):
             return 0.0, key  # a view without a date: the bake-off's id, in its key, begins with one
 
