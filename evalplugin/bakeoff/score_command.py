@@ -16,6 +16,7 @@ from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
+from evalplugin.lists.folds import by_fold, refuse_folds
 from evalplugin.lists.inputs import KEEP_EVENTS, TruthFormat, merge_events, rows_named
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.lists.scoring import top_n_on
@@ -77,9 +78,16 @@ class Options:
             pool=self.sources["pool"],
         )
 
-    def interactions(self, role: Role) -> Interactions:
-        """Return the data of a table, read alone."""
-        return interactions_alone(PairColumns.read_all(self.sources[role], role, self.columns))
+    def interactions(self, fold: Mapping[Role, Any]) -> tuple[Interactions | None, Interactions]:
+        """Return the train data and the truth of a fold, each read alone."""
+        train, truth = (
+            None
+            if fold[role] is None
+            else interactions_alone(PairColumns.read_all(fold[role], role, self.columns))
+            for role in ("train", "truth")
+        )
+        assert truth is not None
+        return train, truth
 
 
 def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
@@ -133,6 +141,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
     for name in options.metrics:
         conventions.metric(name)
     sources, request = options.sources, options.request(())
+    refuse_folds(sources, "--as")
     with rows_named(sources["lists"], sources["truth"], request, KEEP_EVENTS):
         lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
@@ -172,13 +181,16 @@ def log(
         "columns": {key: value for key, value in vars(options.columns).items() if value is not None},
     }
     given = {key: value for key, value in asked.items() if value is not None}
+    first, *later = map(options.interactions, by_fold(options.sources, options.columns))
     lists = ScoredLists(
         name=name,
         scores=scores.scores,
         metrics=specs,
         relevance=options.relevance,
-        truth=options.interactions("truth"),
-        train=None if options.train is None else options.interactions("train"),
+        truth=first[1],
+        train=first[0],
+        later=tuple(later),
+        fold_means=scores.fold_means,
         asked=given,
         origin="score",
         dataset=options.truth,

@@ -183,6 +183,12 @@ class Table:
     def __len__(self) -> int:
         return len(self._table)
 
+    def filter(self, kept: Flags) -> Table:
+        """Return some of the rows, under their names in this table."""
+        rows = np.flatnonzero(kept)
+        table = self._table[kept] if self._is_pandas else self._table.filter(pa.array(kept))
+        return Table(table, self.name, lambda row: self.row_name(int(rows[row])))
+
     def ids(self, name: str, role: str, *, coded: bool = False) -> Ids:
         """Return an id column: no value missing, all of them integers or all of them text.
 

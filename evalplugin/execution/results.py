@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, cast
 
+from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
@@ -129,11 +130,18 @@ class DataInfo:
     # Of the test users, where the split names a column of clusters.
     clustering: Segmentation | None = field(default=None, repr=False)
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
+    # Of each fold after the first: train data, or what else is known of the users, and test data.
+    later: tuple[tuple[Interactions | None, Interactions], ...] = field(default=(), repr=False)
+
+    @property
+    def train_digest(self) -> str | None:
+        """The digest of the train data of all folds; None without train data."""
+        return _digest_of([self.train, *(train for train, _ in self.later)])
 
     @property
     def test_digest(self) -> str:
-        """The digest of the test data."""
-        return self.test.digest
+        """The digest of the test data of all folds."""
+        return cast(str, _digest_of([self.test, *(test for _, test in self.later)]))
 
     @property
     def independent_unit(self) -> str:
@@ -151,7 +159,14 @@ class DataInfo:
         known = self.train
         if known is not None and self.history is not None:
             known = joined(known, self.history)
-        return background_of(self.full, known, self.test)
+        return background_of(self.full, [(known, self.test), *self.later])
+
+
+def _digest_of(folds: Sequence[Interactions | None]) -> str | None:
+    digests = [data.digest for data in folds if data is not None]
+    if len(digests) < 2:
+        return next(iter(digests), None)
+    return digest(digests)[:32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -290,7 +290,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     # Rows of users are made of the bytes when they are read, as Java takes long for each row.
     schema = ", ".join([f"`user` {id_type}", *(f"{value} double" for value in values)])
     rows = scored.select("users").mapInArrow(unpack, schema).toDF("user", *metrics)
-    return SparkScores(outcome.totals(), rows, scored)
+    return SparkScores(outcome.totals(), rows, cached=scored)
 
 
 def _is_connect(session: SparkSession) -> bool:

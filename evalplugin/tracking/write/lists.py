@@ -95,6 +95,10 @@ class ScoredLists:
     data_type: str = "files"
     candidates: str = AS_LISTED
     top_n: pa.Table | None = None  # user, item, rank, score
+    later: tuple[
+        tuple[Interactions | None, Interactions], ...
+    ] = ()  # train data and truth of folds after the first
+    fold_means: tuple[Mapping[str, float], ...] = ()
 
     def bakeoff(self, experiment: str) -> Bakeoff:
         """Return the description of a bake-off of one model."""
@@ -123,11 +127,20 @@ class ScoredLists:
             full=self.truth,
             train=self.train,
             test=self.truth,
-            n_folds=1,
+            n_folds=1 + len(self.later),
+            later=self.later,
             counts={"test_users": self.truth.n_users, "test_interactions": len(self.truth)},
             unit=self.scores.unit,
         )
-        return ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
+        return ModelResult(
+            data,
+            self.name,
+            self.type,
+            self.params,
+            per_user=self.scores,
+            top_n=self.top_n,
+            fold_means=self.fold_means,
+        )
 
 
 def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:
