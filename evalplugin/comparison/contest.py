@@ -25,8 +25,8 @@ AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 class Rules:
     """The data and rules that must be the same for two models' scores to be comparable."""
 
-    train_digest: str | None  # of all folds; None: lists from elsewhere, scored without it
-    test_digest: str
+    train_digest: str | None  # of the first fold; None: lists from elsewhere, scored without it
+    test_digest: str  # of all folds
     n: int  # length of the lists
     candidates: str
     threshold: float | None
@@ -172,7 +172,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 baseline=bakeoff.baseline,
                 seed=bakeoff.seed,
                 rules=Rules(
-                    train_digest=info.train_digest,
+                    train_digest=None if info.train is None else info.train.digest,
                     test_digest=info.test_digest,
                     n=bakeoff.n,
                     candidates=bakeoff.candidates,

@@ -44,7 +44,9 @@ def background_of(
         titles = dict(zip(full.items.tolist(), full.titles.tolist(), strict=True))
     return Background(
         truth=joined_folds([_table(test, np.lexsort((test.item, test.user))) for _, test in folds]),
-        history=joined_folds([_history(train, test) for train, test in folds]),
+        history=joined_folds(
+            [_table(test if train is None else train, _latest(train, test)) for train, test in folds]
+        ),
         titles=titles,
     )
 
@@ -53,21 +55,16 @@ def joined_folds(tables: Sequence[pa.Table]) -> pa.Table:
     """Return tables of folds as one; of several folds with the column ``fold``, int32, from 1."""
     if len(tables) == 1:
         return tables[0]
-    numbered = [
-        table.append_column(FOLD, pa.array(np.full(len(table), fold, dtype=np.int32)))
-        for fold, table in enumerate(tables, start=1)
+    folds = [
+        pa.array(np.full(len(table), fold, dtype=np.int32)) for fold, table in enumerate(tables, start=1)
     ]
-    return pa.concat_tables(numbered)
+    return pa.concat_tables([t.append_column(FOLD, fold) for t, fold in zip(tables, folds, strict=True)])
 
 
-def _history(train: Interactions | None, test: Interactions) -> pa.Table:
-    if train is None:
-        return _table(test, np.empty(0, dtype=np.int64))
-    return _table(train, _latest(train, test))
-
-
-def _latest(train: Interactions, test: Interactions) -> Ints:
+def _latest(train: Interactions | None, test: Interactions) -> Ints:
     """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
+    if train is None:
+        return np.empty(0, dtype=np.int64)
     tested = np.bincount(test.user, minlength=test.n_users) > 0
     if not np.array_equal(train.users, test.users):
         tested = pd.Index(train.users).isin(test.users[tested])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ from evalplugin.base.libraries import np, npt, pa, pc
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _NUMBER = r"^\s*([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|NaN|inf|Infinity))?\s*$"
-_LONG_INTEGER = re.compile(r"\s*[+-]?[0-9]{16,300}\s*")
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
-_EXACT = "integer scores must be exact as float64, as all up to 2^53 are: subtract a constant, or give ranks"
+LARGE = "integer scores must be between -2^53 and 2^53, as float64 rounds others: subtract a constant, or give ranks"
 _RULES = {
     "rank": "ranks must be whole numbers",
     "score": "scores must be finite numbers",
@@ -172,10 +170,7 @@ class Table:
                 given = f"the class {table.__name__}" if isinstance(table, type) else type(table).__name__
                 lazy = "; collect() makes one of it" if hasattr(table, "collect") else ""
                 raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}{lazy}")
-            try:
-                table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
-            except pa.ArrowException as error:  # such as integers of 128 bits of polars
-                raise DataError(f"{name}: Arrow has no type for a column of it: {error}") from None
+            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
         self.name, self.row_name, self._table = name, row_name, table
         self._is_pandas = hasattr(table, "iloc")
         self.columns = [str(c) for c in (table.columns if self._is_pandas else table.column_names)]
@@ -208,7 +203,7 @@ class Table:
         return Ids("text", column)
 
     def numbers(self, name: str, role: str) -> npt.NDArray[Any]:
-        """Return a column of ranks (integers), scores (finite, exact as float64) or ratings (finite as float32)."""
+        """Return a column of ranks (integers), scores (finite) or ratings (finite as float32), as it is stored."""
         rule = _RULES[role]
         column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
@@ -216,7 +211,7 @@ class Table:
         if column.dtype.kind == "f" and role == "rank":
             self._refuse_floats(name, column, rule, role)
         if role == "score":
-            self._refuse_rows(name, inexact_rows(column), _EXACT)
+            self._refuse_large(name, column)
         if column.dtype.kind == "f" and len(column):
             kind = np.float32 if role == "rating" and column.dtype == np.float64 else column.dtype
             with np.errstate(over="ignore"):
@@ -224,13 +219,6 @@ class Table:
                 if not np.isfinite(np.array([column.min(), column.max()]).astype(kind)).all():
                     self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
         return column
-
-    def check_score_texts(self, name: str) -> None:
-        """Refuse the text of an integer that is not exact as a float64 score."""
-        texts = self._column(name).to_list() if self._is_pandas else self._column(name).to_pylist()
-        integers = [int(text) if text and _LONG_INTEGER.fullmatch(text) else 0 for text in texts]
-        rows = [row for row, integer in enumerate(integers) if integer != float(integer)]
-        self._refuse_rows(name, np.array(rows, dtype=np.int64), _EXACT)
 
     def scores(self, name: str) -> Floats:
         """Return a column of scores as float64, NaN where one is missing; true is 1 and false 0."""
@@ -254,7 +242,7 @@ class Table:
         if not is_known:
             self.refuse(name, 0, f"{rule}, not {column.type}")
         if pa.types.is_integer(column.type):
-            self._refuse_rows(name, inexact_rows(_numbers(column.fill_null(0))), _EXACT)
+            self._refuse_large(name, _numbers(column.fill_null(0)))
         scores: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
         return scores
@@ -356,6 +344,10 @@ class Table:
         if column.dtype == np.uint64 and column.max(initial=0) >= 2**63:
             self._refuse_rows(name, np.flatnonzero(column >= 2**63), f"{subject} must {_FIT}")
 
+    def _refuse_large(self, name: str, column: npt.NDArray[Any]) -> None:
+        if column.dtype.kind != "f":
+            self._refuse_rows(name, np.flatnonzero((column >= 2**53) | (column <= -(2**53))), LARGE)
+
     def _refuse_rows(self, name: str, rows: Ints, rule: str, *, missing: bool = False) -> None:
         if len(rows):
             self.refuse(name, int(rows[0]), rule, count=len(rows), missing=missing)
@@ -396,18 +388,6 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     if values is None:
         return np.empty(0, dtype)
     return np.frombuffer(values, dtype, len(column), column.offset * dtype.itemsize)
-
-
-def inexact_rows(numbers: npt.NDArray[Any]) -> Ints:
-    """Return the rows of integers that float64 does not represent exactly: int64 (r,); none of floats.
-
-    As float64 such integers would be equal to others near them.
-    """
-    if numbers.dtype.kind == "f" or max(-int(numbers.min(initial=0)), int(numbers.max(initial=0))) <= 2**53:
-        return np.empty(0, dtype=np.int64)
-    floats = numbers.astype(np.float64)
-    fits = floats < (2.0**63 if numbers.dtype.kind == "i" else 2.0**64)
-    return np.flatnonzero(~fits | (np.where(fits, floats, 0).astype(numbers.dtype) != numbers))
 
 
 def arrow_numbers(values: npt.NDArray[Any]) -> pa.Array:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import np, npt, pa
@@ -134,14 +134,11 @@ class DataInfo:
     later: tuple[tuple[Interactions | None, Interactions], ...] = field(default=(), repr=False)
 
     @property
-    def train_digest(self) -> str | None:
-        """The digest of the train data of all folds; None without train data."""
-        return _digest_of([self.train, *(train for train, _ in self.later)])
-
-    @property
     def test_digest(self) -> str:
         """The digest of the test data of all folds."""
-        return cast(str, _digest_of([self.test, *(test for _, test in self.later)]))
+        if not self.later:
+            return self.test.digest
+        return digest([self.test.digest, *(test.digest for _, test in self.later)])[:32]
 
     @property
     def independent_unit(self) -> str:
@@ -160,13 +157,6 @@ class DataInfo:
         if known is not None and self.history is not None:
             known = joined(known, self.history)
         return background_of(self.full, [(known, self.test), *self.later])
-
-
-def _digest_of(folds: Sequence[Interactions | None]) -> str | None:
-    digests = [data.digest for data in folds if data is not None]
-    if len(digests) < 2:
-        return next(iter(digests), None)
-    return digest(digests)[:32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from evalplugin.lists.columns import (
     check_same_kinds,
     refuse_rows,
 )
-from evalplugin.lists.folds import by_fold, longest_list, refuse_folds
+from evalplugin.lists.folds import by_fold
 from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
@@ -159,7 +159,7 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Raises:
         DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
     """
-    refuse_folds(sources, "duplicates: keep")
+    by_fold(sources, columns, one="duplicates: keep")
     if in_parts or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
@@ -216,9 +216,9 @@ def score_lists(
             "it: leave them out, or the pool"
         )
     sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
-    if memory is not None or partitioned or engine is not None or is_spark(lists):
-        refuse_folds(sources, "memory, partitioned, engine and Spark DataFrames")
-    elif len(folds := by_fold(sources, request.columns)) > 1:
+    in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
+    one = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    if len(folds := by_fold(sources, request.columns, one=one)) > 1:
         return _scored_by_fold(folds, request)
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
@@ -267,14 +267,12 @@ def score_lists(
 
 def _scored_by_fold(folds: Sequence[Mapping[Role, Any]], request: ScoreRequest) -> ListScores:
     """Return each user's scores averaged over folds, as in a bake-off."""
-    scored, n = [], longest_list((fold["lists"] for fold in folds), request.columns)
+    scored = []
     for fold in folds:
         of_fold = replace(request, train=fold["train"], pool=fold["pool"])
         with rows_named(fold["lists"], fold["truth"], of_fold, KEEP_EVENTS):
-            scored.append(_at_once(fold["lists"], fold["truth"], of_fold, n))
-    most = max(scores.unlisted for scores in scored)
-    average = replace(average_folds(scored), unlisted=most)
-    return ListScores(average, fold_means=tuple(scores.means for scores in scored))
+            scored.append(_at_once(fold["lists"], fold["truth"], of_fold))
+    return ListScores(average_folds(scored), fold_means=tuple(scores.means for scores in scored))
 
 
 def engine_of(engine: object) -> Engine | None:
@@ -336,12 +334,12 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") 
         refuse_rows(error, sources[error.broken.role], request.columns, remedy)
 
 
-def _at_once(lists: Any, truth: Any, request: ScoreRequest, n: int | None = None) -> PerUserScores:
+def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
     inputs, pool, catalogue = request.read(lists, truth), request.candidates, None
     check_same_kinds(lists=inputs.lists, pool=pool)
     if need_catalogue(request.specs) or pool is not None:
         catalogue = Catalogue.of([*inputs[:2], *([] if pool is None else [pool])], inputs.train)
-    return Scoring(request, catalogue, n, pool=pool).state(inputs.lists, inputs.truth).scores()
+    return Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
 
 
 def _is_parquet(source: Any) -> bool:

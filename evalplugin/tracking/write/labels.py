@@ -159,7 +159,7 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
 
 
 def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
-    """Yield the train and the test data of a run, with sizes of the first fold and digests of all folds.
+    """Yield the train data (of the first fold) and the test data of a run, with digests of their whole content.
 
     Of a table of scores, its units are the test data.
     """
@@ -172,11 +172,8 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
         yield Dataset(dataset_name(info, "test"), info.test_digest, source, schema, sizes, "evaluation")
         return
     # MLflow stores one input for a name and digest: where nothing is held out, both have the same digest.
-    for part, data, digest, context in (
-        ("train", info.train, info.train_digest, "training"),
-        ("test", info.test, info.test_digest, "evaluation"),
-    ):
-        if data is None or digest is None:
+    for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
+        if data is None:
             continue
         users, items = (int(np.count_nonzero(np.bincount(codes))) for codes in (data.user, data.item))
         profile = {
@@ -187,6 +184,7 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
             "rating_scale": list(data.rating_scale),
             "folds": info.n_folds,
         }
+        digest = info.test_digest if part == "test" else data.digest
         yield Dataset(dataset_name(info, part), digest, source, schema, json.dumps(profile), context)
 
 
