@@ -382,11 +382,11 @@ def score(  # type: ignore[misc]
     Args:
         lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
-            Scores rank descending, equal ones by item id ascending; integers must be exact as float64. Where both
-            exist and neither is named, the rank counts. Or the path of a file, a folder of Parquet files, or a
-            pattern. Or a DataFrame of Spark (PySpark 4 or later, classic or Connect), which is scored there:
-            ``.per_user`` is one as well. Or a mapping of names to any of these, except Spark's: the lists of several
-            systems, which are compared.
+            Scores rank descending, equal ones by item id ascending; integers are below 2^53. Where both exist and
+            neither is named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a
+            DataFrame of Spark (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as
+            well. Or a mapping of names to any of these, except Spark's: the lists of several systems, which are
+            compared.
         truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
             Spark DataFrame where the lists are one.
         metrics: Names such as ``ndcg@10``.
@@ -446,7 +446,7 @@ def score(  # type: ignore[misc]
     if not isinstance(lists, Mapping):
         return scored(lists)
     check_systems(lists, specs)
-    return compare_lists({str(name): scored(own) for name, own in lists.items()})
+    return compare_lists({name: scored(own) for name, own in lists.items()})
 
 
 def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None:

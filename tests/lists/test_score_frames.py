@@ -530,9 +530,9 @@ def test_lists_with_items_outside_of_the_pool_are_refused() -> None:
 
 def test_lists_of_several_systems_are_compared_user_by_user() -> None:
     other = LISTS.assign(rank=LISTS.groupby("user")["rank"].rank(ascending=False).astype(int))
-    systems = {"ours": LISTS, "theirs": other[other["user"] != "b"], 3: LISTS}
+    systems = {"ours": LISTS, "theirs": other[other["user"] != "b"], "3": LISTS}
     (compared,) = evalplugin.score(systems, TRUTH, ["rr", "hit@1"])
-    alone = {str(name): evalplugin.score(lists, TRUTH, ["rr", "hit@1"]) for name, lists in systems.items()}
+    alone = {name: evalplugin.score(lists, TRUTH, ["rr", "hit@1"]) for name, lists in systems.items()}
     for row in compared.models:
         assert {metric: cell.mean for metric, cell in row.cells.items()} == pytest.approx(
             alone[row.model].means
