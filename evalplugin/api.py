@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pd
+from evalplugin.data.queries import session_ids
 from evalplugin.lists import (
     ListColumns,
     ListScores,
@@ -17,6 +19,8 @@ from evalplugin.lists import (
     score_lists,
     specs_of,
 )
+from evalplugin.lists.spark.frames import is_spark
+from evalplugin.metrics import is_overall
 from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
@@ -331,7 +335,14 @@ def history(
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 
 
+# Keywords are those of the implementation.
+@overload
 def score(
+    lists: Mapping[str, Any], truth: Any, metrics: Sequence[str | MetricSpec], **keywords: Any
+) -> Comparisons: ...
+@overload
+def score(lists: Any, truth: Any, metrics: Sequence[str | MetricSpec], **keywords: Any) -> ListScores: ...
+def score(  # type: ignore[misc]
     lists: Any,
     truth: Any,
     metrics: Sequence[str | MetricSpec],
@@ -355,18 +366,25 @@ def score(
     memory: str | int | None = None,
     partitioned: bool = False,
     engine: str | Mapping[str, Any] | None = None,
-) -> ListScores:
+) -> ListScores | Comparisons:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
     Every user with a list or a truth is scored. A user with relevant truth but without a list scores 0; a
     user without relevant truth is undefined (NaN), counted, and left out of the means.
 
+    Of a mapping, return the comparison of its systems, every two of them user by user, as ``compare`` returns it.
+
+    Tables with a column ``fold``, as bake-offs log, are scored fold by fold: a user's score is the average over folds,
+    and ``.fold_means`` has the means of each.
+
     Args:
         lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
-            Scores rank descending, equal ones by item id ascending. Where both exist and neither is named, the
-            rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of Spark
-            (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as well.
+            Scores rank descending, equal ones by item id ascending; integers are below 2^53. Where both exist and
+            neither is named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a
+            DataFrame of Spark (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as
+            well. Or a mapping of names to any of these, except Spark's: the lists of several systems, which are
+            compared.
         truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
             Spark DataFrame where the lists are one.
         metrics: Names such as ``ndcg@10``.
@@ -407,16 +425,53 @@ def score(
     specs = specs_of(metrics)
     if duplicates not in ("error", "keep"):
         raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
-    sources = open_sources(
-        {"lists": lists, "truth": truth, "train": train, "pool": pool},
-        format=format,
-        truth_format=truth_format,
-    )
-    if duplicates == "keep":
-        in_parts = memory is not None or partitioned or engine is not None
-        sources = merge_events(sources, columns, in_parts=in_parts)
     relevance = Relevance.starting_at(threshold)
-    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
-    return score_lists(
-        sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
-    )
+
+    def scored(of_system: Any) -> ListScores:
+        sources = open_sources(
+            {"lists": of_system, "truth": truth, "train": train, "pool": pool},
+            format=format,
+            truth_format=truth_format,
+        )
+        if duplicates == "keep":
+            in_parts = memory is not None or partitioned or engine is not None
+            sources = merge_events(sources, columns, in_parts=in_parts)
+        request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
+        return score_lists(
+            sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
+        )
+
+    if not isinstance(lists, Mapping):
+        return scored(lists)
+    check_systems(lists, specs)
+    return compare_lists({name: scored(own) for name, own in lists.items()})
+
+
+def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None:
+    """Refuse, before anything is scored, lists of several systems that cannot be compared.
+
+    Raises:
+        DataError: Fewer than two systems, DataFrames of Spark, or metrics without a value for each user.
+    """
+    if len(lists) < 2:
+        raise DataError(f"lists: a comparison takes two systems, and there are {len(lists)}")
+    if any(map(is_spark, lists.values())):
+        raise DataError("lists: Spark DataFrames of several systems are scored one by one")
+    if overall := [spec.name for spec in specs if is_overall(spec.metric)]:
+        raise DataError(
+            f"{', '.join(overall)}: a number for all lists together has no differences by user: score the lists of "
+            f"one system at a time, or leave it out"
+        )
+
+
+def compare_lists(scores: Mapping[str, ListScores], name: str = "lists") -> Comparisons:
+    """Return the comparison of scored lists by the names of their systems, every two of them; ``name``: of the data."""
+    unit = next(iter(scores.values())).scores.unit
+    # Users without a relevant truth are in the lists of some systems alone.
+    tables = [own.per_user.dropna(how="all").assign(system=system) for system, own in scores.items()]
+    table, cluster = pd.concat(tables).rename_axis(unit).reset_index(), None
+    if unit == "query":
+        cluster = "session"
+        table[cluster] = session_ids(table[unit].to_numpy())
+    metrics = list(tables[0].columns[:-1])
+    return compare_scores(table, unit=unit, model="system", value=metrics, cluster=cluster, name=name)

@@ -24,7 +24,7 @@ _OF_RUNS = {
 }  # fmt: skip
 
 
-@click.command()
+@options.command()
 @options.runs
 @options.bakeoff
 @options.source_experiment

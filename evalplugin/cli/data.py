@@ -13,7 +13,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, open_all
 
 
-@click.command()
+@options.command()
 @options.configs
 @options.set_value
 @options.data_home

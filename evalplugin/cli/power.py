@@ -12,7 +12,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
 
 
-@click.command()
+@options.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
 @click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")

@@ -24,7 +24,7 @@ REMOTE_UNITS = ("kubernetes", "github", "databricks")  # they run on other machi
 _PUBLIC = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
 
 
-@click.command()
+@options.command()
 @click.option("--once", is_flag=True, help="Run now, and stop: for other schedulers and CI.")
 @options.if_changed
 @click.option(

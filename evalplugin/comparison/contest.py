@@ -28,7 +28,7 @@ class Rules:
     """The data and rules that must be the same for two models' scores to be comparable."""
 
     train_digest: str | None  # of the first fold; None: lists from elsewhere, scored without it
-    test_digest: str
+    test_digest: str  # of all folds
     n: int  # length of the lists
     candidates: str
     threshold: float | None
@@ -188,7 +188,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 seed=bakeoff.seed,
                 rules=Rules(
                     train_digest=None if info.train is None else info.train.digest,
-                    test_digest=info.test.digest,
+                    test_digest=info.test_digest,
                     n=bakeoff.n,
                     candidates=bakeoff.candidates,
                     threshold=bakeoff.relevance.threshold,

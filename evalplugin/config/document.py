@@ -111,6 +111,10 @@ class Document:
         overrides = dict(self.overrides)
         for assignment in assignments:
             path, value = parse_override(assignment)
+            if path in overrides:
+                raise ConfigError(
+                    [f"--set {_redacted(assignment)}: the key has a value already, by {overrides[path]}"]
+                )
             overrides[path] = f"--set {_redacted(assignment)}"
             _set(data, path, value, overrides[path])
         return replace(self, data=data, overrides=overrides)

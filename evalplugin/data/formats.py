@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, TextIOWrapper
 from itertools import islice, product
 from typing import IO, Any, ClassVar, Protocol
@@ -17,7 +17,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, pa, pc, pd
 from evalplugin.base.text import shorten
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
-from evalplugin.data.tables import is_cluster
+from evalplugin.data.tables import LARGE, Table, is_cluster
 from evalplugin.files.remote import File
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
@@ -132,6 +132,14 @@ class CsvFormat:
         for name in ids:
             position = table.column_names.index(name)
             table = table.set_column(position, name, integers_or_text(table.column(position)))
+        for name in {name for role, name in roles.items() if role.startswith("score")}:
+            scores = table.column(name)
+            if (
+                pa.types.is_floating(scores.type)
+                and pc.any(pc.greater_equal(pc.abs(scores), 2.0**53)).as_py()
+            ):
+                texts = replace(self, text=("score",)).read(file, {"score": name})
+                _refuse_large_integers(Table(texts, path_text(file)), name, scores)
         return table
 
     def _count_rows(self, file: File) -> int:
@@ -167,6 +175,14 @@ class CsvFormat:
 
 def _decoded(stream: IO[bytes]) -> TextIOWrapper:
     return TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+def _refuse_large_integers(texts: Table, name: str, numbers: pa.ChunkedArray) -> None:
+    """Refuse scores that are integers in a column of texts, and ``numbers`` that float64 rounds."""
+    large = pc.greater_equal(pc.abs(numbers), 2.0**53)
+    integers = pc.match_substring_regex(texts.arrow(name), r"^\s*[+-]?[0-9]+\s*$")
+    if len(rows := np.flatnonzero(pc.fill_null(pc.and_(large, integers), False))):
+        texts.refuse(name, int(rows[0]), LARGE, count=len(rows))
 
 
 def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -356,6 +372,9 @@ class TrecFormat:
                 f"has {len(names)} values ({' '.join(names)}); this one has {has}"
             )
         values = pd.to_numeric(frame[number], errors="coerce").astype(np.float64)
+        if self.run:
+            lines_of = Table(frame, path_text(file), lambda row: f"line {frame.index[row] + 1}")
+            _refuse_large_integers(lines_of, number, pa.array(values))
         if len(wrong := frame[values.isna()]):
             raise DataError(
                 f"{path_text(file)}: line {wrong.index[0] + 1}: the {number} must be a number, not "

@@ -25,6 +25,7 @@ _NULLS = (
     "nil", "undefined", "\\N",
 )  # fmt: skip
 _WITH_NAMES = ("model", "metric", "part")  # roles of columns where such a text is a name
+LARGE = "integer scores must be between -2^53 and 2^53, as float64 rounds others: subtract a constant, or give ranks"
 _RULES = {
     "rank": "ranks must be whole numbers",
     "score": "scores must be finite numbers",
@@ -212,6 +213,12 @@ class Table:
     def __len__(self) -> int:
         return len(self._table)
 
+    def filter(self, kept: Flags) -> Table:
+        """Return some of the rows, under their names in this table."""
+        rows = np.flatnonzero(kept)
+        table = self._table[kept] if self._is_pandas else self._table.filter(pa.array(kept))
+        return Table(table, self.name, lambda row: self.row_name(int(rows[row])))
+
     def ids(self, name: str, role: str, *, coded: bool = False) -> Ids:
         """Return an id column: no value missing, all of them integers or all of them text.
 
@@ -254,6 +261,8 @@ class Table:
             self._refuse_other(name, column, rule, pa.int64() if role == "rank" else pa.float64())
         if column.dtype.kind == "f" and role == "rank":
             self._refuse_floats(name, column, rule, role)
+        if role == "score":
+            self._refuse_large(name, column)
         if column.dtype.kind == "f" and len(column):
             kind = np.float32 if role == "rating" and column.dtype == np.float64 else column.dtype
             with np.errstate(over="ignore"):
@@ -278,6 +287,8 @@ class Table:
         )
         if not is_known:
             self._refuse_other(name, column, rule, pa.float64())
+        if pa.types.is_integer(column.type):
+            self._refuse_large(name, _numbers(column.fill_null(0)))
         scores: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
         return scores
@@ -378,6 +389,10 @@ class Table:
     def _check_int64(self, name: str, column: npt.NDArray[Any], subject: str) -> None:
         if column.dtype == np.uint64 and column.max(initial=0) >= 2**63:
             self._refuse_rows(name, np.flatnonzero(column >= 2**63), f"{subject} must {_FIT}")
+
+    def _refuse_large(self, name: str, column: npt.NDArray[Any]) -> None:
+        if column.dtype.kind != "f":
+            self._refuse_rows(name, np.flatnonzero((column >= 2**53) | (column <= -(2**53))), LARGE)
 
     def _refuse_rows(self, name: str, rows: Ints, rule: str, *, missing: bool = False) -> None:
         if len(rows):

@@ -17,6 +17,7 @@ from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
+from evalplugin.lists.folds import rows_of_fold
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
@@ -39,10 +40,12 @@ def lists_on(
 ) -> tuple[TopN, list[str]]:
     """Return lists of files or a table without items that are no candidates, and sentences on what was left out.
 
+    Where they have a column ``fold``, its numbers are from 1.
+
     Raises:
         DataError: They cannot be read or break a rule.
     """
-    entries = _read(request.train, source, columns)
+    entries = _read(request.train, rows_of_fold(source, columns, request.fold + 1), columns)
     train, users, n = request.train, request.users, request.n
     user_code, item_code = codes_of(entries.users, train.users), codes_of(entries.items, train.items)
     position = np.full(train.n_users, -1)

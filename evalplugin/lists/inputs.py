@@ -33,11 +33,13 @@ from evalplugin.lists.columns import (
     check_same_kinds,
     refuse_rows,
 )
+from evalplugin.lists.folds import by_fold
 from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
+from evalplugin.metrics.scores import average_folds
 from evalplugin.metrics.scoring import check_request
 
 TruthFormat: TypeAlias = Literal[
@@ -159,6 +161,7 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Raises:
         DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
     """
+    by_fold(sources, columns, one="duplicates: keep")
     if in_parts or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
@@ -192,7 +195,7 @@ def score_lists(
     engine: Any = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> ListScores:
-    """Return the scores of lists; see ``evalplugin.score``.
+    """Return the scores of lists; see ``evalplugin.score``. With a column ``fold``, users are averaged over folds.
 
     Args:
         lists, truth: Of ``open_sources``.
@@ -214,6 +217,11 @@ def score_lists(
             "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
             "it: leave them out, or the pool"
         )
+    sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
+    in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
+    one = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    if len(folds := by_fold(sources, request.columns, one=one)) > 1:
+        return _scored_by_fold(folds, request)
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
             raise DataError(
@@ -256,6 +264,20 @@ def score_lists(
             lists, truth, request, divided, report=report, memory=most, engine=open_engine
         )
         return ListScores(scores)
+
+
+def _scored_by_fold(folds: Sequence[Mapping[Role, Any]], request: ScoreRequest) -> ListScores:
+    """Return each user's scores averaged over folds, as in a bake-off."""
+    scored = []
+    for fold in folds:
+        of = replace(request, train=fold["train"], pool=fold["pool"])
+        with rows_named(fold["lists"], fold["truth"], of, KEEP_EVENTS):
+            scored.append(_at_once(fold["lists"], fold["truth"], of))
+    return ListScores(
+        average_folds([of_fold.scores for of_fold in scored]),
+        notes=tuple(dict.fromkeys(note for of_fold in scored for note in of_fold.notes)),
+        fold_means=tuple(of_fold.means for of_fold in scored),
+    )
 
 
 def engine_of(engine: object) -> Engine | None:

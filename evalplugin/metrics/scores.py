@@ -148,9 +148,14 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
         metrics=first.metrics,
         overall={name: mean_of_defined(np.array([f.overall[name] for f in folds])) for name in first.overall},
         at_k={
-            name: {k: mean_of_defined(np.array([f.at_k[name][k] for f in folds])) for k in curve}
+            name: {
+                k: mean_of_defined(np.array([f.at_k[name][k] for f in folds]))
+                for k in curve
+                if all(k in f.at_k[name] for f in folds)  # lists from elsewhere may be shorter in some folds
+            }
             for name, curve in first.at_k.items()
         },
         pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
         unit=first.unit,
+        unlisted=max(fold.unlisted for fold in folds),
     )

@@ -14,6 +14,7 @@ import yaml
 from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.base.text import json_of
 from evalplugin.config import ModelRecipe
+from evalplugin.data.background import FOLD
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation, clustering
@@ -57,7 +58,10 @@ def read_table(file: Path, name: str) -> pa.Table:
         raise ValueError(f"has no column {missing[0]!r}; it has {', '.join(table.column_names) or 'none'}")
     for column in rules.ids:
         _check_ids(table.column(column), column)
-    if rules.unique and (twice := _first_duplicate(table, rules.ids)) is not None:
+    if FOLD in table.column_names:
+        _check_numbers(table, FOLD, finite=True)
+    folds = (FOLD,) if FOLD in table.column_names else ()
+    if rules.unique and (twice := _first_duplicate(table, (*rules.ids, *folds))) is not None:
         raise ValueError(f"has several rows of {twice}")
     for column in rules.numbers:
         _check_numbers(table, column, finite=True)

@@ -240,7 +240,25 @@ def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
     )
 
 
-@pytest.mark.parametrize(("folds", "why"), [(1, "no data/truth.parquet"), (5, "several folds")])
+def test_truths_of_several_folds_are_compared_fold_by_fold() -> None:
+    def run(name: str, digest: str, *rows: tuple[int, int, float, int]) -> Any:
+        columns = zip(*rows, strict=True)
+        table = pa.table(dict(zip(("user", "item", "rating", "fold"), map(list, columns), strict=True)))
+        return scored(name, folds=2, table={"truth": table}.get, rules=replace(RULES, test_digest=digest))
+
+    one = run("a", "test1", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 11, 3.0, 2))
+    shuffled = run("b", "test2", (1, 11, 3.0, 2), (2, 10, 5.0, 1), (1, 10, 5.0, 1))
+    assert agree([one, shuffled], intersect=False).notes == ()
+    other = run("c", "test3", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 12, 3.0, 2))
+    with pytest.raises(DataError, match="test data: test1 in a; test3 in c"):
+        agree([one, other], intersect=False)
+    agreed = agree([one, other], intersect=True)
+    assert [model.scores.users.tolist() for model in agreed.models if model.scores] == [[2], [2]]
+
+
+@pytest.mark.parametrize(
+    ("folds", "why"), [(1, "no data/truth.parquet to"), (5, "no data/truth.parquet of all folds")]
+)
 def test_of_other_test_data_without_a_known_truth_nothing_is_compared(folds: int, why: str) -> None:
     other = replace(RULES, test_digest="test2")
     runs = [scored("a", folds=folds), scored("b", folds=folds, rules=other)]
