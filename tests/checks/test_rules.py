@@ -391,8 +391,8 @@ def rated(*ratings: float) -> pd.DataFrame:
 def test_zeros_among_explicit_ratings_are_found_from_a_third_on() -> None:
     (text,) = texts("EV121", rated(0, 0, 0, 1, 5, 7, 8, 10))
     assert text == (
-        '39 % of the ratings are 0, and the others are 1 to 10: 0 may mean "not rated", and models would learn it as the '
-        "worst rating; leave these rows out by filters: [{type: rating, min: 1}]"
+        '39 % of the ratings are 0, and the others are 1 to 10: 0 may mean "not rated", and models would learn it as '
+        "the worst rating; leave these rows out by filters: [{type: rating, min: 1}]"
     )
     assert "min: 0.5}" in texts("EV121", rated(0, 0, 0, 0.5, 1, 1.5, 2, 5))[0]
 

@@ -151,9 +151,9 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
 @data_check(
     "EV120",
     title="dates written as integers",
-    rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 and "
-    "20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31. 4 % of such integers are dates "
-    "by chance. As seconds since 1970 they are days of August 1970, or thousands of years away.",
+    rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 "
+    "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31. By chance, 4 % of such "
+    "integers are dates. As seconds since 1970 they are days of August 1970, or thousands of years away.",
     why="Integers are read as seconds since 1970. Their order is right, and their distances are wrong: from 31 January "
     "to 1 February are 70 of them, not 86,400. What is given as days, a duration or a date (`7d` or `cutoff` of a "
     "split, the half-life of a model) does not mean what it says.",
@@ -181,7 +181,7 @@ def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
     is_date = np.zeros(len(times), dtype=np.bool_)
     for clock in (1, 10**4, 10**6):
         year, month, day = times // clock // 10_000, times // clock // 100 % 100, times // clock % 100
-        is_date |= (1900 <= year) & (year <= 2100) & (1 <= month) & (month <= 12) & (1 <= day) & (day <= 31)
+        is_date |= (year >= 1900) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     return is_date
 
 
@@ -270,13 +270,13 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
 @data_check(
     "EV121",
     title="a rating of 0 that may mean no rating",
-    rule="Found where ratings look explicit, as for EV114, more than a third of them are 0, and there are at least five "
-    "values above 0 and none below. On no common scale of ratings is the worst value as frequent. Judgements of "
+    rule="Found where ratings look explicit, as for EV114, more than a third of them are 0, and there are at least "
+    "five values above 0 and none below. On no common scale of ratings is the worst value as frequent. Judgements of "
     "relevance, such as 0 to 4, have many zeros that are meant, and fewer values.",
     why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an item "
     "that a user has chosen counts as a failure.",
-    source="Ziegler, McNee, Konstan and Lausen: Improving Recommendation Lists through Topic Diversification. WWW 2005, "
-    "whose data, Book-Crossing, has 0 for books that were read and not rated (62 % of its rows).",
+    source="Ziegler, McNee, Konstan and Lausen: Improving Recommendation Lists through Topic Diversification. WWW "
+    "2005, whose data, Book-Crossing, has 0 for books that were read and not rated (62 % of its rows).",
     remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn from "
     "all of them alike. Where 0 is a rating, put the code under `checks.ignore`.",
 )
