@@ -24,7 +24,7 @@ _ROW_FIELDS = ("user", "item", "rating", "timestamp", "part", "count")
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows(ReadOnlyArrays):
     """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
 
@@ -47,7 +47,7 @@ class Rows(ReadOnlyArrays):
         return np.diff(self.indptr)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 

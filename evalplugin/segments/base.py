@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from evalplugin.base.arrays import Codes, Floats, search
+from evalplugin.base.arrays import Codes, Floats, described, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import noun_of
@@ -30,6 +30,8 @@ class Segmentation:
     users: npt.NDArray[np.generic]
     group: Codes
     from_truth: bool = False  # made from held-out items, which are unknown before: no group has a winner
+
+    __repr__ = described
 
     @cached_property
     def digest(self) -> str:
