@@ -148,6 +148,44 @@ def test_times_that_are_no_dates_have_no_days() -> None:
     assert "100 % of the test interactions are of one day, 2025-10-09" in found
 
 
+@pytest.mark.parametrize(
+    ("split", "advice"),
+    [
+        ({"type": "last_n", "n": 4}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
+        ({"type": "kfold", "k": 3}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
+        (
+            {"type": "temporal", "quantile": 0.8},
+            "test a whole week, by an earlier cutoff or a lower quantile, or",
+        ),
+    ],
+)
+def test_the_advice_on_a_test_of_one_day_fits_the_split(split: dict[str, Any], advice: str) -> None:
+    frame = table([10] * 30)
+    in_test = np.arange(len(frame)) % 5 == 0
+    frame["time"] = np.where(in_test, 1_760_000_000, 1_750_000_000 + 86_400 * (np.arange(len(frame)) % 30))
+    (found,) = texts("EV109", frame, split=split)
+    assert advice in found
+    frame["time"] = np.where(in_test, 1_760_000_000, 1_760_000_000 - 86_400)  # no week to test
+    (found,) = texts("EV109", frame, split=split)
+    assert "cutoff: 20" not in found
+
+
+def test_too_few_users_are_not_found_after_a_promotion() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.random(30)
+    values = {"random": base, "popularity": base + rng.normal(0.1, 0.2, 30)}
+    checked, data = prepared(table([5] * 30), gate={"champion": "random", "min_gain": 0.001})
+    results = [
+        model_result(name, scores=PerUserScores(np.arange(30), column[:, None], ("ndcg@10",)))
+        for name, column in values.items()
+    ]
+    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0])
+    decided = SplitResults(checked, data, results, comparison)
+    (found,) = of_results["EV108"].find(decided)
+    assert "30 users are too few to find a true gain below" in found.text
+    assert list(of_results["EV108"].find(replace(decided, promoted=True))) == []
+
+
 def test_train_data_later_than_the_own_test_is_told_apart() -> None:
     frame = table([10] * 30).assign(time=1_750_000_000)
     assert texts("EV101", frame) == []  # all at once: nothing is later
