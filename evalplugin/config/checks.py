@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,6 +14,7 @@ from evalplugin.base.errors import (
     MissingPackageError,
     ParameterError,
     Problem,
+    UnknownNameError,
     did_you_mean,
 )
 from evalplugin.components.parameters import as_mapping, problems_of
@@ -47,6 +48,7 @@ class Checks:
         self.document = document
         self.fits = fits  # whether models are fitted: else those whose packages are missing are left out
         self.left_out: list[str] = []  # sentences on these
+        self.lacks_plugins = False  # whether one cannot be loaded
         self.context = context
         self.data: Any = {"segments": Config.model_fields["segments"].get_default(), **document.data}
         self.problems: list[Problem] = []
@@ -102,7 +104,9 @@ class Checks:
         except ParameterError as error:
             self.extend(error.problems, path)
         except EvalpluginError as error:
-            self.add(path, str(error))
+            # An unknown name may be one of a plugin that cannot be loaded, which is reported.
+            if not (self.lacks_plugins and isinstance(error, UnknownNameError)):
+                self.add(path, str(error))
         return None
 
     def components(
@@ -118,8 +122,12 @@ class Checks:
         """Return a component if it can be made and its own check finds nothing."""
         if self.attempt(self.nested(path, "type"), registry.entry, spec.type) is None:
             return None
+        before = len(self.problems)
         component = self.attempt(path, registry.create, spec.type, spec.params)
-        if component is None or not self._passes(component, path):
+        if component is None:
+            self._check_others(registry, spec.type, spec.params, path, self.problems[before:])
+            return None
+        if not self._passes(component, path):
             return None
         return Named(spec.name, spec.type, component)
 
@@ -127,6 +135,21 @@ class Checks:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
         check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
         return self.extend(check(self.context), path)
+
+    def _check_others(
+        self,
+        registry: Registry[T],
+        type: str,
+        params: Mapping[str, Any],
+        path: KeyPath,
+        problems: Sequence[Problem],
+    ) -> None:
+        """Check the parameters at a path that have no problems, such as that of a missing file, by themselves."""
+        wrong = {problem.path[len(path)] for problem in problems if len(problem.path) > len(path)}
+        others = {key: value for key, value in params.items() if key not in wrong}
+        with suppress(EvalpluginError):
+            check = getattr(registry.create(type, others), "check", lambda context: [])
+            self.extend([p for p in check(self.context) if p.path and p.path[0] in others], path)
 
     def datasets(self) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""
@@ -173,6 +196,7 @@ class Checks:
 
     def _params(self, spec: ModelSpec, chosen: dict[str, Any], path: KeyPath) -> dict[str, Any] | None:
         """Return every parameter of a model at one point of its grid; None if some are wrong."""
+        before = len(self.problems)
         try:
             model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
@@ -193,6 +217,7 @@ class Checks:
                     self.add((*path, "grid", grid), problem.message, at_key=True)
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
+            self._check_others(MODELS, spec.type, spec.params, (*path, "params"), self.problems[before:])
             return None
         return as_mapping(model) if self._passes(model, (*path, "params")) else None
 

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
-from evalplugin.data.tables import Table, check_roles, is_cluster
+from evalplugin.data.tables import Table, check_roles, columns_problem, is_cluster
 from evalplugin.data.vocabulary import encode
 
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
@@ -282,6 +282,8 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     check_roles(table.name, columns)
+    if problem := columns_problem(columns, table.columns):
+        raise DataError(f"{table.name}: {problem}")
     rating, timestamp = columns.get("rating"), columns.get("timestamp")
     users, (user_code,) = encode([table.ids(columns["user"], "user")])
     items, (item_code,) = encode([table.ids(columns["item"], "item")])
