@@ -140,9 +140,8 @@ class ComparedModel:
     costs: Costs | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
-    top_n: pa.Table | None = field(
-        default=None, repr=False
-    )  # user, item, rank, score (and fold, from 1, when there are several)
+    # user, item, rank, score (and fold, from 1, when there are several)
+    top_n: pa.Table | None = field(default=None, repr=False)
     items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line

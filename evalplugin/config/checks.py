@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
@@ -125,7 +125,7 @@ class Checks:
         before = len(self.problems)
         component = self.attempt(path, registry.create, spec.type, spec.params)
         if component is None:
-            self._check_others(registry, spec.type, spec.params, path, self.problems[before:])
+            self._check_others(registry, spec, path, before)
             return None
         if not self._passes(component, path):
             return None
@@ -137,18 +137,13 @@ class Checks:
         return self.extend(check(self.context), path)
 
     def _check_others(
-        self,
-        registry: Registry[T],
-        type: str,
-        params: Mapping[str, Any],
-        path: KeyPath,
-        problems: Sequence[Problem],
+        self, registry: Registry[T], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
     ) -> None:
-        """Check the parameters at a path that have no problems, such as that of a missing file, by themselves."""
-        wrong = {problem.path[len(path)] for problem in problems if len(problem.path) > len(path)}
-        others = {key: value for key, value in params.items() if key not in wrong}
+        """Check the parameters without problems after the first ``before``, such as a missing file, by themselves."""
+        wrong = {problem.path[: len(path) + 1] for problem in self.problems[before:]}
+        others = {key: value for key, value in spec.params.items() if (*path, key) not in wrong}
         with suppress(EvalpluginError):
-            check = getattr(registry.create(type, others), "check", lambda context: [])
+            check = getattr(registry.create(spec.type, others), "check", lambda context: [])
             self.extend([p for p in check(self.context) if p.path and p.path[0] in others], path)
 
     def datasets(self) -> list[NamedDataset]:
@@ -217,7 +212,7 @@ class Checks:
                     self.add((*path, "grid", grid), problem.message, at_key=True)
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
-            self._check_others(MODELS, spec.type, spec.params, (*path, "params"), self.problems[before:])
+            self._check_others(MODELS, spec, (*path, "params"), before)
             return None
         return as_mapping(model) if self._passes(model, (*path, "params")) else None
 

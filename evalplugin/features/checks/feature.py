@@ -48,10 +48,9 @@ class ChecksFeature(Feature):
         observer, prepared = running.workspace.observer, running.prepared
         models = results.result.models
         with observer.progress("check the results"):
-            decision = results.values.get("decision")
-            promoted = decision is not None and decision.promoted is not None
+            promoted = getattr(results.values.get("decision"), "promoted", None) is not None
             findings = result_findings(
-                running.workspace.config, prepared, models, results.comparisons, promoted=promoted
+                running.workspace.config, prepared, models, results.comparisons, promoted
             )
             for finding in findings:
                 observer.warn(finding.line)
@@ -96,7 +95,6 @@ def result_findings(
     prepared: Sequence[PreparedData],
     models: Sequence[ModelResult],
     comparisons: Sequence[Comparison],
-    *,
     promoted: bool = False,
 ) -> list[Finding]:
     """Return the findings in the results, each once, by dataset, split and code.

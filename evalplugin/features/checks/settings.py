@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 _LONG_TAIL = 20.0
 _SEEDS = ("random_state", "legacy_seed")
 _ZEROS = 0.1  # share of the values from which on zeros may mean that there is no rating
-_MANY_ZEROS, _LEVELS_ABOVE_ZERO = (
-    1 / 3,
-    5,
-)  # a larger share of zeros is hardly ratings on a scale of so many others
+# A larger share of zeros is hardly ratings on a scale of so many values above 0.
+_MANY_ZEROS, _LEVELS_ABOVE_ZERO = 1 / 3, 5
 _DATES = 0.9  # share of the times; chance gives 4 %
 _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
 
@@ -154,9 +152,8 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 "
     "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31. By chance, 4 % of such "
     "integers are dates. As seconds since 1970 they are days of August 1970, or thousands of years away.",
-    why="Integers are read as seconds since 1970. Their order is right, and their distances are wrong: from 31 January "
-    "to 1 February are 70 of them, not 86,400. What is given as days, a duration or a date (`7d` or `cutoff` of a "
-    "split, the half-life of a model) does not mean what it says.",
+    why="Integers are read as seconds since 1970: their order is right, their distances are not. Days, durations and "
+    "dates of a config (`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
     source="ISO 8601, whose basic format this is. Harper and Konstan: The MovieLens Datasets: History and Context. ACM "
     "TiiS 2015, whose times are seconds since 1970.",
     remedy="Write dates as text, 2026-01-31, or convert the column before: `pandas.to_datetime(column, "
