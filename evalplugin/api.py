@@ -120,6 +120,8 @@ def compare(
     level: float = 0.95,
     intervals: Literal["t", "bootstrap"] = "t",
     intersect: bool = False,
+    dataset: str | None = None,
+    split: str | None = None,
 ) -> Comparisons:
     """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
@@ -137,6 +139,7 @@ def compare(
         level: Of intervals and marks.
         intervals: Method of the intervals of differences: Student's t, or the BCa bootstrap.
         intersect: Where runs differ in metrics, users or data, compare the shared ones; else the runs are refused.
+        dataset, split: Names of the only dataset and split to compare on; None: all.
 
     Raises:
         DataError: No such run, bake-off or experiment, or runs that cannot be compared.
@@ -152,7 +155,7 @@ def compare(
     outcomes = [source for source in sources if not isinstance(source, str)]
     complete = None
     if outcomes:
-        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
+        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect, dataset, split)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
@@ -166,7 +169,7 @@ def compare(
 
         contests = read_contests(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
-            primary=primary,
+            primary=primary, dataset=dataset, split=split,
         )  # fmt: skip
         run_ids = [
             model.run_id for contest in contests for model in contest.models if model.run_id is not None
@@ -216,7 +219,8 @@ def compare_scores(
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
-    Models are compared on the units that they share, such as questions, documents or topics. The name of the column of
+    Models are ranked by the units that all of them have, such as questions, documents or topics, and two models differ
+    by those that both have; a model with fewer than half as many as another is not ranked. The name of the column of
     units is the word for a unit in all reports.
 
     Args:

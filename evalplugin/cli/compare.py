@@ -20,7 +20,7 @@ _OF_TABLE = {
 }  # fmt: skip
 _OF_RUNS = {
     "bakeoff": "--bakeoff", "experiment": "--experiment", "tracking_uri": "--tracking-uri",
-    "intersect": "--intersect",
+    "intersect": "--intersect", "dataset": "--dataset", "split": "--split",
 }  # fmt: skip
 
 
@@ -29,6 +29,8 @@ _OF_RUNS = {
 @options.bakeoff
 @options.source_experiment
 @click.option("--tracking-uri", help="MLflow tracking URI.")
+@click.option("--dataset", metavar="NAME", help="The only dataset to compare on; else all.")
+@click.option("--split", metavar="NAME", help="The only split to compare on; else all.")
 @click.option("--baseline", metavar="MODEL", help="What the others are compared with; else the bake-off's.")
 @click.option("--primary", metavar="METRIC", help="What ranks the models; else the bake-off's.")
 @click.option(
@@ -200,6 +202,8 @@ def compare(
     for warning in dict.fromkeys(warning for contest in contests for warning in contest.all_warnings):
         observer.warn(warning)
     names = compared.canonical(metrics)
+    if len(of_table["value"]) > 1 and users is None:
+        names = list(contests[0].metrics)
     if segment is not None:
         compared.check_segment(segment)
     if html is not None:

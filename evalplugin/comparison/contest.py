@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
 from typing import Literal
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import np
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
@@ -133,6 +135,19 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
         baseline=baseline or contest.baseline,
         metrics=(metric, *(m for m in contest.metrics if m != metric)),
     )
+
+
+def with_common_users(contest: Contest) -> Contest:
+    """Return a contest of the users that every model with scores has."""
+    users = [m.scores.users for m in contest.models if m.scores is not None]
+    if all(np.array_equal(these, users[0]) for these in users):
+        return contest
+    common = reduce(np.intersect1d, users)
+    models = (
+        m if m.scores is None else replace(m, scores=m.scores.only(np.isin(m.scores.users, common)))
+        for m in contest.models
+    )
+    return replace(contest, models=tuple(models))
 
 
 def findings_of(contests: Iterable[Contest]) -> tuple[Finding, ...]:

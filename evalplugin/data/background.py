@@ -49,7 +49,7 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
     if not np.array_equal(train.users, test.users):
         tested = pd.Index(train.users).isin(test.users[tested])
     rows = np.flatnonzero(tested[train.user])
-    time = rows if train.timestamp is None else train.timestamp[rows]
+    time = rows if (times := train.time) is None else times[rows]
     # Equal times: the later row first.
     rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
     return rows[position_in_row(train.user[rows], train.n_users) < HISTORY]
@@ -58,14 +58,8 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
 def _table(data: Interactions, rows: Ints) -> pa.Table:
     """Return some rows with raw ids."""
     part = data.select(rows)
-    columns = {
-        "user": _ids(part.users, part.user),
-        "item": _ids(part.items, part.item),
-        "rating": part.rating,
-    }
-    if part.timestamp is not None:
-        columns["timestamp"] = part.timestamp
-    return pa.table(columns)
+    ids = {"user": _ids(part.users, part.user), "item": _ids(part.items, part.item)}
+    return pa.table(part.columns() | ids)
 
 
 def _ids(vocabulary: Any, codes: Any) -> pa.Array:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.data.times import DATETIME_UNITS
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _NUMBER = r"^\s*([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|NaN|inf|Infinity))?\s*$"
@@ -152,12 +153,39 @@ class Seconds:
     """A time column in seconds since 1970."""
 
     whole: Ints  # (n,) rounded down
-    fraction: npt.NDArray[Any] | None = None  # (n,) what was cut, in any unit; None: every time is whole
+    fraction: npt.NDArray[np.int32] | None = None  # (n,) what was cut, in ticks; None: every time is whole
+    ticks: int = 1  # a second: the fewest of 1, 10**3, 10**6 and 10**9 that are exact
+    rounded: int = 0  # number of times that are not exact
 
-    @property
-    def rounded(self) -> int:
-        """The number of times with a fraction."""
-        return 0 if self.fraction is None else int(np.count_nonzero(self.fraction))
+    @classmethod
+    def of_ticks(cls, time: Ints, ticks: int) -> Seconds:
+        """Return times (n,) that are in ticks since 1970."""
+        whole, fraction = np.divmod(time, ticks)
+        if not fraction.any():
+            return cls(whole)
+        while not (fraction % 1000).any():
+            fraction, ticks = fraction // 1000, ticks // 1000
+        return cls(whole, fraction.astype(np.int32), ticks)
+
+    @classmethod
+    def of_floats(cls, time: npt.NDArray[np.floating[Any]]) -> Seconds:
+        """Return times (n,) that are in seconds since 1970, in the fewest ticks from which the same floats come back.
+
+        Neighbours among float64 near today's times are 2.4e-7 s apart: up to six digits are exact in microseconds.
+        """
+        floor = np.floor(time)
+        whole, fraction = floor.astype(np.int64), (time - floor).astype(np.float64)
+        if not fraction.any():
+            return cls(whole)
+        most = 2.0**63 / (np.abs(floor).max() + 1)  # ticks, for the times to fit into 64 bits
+        for ticks in [ticks for ticks in DATETIME_UNITS if ticks == 1 or ticks < most]:
+            steps = np.rint(fraction * ticks)
+            differs = (floor + steps / ticks).astype(time.dtype) != time
+            if not differs.any():
+                break
+        next_second = steps == ticks
+        fraction = np.where(next_second, 0, steps).astype(np.int32)
+        return cls(whole + next_second, None if ticks == 1 else fraction, ticks, int(differs.sum()))
 
 
 class Table:
@@ -254,17 +282,15 @@ class Table:
                 column = column.cast(pa.timestamp("s"))
             if not pa.types.is_timestamp(column.type):
                 self.refuse(name, 0, rule)
-            moments = column.to_numpy(zero_copy_only=False)  # UTC
-            seconds = moments.astype("datetime64[s]")
-            return Seconds(seconds.astype(np.int64), (moments - seconds).astype(np.int64))
+            ticks = next(ticks for ticks, unit in DATETIME_UNITS.items() if unit == column.type.unit)
+            return Seconds.of_ticks(_numbers(column.view(pa.int64())), ticks)  # UTC
         if column.dtype.kind != "f":
             self._check_int64(name, column, "timestamps")
             return Seconds(column.astype(np.int64))
         self._refuse_rows(name, np.flatnonzero(np.isnan(column)), "no timestamp may be missing", missing=True)
         beyond = np.flatnonzero(~(np.abs(column) < 2.0**63))
         self._refuse_rows(name, beyond, f"timestamps must be finite and {_FIT}")
-        floor = np.floor(column)
-        return Seconds(floor.astype(np.int64), column - floor)
+        return Seconds.of_floats(column)
 
     def arrow(self, name: str, *, coded: bool = False) -> pa.Array:
         """Return a column as one Arrow array: categories by their values, views of text as text.

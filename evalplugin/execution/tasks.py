@@ -234,7 +234,7 @@ class Work:
                 task.split.fold,
                 task.folder,
                 task.tracking_uri,
-                task.split.history_events if is_sequential(model) else task.split.history,
+                _history(model, task.split),
                 task.split.unit,
             )
             with self._watch.time("recommend_seconds"):
@@ -244,8 +244,14 @@ class Work:
 
 
 def _train_data(model: Recommender, split: Split) -> Interactions:
-    """Return what a model learns from: each pair once, or the events in their order."""
-    return split.train_events if is_sequential(model) else split.train
+    """Return what a model learns from: each pair once, or the events of each user in order."""
+    return split.train_events.in_order() if is_sequential(model) else split.train
+
+
+def _history(model: Recommender, split: Split) -> Interactions | None:
+    """Return the histories of new users as the train data of the model is: pairs, or events in order."""
+    events = split.history_events
+    return events.in_order() if is_sequential(model) and events is not None else split.history
 
 
 def joined_lists(parts: Sequence[TopN]) -> TopN:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from evalplugin.base.arrays import Codes, Floats, described
+from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data.queries import Unit, independent_unit, sessions_of
@@ -64,6 +64,10 @@ class PerUserScores:
         if self.clustering is not None:
             return self.clustering.name
         return self.unit if self.is_table else independent_unit(self.unit)
+
+    def only(self, rows: Flags) -> PerUserScores:
+        """Return the scores of some users (U,)."""
+        return replace(self, users=self.users[rows], values=self.values[rows])
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""

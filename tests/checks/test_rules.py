@@ -194,6 +194,46 @@ def test_train_data_later_than_the_own_test_is_told_apart() -> None:
     assert "and 100 % of the test users have some of their own" in found
 
 
+def within_a_second() -> pd.DataFrame:
+    """Return 30 users with ten events 0.1 s apart, each user in a second of its own."""
+    frame = table([10] * 30)
+    milliseconds = 1000 * (1_750_000_000 + frame["user"]) + 100 * np.tile(np.arange(10), 30)
+    return frame.assign(time=milliseconds.to_numpy().astype("M8[ms]"))
+
+
+def test_train_data_later_within_a_second_is_from_the_future() -> None:
+    frame = within_a_second()
+    first, last = (np.tile(np.arange(10), 30) == place for place in (0, 9))
+    assert "and 100 % of the test users have some of their own" in texts("EV101", frame, held_out=first)[0]
+    assert "have some of their own" not in texts("EV101", frame, held_out=last)[0]
+    _, data = prepared(frame)
+    [cut] = Temporal(cutoff="2025-06-15T15:06:45.5").split(data.info.full, np.random.default_rng(0))
+    later = np.isin(data.info.full.pairs(), cut.test.pairs())
+    assert texts("EV101", frame.sort_values(["user", "item"]), held_out=later) == []
+
+
+def test_events_of_a_second_are_no_equal_times() -> None:
+    frame = within_a_second()
+    last = np.tile(np.arange(10), 30) == 9
+    assert texts("EV118", frame, held_out=last) == []
+    frame["time"] = frame["time"].astype("M8[s]")
+    assert texts("EV118", frame, held_out=last)[0].startswith(
+        "split last_n: 100 % of the test users (30 of 30)"
+    )
+
+
+def test_copies_within_a_second_are_told_by_their_times() -> None:
+    frame = within_a_second().assign(rating=1.0)
+    [copies] = texts("EV110", with_copies(frame, 4))
+    assert copies.startswith(
+        "4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more items and"
+    )
+    [others] = texts(
+        "EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
+    )
+    assert "have exactly the 10 or more items of another one, at other times" in others
+
+
 def test_the_remedy_for_the_future_says_whom_it_would_leave() -> None:
     """Every user is active for a short time, so that few of the last tenth have been there before."""
     frame = table([10] * 30)

@@ -77,3 +77,15 @@ def test_options_that_do_not_fit_end_with_exit_code_2(
     assert message in said
     assert "--truth-format" not in said
     assert Path("scores.csv").read_text() == before
+
+
+def test_every_value_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.read_csv("scores.csv", dtype={"llm": str})
+    frame.assign(style=-frame["points"], tone=1 - frame["points"]).to_csv("scores.csv", index=False)
+    more = [*TABLE, "--value", "style", "--value", "tone", "--primary", "style"]
+    assert main(more) == 0
+    out = capsys.readouterr().out
+    titles = [line for line in out.splitlines() if "higher is better" in line]
+    assert [title.split(": ")[1].split(",")[0] for title in titles] == ["style", "points", "tone"]
+    assert main([*more, "--users", "01", "02"]) == 0
+    assert "style of 01" in capsys.readouterr().out

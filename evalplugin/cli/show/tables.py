@@ -42,6 +42,7 @@ from evalplugin.report.words import (
     marks_legend,
     no_interval,
     seed_lines,
+    shared_lines,
     small_legend,
     tuning_lines,
 )
@@ -356,6 +357,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [
+            *shared_lines(comparison, comparison.contest.metrics),
             *cluster_mean_legend(comparison, bakeoff.primary),
             *seed_lines(comparison),
             *tuning_lines(comparison),

@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -248,8 +249,8 @@ def _with_times(table: pa.Table, column: str | None) -> pa.Table:
     """Return the table with times that are text, as in ISO 8601, as timestamps: SQLite has no type for them."""
     if column is None or not pa.types.is_string(table.column(column).type):
         return table
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+    for unit, zone in product(("us", "ns"), (None, "UTC")):
         with suppress(pa.ArrowInvalid):
-            times = table.column(column).cast(kind)
+            times = table.column(column).cast(pa.timestamp(unit, zone))
             return table.set_column(table.column_names.index(column), column, times)
     return table

@@ -80,9 +80,10 @@ def _remedy(info: DataInfo) -> str:
 
 def _left_by_time(full: Interactions) -> str:
     """Return a text on the users that the proposed split would leave for the test, without making it."""
-    assert full.timestamp is not None
+    time = full.time
+    assert time is not None
     position = int(_QUANTILE * len(full))
-    is_test = full.timestamp >= np.partition(full.timestamp, position)[position]
+    is_test = time >= np.partition(time, position)[position]
     if is_test.all():
         return "times are too alike to split by time"
     tested, known = (np.bincount(full.user[rows], minlength=full.n_users) > 0 for rows in (is_test, ~is_test))
@@ -100,14 +101,15 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
     """
     own = fold.history is None or fold.unit == "query"
     train, test = fold.train_events if own else fold.known, fold.test
-    if train.timestamp is None or test.timestamp is None:
+    train_time, test_time = train.time, test.time
+    if train_time is None or test_time is None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)
-    np.minimum.at(first, test.user, test.timestamp)
+    np.minimum.at(first, test.user, test_time)
     tested = np.unique(test.user)
     has_later = np.zeros(train.n_users, dtype=np.bool_)
-    has_later[train.user[train.timestamp > first[train.user]]] = True
-    until = np.searchsorted(np.sort(train.timestamp), test.timestamp, side="right")
+    has_later[train.user[train_time > first[train.user]]] = True
+    until = np.searchsorted(np.sort(train_time), test_time, side="right")
     return float(has_later[tested].mean()), float(1 - np.mean(until) / len(train))
 
 
@@ -158,14 +160,15 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     tied = tested = 0
     for fold in data.folds:
         train, test = fold.known, fold.test
-        if train.timestamp is None or test.timestamp is None or fold.overlap_allowed:
+        train_time, test_time = train.time, test.time
+        if train_time is None or test_time is None or fold.overlap_allowed:
             return
         last, first = (
             np.full(train.n_users, np.iinfo(np.int64).min),
             np.full(train.n_users, np.iinfo(np.int64).max),
         )
-        np.maximum.at(last, train.user, train.timestamp)
-        np.minimum.at(first, test.user, test.timestamp)
+        np.maximum.at(last, train.user, train_time)
+        np.minimum.at(first, test.user, test_time)
         if (last > first).any():  # not the latest are held out
             return
         tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import plural
-from evalplugin.features.data_card.card import DataCard, Rating
+from evalplugin.features.data_card.card import DataCard, Rating, Seconds
 from evalplugin.tracking.connection import FAIL_FAST, store_exists
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
@@ -47,8 +47,8 @@ class Drift:
     same: bool  # equal digests: the same interactions
     changes: tuple[CardChange, ...] = ()
     # Timestamps of the first and the last interaction then; None: no timestamps.
-    span_before: tuple[int, int] | None = None
-    span_now: tuple[int, int] | None = None
+    span_before: tuple[Seconds, Seconds] | None = None
+    span_now: tuple[Seconds, Seconds] | None = None
 
 
 def drift_between(before: DataCard, now: DataCard, *, bakeoff: str, at: str) -> Drift:

@@ -10,7 +10,7 @@ import numpy as np
 from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
-from evalplugin.features.data_card.card import DataCard, Inequality, Rating, SplitCard
+from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard
 from evalplugin.features.data_card.drift import THRESHOLD, CardChange, Drift
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 
@@ -214,7 +214,7 @@ def _draw_times(axes: Axes, card: DataCard) -> None:
     _titled(axes, "interactions")
 
 
-def cuts_of(split: SplitCard) -> Sequence[int]:
+def cuts_of(split: SplitCard) -> Sequence[Seconds]:
     """Return the first time of the test data of each fold whose train data is all older."""
     return [
         fold.test_first

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
-from evalplugin.comparison.contest import Contest, with_choice
+from evalplugin.comparison.contest import Contest, with_choice, with_common_users
 from evalplugin.components.parameters import problems_of
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
@@ -115,6 +115,7 @@ def decide_logged(
         contest, name = _with_run(contest, run, tracking_uri, read)
         note = f"the champion is the run {run}, here called {name}"
     check_challengers(gate, name)
+    contest = with_common_users(contest)  # of those that pass, the largest gain wins
     if gate.metric is not None:
         contest = with_choice(contest, primary=gate.metric)
     named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]

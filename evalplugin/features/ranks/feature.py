@@ -106,7 +106,7 @@ def ranks_lines(ranks: Ranks) -> Iterator[str]:
         )
         yield "Ranks only: a mean over datasets would add up different scales."
     for model, without in ranks.left_out.items():
-        yield f"{model} is left out: it has no value of {ranks.metric} on {', '.join(without)}."
+        yield f"{model} is left out: it has no value of {ranks.metric}, or too few, on {', '.join(without)}."
     for dataset, first in ranks.same_data.items():
         yield f"{dataset} does not count: its test data are those of {first}."
 

@@ -224,21 +224,25 @@ def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iter
 def _common_users(
     runs: Sequence[LoggedRun], users: Sequence[_Users], same: Mapping[str, str]
 ) -> tuple[_Users | None, list[str]]:
-    """Return the users that all runs with scores have, with the same truth; None: everybody."""
+    """Return the users of runs, of those whose truths differ the ones with the same truth; None: all have the same.
+
+    Models that lack some of them are compared as those of a table are.
+    """
     # The units of tables are the same if their ids are.
     truths = {same[run.rules.test_digest]: run for run in runs if not run.is_table}
     if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
         return None, []
-    common, words = reduce(np.intersect1d, users), ""
+    common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
     if len(truths) > 1:
         of_same_truth = users_of_same_truth(list(truths.values()))
         if of_same_truth.dtype != common.dtype:
-            of_same_truth, common = as_text(of_same_truth), as_text(common)
-        common, words = np.intersect1d(common, of_same_truth), " with the same truth"
+            of_same_truth, common, every = map(as_text, (of_same_truth, common, every))
+        common, every = (np.intersect1d(users, of_same_truth) for users in (common, every))
+        words = " with the same truth"
     counts = _by_value(_n_users, runs)
     if not len(common):
         raise DataError(f"the runs have no {_unit(runs)} in common{words}: {counts}")
-    return common, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
+    return every, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
 
 
 def _only(

@@ -199,7 +199,7 @@ def _columns(info: ScoredOn) -> list[dict[str, Any]]:
         data = info.full
         columns = {"user": _kind(data.users), "item": _kind(data.items), "rating": "float"}
         if data.timestamp is not None:
-            columns["timestamp"] = "long"
+            columns["timestamp"] = "long" if data.fraction is None else "datetime"
     return [{"type": kind, "name": name, "required": True} for name, kind in columns.items()]
 
 
