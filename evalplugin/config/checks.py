@@ -133,8 +133,7 @@ class Checks:
 
     def _passes(self, component: object, path: KeyPath) -> bool:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
-        check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-        return self.extend(check(self.context), path)
+        return self.extend(_own_problems(component, self.context), path)
 
     def _check_others(
         self, registry: Registry[T], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
@@ -143,8 +142,8 @@ class Checks:
         wrong = {problem.path[: len(path) + 1] for problem in self.problems[before:]}
         others = {key: value for key, value in spec.params.items() if (*path, key) not in wrong}
         with suppress(EvalpluginError):
-            check = getattr(registry.create(spec.type, others), "check", lambda context: [])
-            self.extend([p for p in check(self.context) if p.path and p.path[0] in others], path)
+            problems = _own_problems(registry.create(spec.type, others), self.context)
+            self.extend([p for p in problems if p.path and p.path[0] in others], path)
 
     def datasets(self) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""
@@ -303,3 +302,9 @@ class Checks:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""
         nested = (*path, key)
         return nested if nested in self.document.values else path
+
+
+def _own_problems(component: object, context: LoadContext) -> list[Problem]:
+    """Return the problems that a component's own check finds; their paths name parameters."""
+    check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
+    return check(context)

@@ -88,8 +88,8 @@ class ScoreColumns:
                 *(("score", name) for name in self.values if not self.wide),
             ]
         ]
-        if problem := "; ".join(filter(None, problems)):
-            raise DataError(f"{table}: {problem}")
+        if wrong := "; ".join(filter(None, problems)):
+            raise DataError(f"{table}: {wrong}")
         if self.wide:
             scores = [name for name in columns if name not in self.named.values()]
             if not scores:
