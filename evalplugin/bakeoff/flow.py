@@ -32,6 +32,7 @@ from evalplugin.features.tuning.feature import TuningFeature
 from evalplugin.report.drawing import Drawing, content_of, draw, drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
+from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
@@ -62,7 +63,7 @@ FEATURES: tuple[type[Feature], ...] = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """A bake-off's results and the links to them. A notebook shows the models by the primary metric."""
+    """A bake-off's results and the links to them. A notebook and ``print`` show the models by the primary metric."""
 
     result: BakeoffResult
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
@@ -101,6 +102,9 @@ class Outcome:
     @property
     def _shown(self) -> Comparisons:
         return Comparisons(self.comparisons, self.sections)
+
+    def __repr__(self) -> str:
+        return comparisons_text(self.comparisons, [self.decision.reason] if self.decision else ())
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()

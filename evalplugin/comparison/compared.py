@@ -144,8 +144,9 @@ class ComparedModel:
     costs: Costs | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
-    top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
-    items: pa.Table | None = None  # counts by item, as of ``execution.per_item``
+    # user, item, rank, score (and fold, from 1, when there are several)
+    top_n: pa.Table | None = field(default=None, repr=False)
+    items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
     tuned: Tuned | None = None  # None: its parameters are those of the config
@@ -153,7 +154,7 @@ class ComparedModel:
     rank: int | None = None  # from 1, by the primary metric; None: not ranked
     is_baseline: bool = False
     # By canonical name, the primary metric first; empty for a model that failed.
-    cells: Mapping[str, Cell] = field(default_factory=dict)
+    cells: Mapping[str, Cell] = field(default_factory=dict, repr=False)
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric; NaN for a model without values."""

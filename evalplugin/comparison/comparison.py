@@ -58,6 +58,9 @@ class Comparison:
     models: tuple[ComparedModel, ...]  # best first, failed last
     pairs: tuple[Pair, ...]  # by metric, then in the order of the models
 
+    def __repr__(self) -> str:
+        return f"Comparison({self.contest.place}: {', '.join(row.model for row in self.models)})"
+
     def compute(self) -> None:
         """Compute what is otherwise computed when it is first asked for: a page asks for all of it."""
         _ = self.every_pair, self.best, self.group_statistics, self.overlaps, self.hit_rates

@@ -57,7 +57,7 @@ class Contest:
     rules: Rules
     segments: tuple[Segmentation, ...] = ()
     histories: HistoryLengths | None = None  # None: not known
-    background: Background | None = None
+    background: Background | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
     findings: tuple[Finding, ...] = ()  # of the checks of data and results
     warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model

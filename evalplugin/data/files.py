@@ -21,7 +21,7 @@ from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, is_id
 from evalplugin.data.parts import PART
 from evalplugin.data.reading import open_parquet, path_text, readable
-from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
+from evalplugin.data.tables import Table, columns_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote, local_path
@@ -317,7 +317,7 @@ class TableFiles:
         """Return the columns that are in a file itself, after a check that the file and its folders have each once."""
         file, values = self.files[number], self._partition(number)
         names = self._names(file)
-        for role, name in roles.items():
+        for name in roles.values():
             if name in names and name in values:
                 raise DataError(
                     f"{path_text(file)}: column {name!r} is in the file, and its folder {name}={values[name]} is "
@@ -327,9 +327,10 @@ class TableFiles:
                 raise DataError(
                     f"{path_text(file)}: no column {name!r}, and no folder {name}=... as of other files: all need it"
                 )
-            shown = [column for column in self._with_folders(names) if column != PART]
-            if name != PART and (problem := column_problem(name, shown, role)):
-                raise DataError(f"{path_text(file)}: {problem}")
+        shown = [column for column in self._with_folders(names) if column != PART]
+        named = {role: name for role, name in roles.items() if name != PART}
+        if problem := columns_problem(named, shown):
+            raise DataError(f"{path_text(file)}: {problem}")
         return {role: name for role, name in roles.items() if name in names}
 
     def _with_partition(self, number: int, table: pa.Table, roles: Mapping[str, str]) -> pa.Table:

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
-from evalplugin.data.tables import Table, check_roles, ids_of, is_cluster
+from evalplugin.data.tables import Table, check_roles, columns_problem, ids_of, is_cluster
 from evalplugin.data.times import DATETIME_UNITS
 from evalplugin.data.vocabulary import encode, unicode_notes
 
@@ -25,7 +25,7 @@ _ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows(ReadOnlyArrays):
     """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
 
@@ -48,7 +48,7 @@ class Rows(ReadOnlyArrays):
         return np.diff(self.indptr)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
@@ -313,6 +313,8 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     check_roles(table.name, columns)
+    if problem := columns_problem(columns, table.columns):
+        raise DataError(f"{table.name}: {problem}")
     rating, timestamp = columns.get("rating"), columns.get("timestamp")
     users, (user_code,) = encode([table.ids(columns["user"], "user")])
     items, (item_code,) = encode([table.ids(columns["item"], "item")])

@@ -49,6 +49,12 @@ def column_problem(name: str, names: Sequence[str], role: str = "") -> str | Non
     return None
 
 
+def columns_problem(columns: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the problems of all columns, named by role, as one line; None: each is there once."""
+    problems = [column_problem(name, names, role) for role, name in columns.items()]
+    return "; ".join(filter(None, problems)) or None
+
+
 def is_number_type(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type are integers or floats."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -316,8 +316,8 @@ class Bakeoff:
     baseline: str | None
     models: tuple[str, ...]  # names in config order
     config_name: str  # file name or "python"
-    config_text: str  # as written, comments included
-    config_resolved: str  # YAML with every default filled in and every grid expanded
+    config_text: str = field(repr=False)  # as written, comments included
+    config_resolved: str = field(repr=False)  # YAML with every default filled in and every grid expanded
     config_dir: str  # the config's folder, whose git commit is logged
     config_hash: str
     metrics_hash: str
@@ -362,7 +362,7 @@ class BakeoffResult:
     """A bake-off and all its models' results, in config order, failed ones included."""
 
     bakeoff: Bakeoff
-    models: tuple[ModelResult, ...] = field(default=())
+    models: tuple[ModelResult, ...] = field(default=(), repr=False)
 
     @property
     def failed(self) -> tuple[ModelResult, ...]:

@@ -317,7 +317,7 @@ def _segments(
     for name, segmenter in segmenters:
         segment = segmentation(name, segmenter, folds, context)
         groups = np.unique(segment.group)
-        label = segment.labels[groups[0]]
+        label = next(iter(segment.labels), "none")
         is_of_newcomers = segment.name == "cold" and label == NO_HISTORY
         if len(groups) > 1 or is_of_newcomers or segment.name in guarded or are_asked_for:
             shown.append(segment)
@@ -330,8 +330,8 @@ def _segments(
     if not any(NO_HISTORY in segment.labels for segment in shown):
         name = "cold" if all(segment.name != "cold" for segment in shown) else "history"
         segment = segmentation(name, Cold(), folds, context)
-        users, cold = len(segment.users), np.count_nonzero(segment.group == 0)
-        if cold:
+        if NO_HISTORY in segment.labels:
+            users, cold = len(segment.users), np.count_nonzero(segment.group == 0)
             shown.append(segment)
             first = " in the first fold that tests them" if len(folds) > 1 else ""
             notes.append(

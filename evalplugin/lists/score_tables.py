@@ -82,9 +82,15 @@ class ScoreColumns:
         Raises:
             DataError: A column that is missing, is there twice or has two roles, or scores that no column is named for.
         """
-        for role, name in self.named.items():
-            if problem := column_problem(name, columns, role.partition(" ")[0]):
-                raise DataError(f"{table}: {problem}")
+        problems = [
+            column_problem(name, columns, role.partition(" ")[0])
+            for role, name in [
+                *self.named.items(),
+                *(("score", name) for name in self.values if not self.wide),
+            ]
+        ]
+        if wrong := "; ".join(filter(None, problems)):
+            raise DataError(f"{table}: {wrong}")
         if self.wide:
             scores = [name for name in columns if name not in self.named.values()]
             if not scores:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from evalplugin.base.arrays import Codes, Flags, Floats
+from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data.queries import Unit, independent_unit, sessions_of
@@ -38,12 +38,14 @@ class PerUserScores:
     values: Floats
     metrics: tuple[str, ...]
     overall: Mapping[str, float] = field(default_factory=dict)
-    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    pr_curve: Mapping[int, float] = field(default_factory=dict)
+    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict, repr=False)
+    pr_curve: Mapping[int, float] = field(default_factory=dict, repr=False)
     unit: Unit = "user"
     is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
     clustering: Segmentation | None = None  # in clusters that a column of the data or of the table names
     unlisted: int = 0  # users with a truth and without a list, where lists from elsewhere were scored
+
+    __repr__ = described
 
     @cached_property
     def clusters(self) -> Codes | None:

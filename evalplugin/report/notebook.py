@@ -21,6 +21,7 @@ from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
+from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
@@ -46,7 +47,7 @@ _Line: TypeAlias = tuple[str, Cell | Interval, Mark]  # of the figure, with its 
 class Comparisons:
     """The result of ``evalplugin.compare``: a comparison for each dataset and split, usually one.
 
-    A notebook shows it as a table of the models by the primary metric.
+    A notebook and ``print`` show it as a table of the models by the primary metric.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -63,6 +64,9 @@ class Comparisons:
 
     def __len__(self) -> int:
         return len(self.comparisons)
+
+    def __repr__(self) -> str:
+        return comparisons_text(self.comparisons)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)

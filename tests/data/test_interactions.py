@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import refusal
 
-from evalplugin.data import Interactions
+import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.data import Csv, Interactions, LoadContext
 
 
 def encoded(user: Any, item: Any, **columns: Any) -> Interactions:
@@ -356,3 +358,21 @@ def test_selecting_keeps_vocabularies_and_notes(frame: pd.DataFrame) -> None:
     assert (len(part), part.n_users, part.n_items, part.notes) == (1, 2, 2, ("a note",))
     assert part.item_counts.tolist() == [0, 1]
     assert data.rating_scale == (1.0, 4.0)
+
+
+def test_every_wrong_column_is_named() -> None:
+    frame = pd.DataFrame({"who": [1], "what": [2], "stars": [5]})
+    both = "no user column 'user'; columns: who, what, stars; no rating column 'star'; did you mean 'stars'?"
+    with pytest.raises(DataError) as caught:
+        Interactions.from_frame(frame, user="user", item="what", rating="star", source="log")
+    assert str(caught.value) == f"log: {both}"
+    frame.to_csv("log.csv", index=False)
+    with pytest.raises(DataError) as caught:
+        Csv("log.csv", item="what", rating="star").load(LoadContext())
+    assert str(caught.value).endswith(f"log.csv: {both}")
+    with pytest.raises(DataError, match=r"lists: no user column 'user'.*; no item column 'itm'"):
+        evalplugin.score(frame, frame, ["rr"], item="itm", rank="stars")
+    with pytest.raises(
+        DataError, match=r": no unit column 'q'.*; no model column 'm'.*; no score column 'value'"
+    ):
+        evalplugin.compare_scores(frame, unit="q", model="m", value="value")

@@ -88,6 +88,17 @@ def test_every_user_with_a_truth_gets_a_list_and_progress_reaches_its_end() -> N
     assert observer.said[0] == "tiny: 1,500 interactions of 60 users with 80 items"
 
 
+def test_imports_and_compilation_before_a_fit_are_called_start_in_the_progress() -> None:
+    checked, observer = load(config()), Listening()
+    (prepared,) = prepare(checked, None, observer)
+    observer.watched.clear()
+    for model in checked.models:
+        run_model(checked, prepared, model, observer)
+    steps = [label for label in observer.watched if label.startswith(("start ", "fit "))]
+    started = "start surprise.SVD (imports and compiled code; longer the first time)"
+    assert steps == ["fit random", "fit popularity", started, "fit surprise.SVD"]
+
+
 def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
     checked = load(config())
     (prepared,) = prepare(checked, None, Observer())

@@ -21,7 +21,7 @@ from evalplugin.data.datasets.tables import ColumnOptions
 from evalplugin.data.files import find_files
 from evalplugin.data.formats import with_times
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import Table, column_problem
+from evalplugin.data.tables import Table, columns_problem
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
@@ -154,9 +154,8 @@ class Sql(ColumnOptions, _Source):
             if not result.returns_rows:
                 raise DataError(f"{name}: the query returns no rows, which a SELECT does")
             columns = list(map(str, result.keys()))
-        for role, column in self.roles.items():
-            if problem := column_problem(column, columns, role):
-                raise DataError(f"{name}: the query returns {problem}")
+        if problem := columns_problem(self.roles, columns):
+            raise DataError(f"{name}: the query returns {problem}")
         roles = self.roles_for(name, columns, context)
         result = result.columns(*(columns.index(column) for column in roles.values()))
         chunks: list[pa.Table] = []

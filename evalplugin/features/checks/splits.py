@@ -26,6 +26,11 @@ _ONE_GROUP = 0.8  # share of the test users
 _COLD_USERS = 0.5  # share of the test users
 _EQUAL_TIMES = 0.05  # share of the test users
 _DAY = 86_400  # seconds
+_LONGER = {  # how a split tests a longer time; others choose no time
+    "given": ", where the data is divided",
+    "next_item": " (test: last_day, days: 7)",
+    "temporal": ", by an earlier cutoff or a lower quantile, or several folds",
+}
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times are hardly seconds since 1970
 
 
@@ -205,7 +210,7 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     users, cold = (sum(fold.counts[key] for fold in data.folds) for key in ("test_users", "cold_users"))
     if cold > _COLD_USERS * users:
         tests = (
-            "nothing but what models do for newcomers; cut at another time to test more"
+            "nothing but what models do for newcomers; test users with train data to test more"
             if cold == users
             else "what models do for newcomers; recommend: {cold_users: skip} leaves them out"
         )
@@ -227,10 +232,13 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
     top = int(counts.argmax())
     if counts[top] <= _ONE_DAY * counts.sum():
         return None
-    day = datetime.fromtimestamp(int(days[top]) * _DAY, UTC).date()
+    last_week = end // _DAY - 6
+    day, cutoff = (datetime.fromtimestamp(int(n) * _DAY, UTC).date() for n in (days[top], last_week))
+    is_long = start // _DAY < last_week
+    by_time = f": split: {{type: temporal, cutoff: {cutoff}}}" if is_long else ", once there is more data"
     return (
         f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week"
-        f"{', or several folds' if info.unit == 'user' else ' (test: last_day, days: 7)'}"
+        f"{_LONGER.get(info.split_type, by_time)}"
     )
 
 

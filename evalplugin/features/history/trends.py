@@ -16,6 +16,7 @@ from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
+from evalplugin.report.plain import plain_text
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
@@ -65,7 +66,7 @@ class PastBakeoff:
     at: datetime  # when it started, in UTC
     primary: str  # canonical name
     baseline: str | None
-    models: tuple[PastModel, ...]
+    models: tuple[PastModel, ...] = field(repr=False)
     outcome: str | None = None  # promote, keep, cannot_tell or refuse
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the model that beat it
@@ -113,7 +114,7 @@ class Point:
 class History:
     """Bake-offs of one experiment by one metric, the oldest first: the result of ``evalplugin.history``.
 
-    A notebook shows it as a table of models by bake-off.
+    A notebook and ``print`` show it as a table of models by bake-off.
     """
 
     experiment: str
@@ -148,6 +149,11 @@ class History:
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point, the oldest first; see ``rows``."""
         return pd.DataFrame(self.rows())
+
+    def __repr__(self) -> str:
+        from evalplugin.features.history.report import history_tables, worse_lines
+
+        return plain_text(history_tables(self), [*worse_lines(self), *self.damaged])
 
     def _repr_html_(self) -> str:
         from evalplugin.features.history.report import history_tables, worse_lines

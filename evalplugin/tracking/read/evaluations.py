@@ -59,9 +59,8 @@ def read_evaluations(
         for run, name in zip(named, names, strict=True):
             shown = name if names.count(name) == 1 else f"{name} ({run.info.run_id})"
             frame, own = _rows(client, run, unit, tracking_uri)
-            for column in others:
-                if problem := column_problem(column, [*frame]):
-                    raise DataError(f"run {shown}: {problem}")
+            if problem := "; ".join(filter(None, (column_problem(column, [*frame]) for column in others))):
+                raise DataError(f"run {shown}: {problem}")
             kept = dict.fromkeys([unit or INPUTS, *own, *others])
             frames.append(frame[[*kept]].assign(**{MODEL: shown}))
             metrics.append(own)
