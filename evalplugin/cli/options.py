@@ -111,13 +111,6 @@ plugin = click.option(
     callback=_load_plugins,
     help="A Python file with components of your own, loaded first.",
 )
-published_folders = click.option(
-    "--tables",
-    "folders",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    multiple=True,
-    help="A folder with published tables of your own, YAML files.",
-)
 configs = click.argument(
     "configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG..."
 )
