@@ -29,8 +29,6 @@ from evalplugin.components.parameters import Parameter, parameters_of
 from evalplugin.components.registry import Entry
 from evalplugin.features.checks import CHECKS, check_of
 from evalplugin.features.checks.base import of_data, of_models
-from evalplugin.features.published.reproduction import reason_lines, scale_lines
-from evalplugin.features.published.table import NamedTable, find_tables
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 
@@ -251,30 +249,6 @@ def _pages(page: Path, names: str) -> str:
     )
 
 
-def _published(page: Path, names: str) -> str:
-    """Return a section for each published table: its source, its values and those measured, and reasons."""
-    measured = {
-        line["name"]: line for line in map(json.loads, (DOCS / "published.jsonl").read_text().splitlines())
-    }
-    return "\n\n".join(_published_table(named, measured[named.name]) for named in find_tables(()))
-
-
-def _published_table(named: NamedTable, measured: dict[str, Any]) -> str:
-    table = named.table
-    rows = [
-        (row["model"], f"`{row['metric']}`", row["published"], row["measured_text"], row["text"])
-        for row in measured["values"]
-    ]
-    parts = [
-        f"## {named.name}",
-        f"{table.title}. {measured['summary'].partition(': ')[2].capitalize()}.",
-        f"**Source:** {table.source.title} [{table.source.place}]({table.source.url})",
-        _table(("model", "metric", "published", "measured", ""), rows),
-        "\n".join(f"- {line}" for line in (*scale_lines(table), *reason_lines(table))),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
 _KINDS: dict[str, Callable[[Path, str], str]] = {
     "check": _check,
     "checks": _checks,
@@ -284,7 +258,6 @@ _KINDS: dict[str, Callable[[Path, str], str]] = {
     "contents": lambda page, names: "",  # when the rest of the page is there
     "pages": _pages,
     "profiles": _profiles,
-    "published": _published,
     "python": _python,
 }
 

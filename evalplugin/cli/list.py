@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,24 +27,12 @@ _PACKAGES = {
 COMPONENT_KINDS = tuple(_PACKAGES)
 
 
-@click.command("list")
-@click.argument("kind", type=click.Choice([*COMPONENT_KINDS, "checks", "published"]))
+@options.command("list")
+@click.argument("kind", type=click.Choice([*COMPONENT_KINDS, "checks"]))
 @options.plugin
-@options.published_folders
 @options.debug
-def list_(kind: str, folders: tuple[Path, ...]) -> int:
-    """List what a config can name: models, metrics, datasets, filters, splits, segments, engines or checks.
-
-    Or the published tables that `evalplugin reproduce` runs.
-    """
-    if kind == "published":
-        from evalplugin.features.published.table import find_tables
-
-        tables = find_tables((), folders)
-        width = max(len(named.name) for named in tables)
-        for named in tables:
-            echo(f"{named.name:<{width}}  {named.table.title}")
-        return EXIT_DONE
+def list_(kind: str) -> int:
+    """List what a config can name: models, metrics, datasets, filters, splits, segments, engines or checks."""
     if kind == "checks":
         from evalplugin.features.checks import CHECKS
 

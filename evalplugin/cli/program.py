@@ -33,7 +33,6 @@ from evalplugin.cli.history import history
 from evalplugin.cli.list import list_
 from evalplugin.cli.new import new
 from evalplugin.cli.power import power
-from evalplugin.cli.reproduce import reproduce
 from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
@@ -128,7 +127,6 @@ for command in (
     compare,
     gate,
     power,
-    reproduce,
     schedule,
     history,
     sync,

@@ -1,1 +1,0 @@
-"""Published tables: their configs and values, and what was measured beside them."""
