@@ -159,7 +159,7 @@ def _prepare(
 ) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset or a split changes no result.
-    stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
+    stream = (data.pairs_digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
     named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
     make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
     folds = make() if cache is None else cache.folds(data, split, seed, named, make)
@@ -362,7 +362,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             seed=config.spec.seed,
             # By the train data alone: no test data changes a fit. The first seed's stream is the one of a bake-off
             # without others.
-            stream=(fold.train.digest, *name),
+            stream=(fold.train.pairs_digest, *name),
             n=config.spec.recommend.n,
             ties=None if config.spec.recommend.ties == "id" else name,
             metrics=config.metrics,

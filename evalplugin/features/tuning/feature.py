@@ -98,7 +98,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
                 model=replace(job.model, space=None),
                 split=split,
                 candidates=candidates,
-                stream=(split.train.digest,),
+                stream=(split.train.pairs_digest,),
                 metrics=(plan.metric,),
             )
             studies.append(
@@ -118,7 +118,7 @@ def _validation(
     split = plan.split or _split_of(config, prepared)
     given = fold.validation if plan.split is None else None
     params = json.dumps(as_mapping(split.component), sort_keys=True)
-    stream = (fold.train.digest, split.type, params, str(fold.fold), "tune")
+    stream = (fold.train.pairs_digest, split.type, params, str(fold.fold), "tune")
     place = f"{prepared.info.dataset}, {prepared.info.split}, fold {fold.fold + 1}"
     try:
         if fold.overlap_allowed:
