@@ -17,7 +17,7 @@ from evalplugin.base.errors import (
     did_you_mean,
 )
 from evalplugin.components.parameters import as_mapping, problems_of
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Registry, call_component
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, inputs_at
 from evalplugin.config.components import (
     ComponentSpec,
@@ -126,7 +126,8 @@ class Checks:
     def _passes(self, component: object, path: KeyPath) -> bool:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
         check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-        return self.extend(check(self.context), path)
+        problems = self.attempt(path, call_component, "check", check, self.context)
+        return problems is not None and self.extend(problems, path)
 
     def datasets(self) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""

@@ -112,9 +112,7 @@ def test_tables_of_items_and_users_change_no_list_of_a_model_that_does_not_read_
     assert changed(plain, lists(tmp_path, items=ITEMS, users=USERS)) == []
 
 
-def test_the_order_of_rows_changes_no_list(
-    tmp_path: Path, plain: dict[str, pd.DataFrame]
-) -> None:
+def test_the_order_of_rows_changes_no_list(tmp_path: Path, plain: dict[str, pd.DataFrame]) -> None:
     write_tables(tmp_path, ratings().sample(frac=1, random_state=1))
     assert changed(plain, lists(tmp_path)) == []
 

@@ -12,6 +12,7 @@ from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
+from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, Named
 from evalplugin.config.checked import TuningPlan
 from evalplugin.data import Candidates, Split, Splitter
@@ -125,7 +126,8 @@ def _validation(
             raise DataError("the test data is part of the train data, so that tuning would see the test")
         if given is None and plan.split is None and split.type == "given":
             raise DataError("the data has no validation part; name one, or set tune.split, such as holdout")
-        validation = given or split.component.split(fold.train_events, generator(seed, *stream, "split"))[0]
+        draws, name = generator(seed, *stream, "split"), f"tune: split {split.name}"
+        validation = given or call_component(name, split.component.split, fold.train_events, draws)[0]
         if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
         if config.spec.recommend.cold_users == "skip":
