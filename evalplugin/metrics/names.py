@@ -14,7 +14,7 @@ from typing import Literal, NoReturn, TypeAlias, cast, get_args
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import ParameterError, Problem, did_you_mean
 from evalplugin.components.parameters import build, parameters_of
-from evalplugin.components.registry import call_component, is_own
+from evalplugin.components.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric, Need, UserMetric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.propensity import why_not_weighted
@@ -79,8 +79,7 @@ class MetricSpec:
     def of(self, context: ScoringContext, k: int) -> Floats:
         """Return the value of each user of a block: float64 (B,), NaN where undefined."""
         assert isinstance(self.metric, UserMetric)
-        of_truth = context if self.truth == "all" else context.parts[self.truth]
-        return call_component(f"metric {self.name}", self.metric, of_truth, k)
+        return self.metric(context if self.truth == "all" else context.parts[self.truth], k)
 
 
 def parse(text: str) -> MetricSpec:

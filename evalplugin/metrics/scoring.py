@@ -110,7 +110,7 @@ def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
     if "predictions" in spec.needs and context.predictions is None:
         return np.full(context.n_users, np.nan)
-    values = np.asarray(spec.of(context, k))
+    values = np.asarray(call_component(f"metric {spec.name}", spec.of, context, k))
     if values.shape != (context.n_users,) or values.dtype != np.float64:
         raise PluginError(
             f"metric {spec.name} must return float64 ({context.n_users},), one value a user, "

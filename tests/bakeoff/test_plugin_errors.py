@@ -9,10 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from samples import small_config, write_config
 
-import evalplugin
-from evalplugin.base.errors import PluginError
 from evalplugin.cli.program import main
-from evalplugin.components.registry import line_in_plugin, load_plugin_file
 
 PLUGIN = """
 import os
@@ -178,7 +175,9 @@ def test_a_metric_that_raises_fails_no_model_and_the_lists_are_kept(
     assert f"error: metric share@10: {LINE}" in capsys.readouterr().err
     client = MlflowClient(uri)
     (experiment,) = [e for e in client.search_experiments() if e.name == "shop"]
-    assert [r.info.status for r in client.search_runs([experiment.experiment_id]) if r.info.status == "FAILED"] == []
+    assert [
+        r.info.status for r in client.search_runs([experiment.experiment_id]) if r.info.status == "FAILED"
+    ] == []
     Path("mine.py").write_text(Path("mine.py").read_text().replace('fail("metric")', "pass"))
     assert main(command) == 0
     assert "of 3 tasks are in the store and are only scored" in capsys.readouterr().err

@@ -324,7 +324,7 @@ def test_a_trial_that_fails_is_a_row_and_the_study_goes_on() -> None:
     assert len(failed) > 0
     assert failed["value"].isna().all()
     assert (failed["params.x"] > 8).all()
-    assert failed["error"].str.startswith("RuntimeError: no dial goes to").all()
+    assert failed["error"].str.startswith("tuning_samples.py:43: RuntimeError: no dial goes to").all()
     assert table.loc[table["state"] != "failed", "error"].isna().all()
     assert any(f"{len(failed)} of 16 trials failed" in note for note in found.notes)
 
