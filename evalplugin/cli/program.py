@@ -18,7 +18,6 @@ from evalplugin.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_USAGE,
     EvalpluginError,
-    PluginError,
     is_disk_full,
     nearness,
 )
@@ -103,7 +102,7 @@ def main(argv: Sequence[str] | None = None, *, is_program: bool = False) -> int:
         if state["debug"] or (line := line_in_plugin(error)) is None:
             return _defect()
         show_error(line)
-        return PluginError.exit_code
+        return EXIT_FAILED
 
 
 def _drop_output() -> None:

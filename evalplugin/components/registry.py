@@ -312,6 +312,8 @@ def line_in_plugin(error: BaseException) -> str | None:
 
     None: no such code was running: code of the user, or of a package with components.
     """
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[-1]
     places = [
         f"{Path(file).name}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
