@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 from samples import small_config, write_config
 
+import evalplugin
+from evalplugin.base.errors import PluginError
 from evalplugin.cli.program import main
+from evalplugin.components.registry import load_plugin_file
 
 PLUGIN = """
 import os
@@ -140,10 +144,6 @@ def config(**changes: Any) -> str:
         ("split", "split latest"),
         ("measure", "segment halves"),
         ("divide", "segment halves"),
-        ("metric", "metric share@10"),
-        ("start", "metric total"),
-        ("update", "metric total"),
-        ("finish", "metric total"),
     ],
 )
 def test_an_error_of_a_plugin_is_one_line_that_names_component_file_and_line(
@@ -184,10 +184,9 @@ def test_a_metric_that_raises_fails_no_model_and_the_lists_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("place", "line"),
-    [("fit", LINE), ("scores", "mine.py:58: numpy.linalg.LinAlgError: Singular matrix")],
+    ("place", "line", "workers"),
+    [("fit", LINE, 1), ("scores", "mine.py:58: numpy.linalg.LinAlgError: Singular matrix", 2)],
 )
-@pytest.mark.parametrize("workers", [1, 2])
 def test_a_model_that_raises_is_shown_with_its_file_and_line(
     place: str,
     line: str,
@@ -203,3 +202,31 @@ def test_a_model_that_raises_is_shown_with_its_file_and_line(
     assert f"fan: FAILED: {line}" in shown.err
     assert f"fan failed: {line}" in shown.out
     assert main(["compare", "fan", "random", "--experiment", "shop", "--tracking-uri", uri]) in (0, 1)
+    assert line in "".join(capsys.readouterr())
+
+
+def test_a_metric_that_raises_fails_no_trial_of_tuning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(tune={"metric": "share@10", "budget": {"trials": 3}})
+    monkeypatch.setenv("FAILS", "metric")
+    tuned = ["--set", "models.2={type: fan, tune: {cut: {int: [0, 9]}}}"]
+    assert main(["tune", path, *tuned]) == 2
+    assert f"error: metric share@10: {LINE}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("metric", "share@2"), ("start", "total"), ("update", "total"), ("finish", "total")],
+)
+def test_a_metric_that_raises_is_named_by_score(
+    place: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("mine.py").write_text(PLUGIN)
+    load_plugin_file(Path("mine.py"))
+    monkeypatch.setenv("FAILS", place)
+    truth = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]})
+    with pytest.raises(PluginError) as raised:
+        evalplugin.score(truth.assign(rank=[1, 2, 1]), truth, metrics=[name])
+    assert str(raised.value) == f"metric {name}: {LINE}"
+    assert isinstance(raised.value.__cause__, AttributeError)
