@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import pd
+from evalplugin.data.queries import session_ids
 from evalplugin.lists import (
     ListColumns,
     ListScores,
@@ -17,6 +19,8 @@ from evalplugin.lists import (
     score_lists,
     specs_of,
 )
+from evalplugin.lists.spark.frames import is_spark
+from evalplugin.metrics import is_overall
 from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
@@ -120,6 +124,8 @@ def compare(
     level: float = 0.95,
     intervals: Literal["t", "bootstrap"] = "t",
     intersect: bool = False,
+    dataset: str | None = None,
+    split: str | None = None,
 ) -> Comparisons:
     """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
@@ -137,6 +143,7 @@ def compare(
         level: Of intervals and marks.
         intervals: Method of the intervals of differences: Student's t, or the BCa bootstrap.
         intersect: Where runs differ in metrics, users or data, compare the shared ones; else the runs are refused.
+        dataset, split: Names of the only dataset and split to compare on; None: all.
 
     Raises:
         DataError: No such run, bake-off or experiment, or runs that cannot be compared.
@@ -152,7 +159,7 @@ def compare(
     outcomes = [source for source in sources if not isinstance(source, str)]
     complete = None
     if outcomes:
-        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
+        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect, dataset, split)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
@@ -166,7 +173,7 @@ def compare(
 
         contests = read_contests(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
-            primary=primary,
+            primary=primary, dataset=dataset, split=split,
         )  # fmt: skip
         run_ids = [
             model.run_id for contest in contests for model in contest.models if model.run_id is not None
@@ -212,11 +219,11 @@ def compare_scores(
     name: str | None = None,
     log: bool = False,
     experiment: str | None = None,
-    large_artifacts: str | None = None,
 ) -> Comparisons:
     """Return a comparison of models by a table of scores from any evaluation, as ``compare`` returns it.
 
-    Models are compared on the units that they share, such as questions, documents or topics. The name of the column of
+    Models are ranked by the units that all of them have, such as questions, documents or topics, and two models differ
+    by those that both have; a model with fewer than half as many as another is not ranked. The name of the column of
     units is the word for a unit in all reports.
 
     Args:
@@ -243,7 +250,6 @@ def compare_scores(
         name: Of the table in reports; None: that of its file, or else ``scores``.
         log: Whether to log a bake-off to MLflow, a run for each model and a summary run: the result has its ``.links``.
         experiment: The MLflow experiment of the log; None: ``scores``.
-        large_artifacts: Of ``log``: a folder or URI for tables of more than 100 MB, as ``tracking.large_artifacts``.
 
     Raises:
         DataError: A column that is missing, a score that is no number, a unit with two scores, fewer than two models;
@@ -262,8 +268,6 @@ def compare_scores(
 
     if not log and experiment is not None:
         raise DataError("an experiment is where a comparison is logged: log=True")
-    if not log and large_artifacts is not None:
-        raise DataError("large_artifacts is where large tables of a comparison are logged: log=True")
     if not (log or runs) and tracking_uri is not None:
         raise DataError("a tracking URI is of runs, or of the store that a comparison is logged to: log=True")
     table = str(scores) if isinstance(scores, str | Path) else type(scores).__name__
@@ -299,9 +303,7 @@ def compare_scores(
         from evalplugin.bakeoff.scores_log import log_scores
 
         given = {option: value for option, value in asked.items() if value}
-        links = log_scores(
-            contest, given, experiment=experiment, tracking_uri=tracking_uri, large_artifacts=large_artifacts
-        )
+        links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
     comparison = compared(
         contest,
         pairs=_pairing(contest, pairs),
@@ -333,7 +335,14 @@ def history(
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 
 
+# Keywords are those of the implementation.
+@overload
 def score(
+    lists: Mapping[str, Any], truth: Any, metrics: Sequence[str | MetricSpec], **keywords: Any
+) -> Comparisons: ...
+@overload
+def score(lists: Any, truth: Any, metrics: Sequence[str | MetricSpec], **keywords: Any) -> ListScores: ...
+def score(  # type: ignore[misc]
     lists: Any,
     truth: Any,
     metrics: Sequence[str | MetricSpec],
@@ -357,18 +366,25 @@ def score(
     memory: str | int | None = None,
     partitioned: bool = False,
     engine: str | Mapping[str, Any] | None = None,
-) -> ListScores:
+) -> ListScores | Comparisons:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
     Every user with a list or a truth is scored. A user with relevant truth but without a list scores 0; a
     user without relevant truth is undefined (NaN), counted, and left out of the means.
 
+    Of a mapping, return the comparison of its systems, every two of them user by user, as ``compare`` returns it.
+
+    Tables with a column ``fold``, as bake-offs log, are scored fold by fold: a user's score is the average over folds,
+    and ``.fold_means`` has the means of each.
+
     Args:
         lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
-            Scores rank descending, equal ones by item id ascending. Where both exist and neither is named, the
-            rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of Spark
-            (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as well.
+            Scores rank descending, equal ones by item id ascending; integers are below 2^53. Where both exist and
+            neither is named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a
+            DataFrame of Spark (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as
+            well. Or a mapping of names to any of these, except Spark's: the lists of several systems, which are
+            compared.
         truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
             Spark DataFrame where the lists are one.
         metrics: Names such as ``ndcg@10``.
@@ -409,16 +425,53 @@ def score(
     specs = specs_of(metrics)
     if duplicates not in ("error", "keep"):
         raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
-    sources = open_sources(
-        {"lists": lists, "truth": truth, "train": train, "pool": pool},
-        format=format,
-        truth_format=truth_format,
-    )
-    if duplicates == "keep":
-        in_parts = memory is not None or partitioned or engine is not None
-        sources = merge_events(sources, columns, in_parts=in_parts)
     relevance = Relevance.starting_at(threshold)
-    request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
-    return score_lists(
-        sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
-    )
+
+    def scored(of_system: Any) -> ListScores:
+        sources = open_sources(
+            {"lists": of_system, "truth": truth, "train": train, "pool": pool},
+            format=format,
+            truth_format=truth_format,
+        )
+        if duplicates == "keep":
+            in_parts = memory is not None or partitioned or engine is not None
+            sources = merge_events(sources, columns, in_parts=in_parts)
+        request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
+        return score_lists(
+            sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
+        )
+
+    if not isinstance(lists, Mapping):
+        return scored(lists)
+    check_systems(lists, specs)
+    return compare_lists({name: scored(own) for name, own in lists.items()})
+
+
+def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None:
+    """Refuse, before anything is scored, lists of several systems that cannot be compared.
+
+    Raises:
+        DataError: Fewer than two systems, DataFrames of Spark, or metrics without a value for each user.
+    """
+    if len(lists) < 2:
+        raise DataError(f"lists: a comparison takes two systems, and there are {len(lists)}")
+    if any(map(is_spark, lists.values())):
+        raise DataError("lists: Spark DataFrames of several systems are scored one by one")
+    if overall := [spec.name for spec in specs if is_overall(spec.metric)]:
+        raise DataError(
+            f"{', '.join(overall)}: a number for all lists together has no differences by user: score the lists of "
+            f"one system at a time, or leave it out"
+        )
+
+
+def compare_lists(scores: Mapping[str, ListScores], name: str = "lists") -> Comparisons:
+    """Return the comparison of scored lists by the names of their systems, every two of them; ``name``: of the data."""
+    unit = next(iter(scores.values())).scores.unit
+    # Users without a relevant truth are in the lists of some systems alone.
+    tables = [own.per_user.dropna(how="all").assign(system=system) for system, own in scores.items()]
+    table, cluster = pd.concat(tables).rename_axis(unit).reset_index(), None
+    if unit == "query":
+        cluster = "session"
+        table[cluster] = session_ids(table[unit].to_numpy())
+    metrics = list(tables[0].columns[:-1])
+    return compare_scores(table, unit=unit, model="system", value=metrics, cluster=cluster, name=name)

@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,11 +71,30 @@ def _cheap_imports() -> None:
 @pytest.fixture(scope="session")
 def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty SQLite store to copy: making its tables anew takes longer than most tests."""
-    from evalplugin.tracking.connection import connect
+    from mlflow.store.db import utils
 
     store = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    connect(f"sqlite:///{store}")
+    engine = utils.create_sqlalchemy_engine(f"sqlite:///{store}")
+    utils._initialize_tables(engine)
+    engine.dispose()
     return store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_stores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A SQLite store that this process would create is a copy of the empty one; other processes create theirs."""
+    from evalplugin.tracking import connection, location
+
+    def copied(uri: str) -> AbstractContextManager[None]:
+        file = location.sqlite_path(uri)
+        if file is not None and not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(request.getfixturevalue("_empty_store"), file)
+        return nullcontext()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "whole_creation", copied)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -32,9 +32,8 @@ from evalplugin.features.tuning.feature import TuningFeature
 from evalplugin.report.drawing import Drawing, content_of, draw, drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
+from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
-from evalplugin.tracking.large import LargeTables
-from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
@@ -64,7 +63,7 @@ FEATURES: tuple[type[Feature], ...] = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """A bake-off's results and the links to them. A notebook shows the models by the primary metric."""
+    """A bake-off's results and the links to them. A notebook and ``print`` show the models by the primary metric."""
 
     result: BakeoffResult
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
@@ -104,6 +103,9 @@ class Outcome:
     def _shown(self) -> Comparisons:
         return Comparisons(self.comparisons, self.sections)
 
+    def __repr__(self) -> str:
+        return comparisons_text(self.comparisons, [self.decision.reason] if self.decision else ())
+
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()
 
@@ -127,12 +129,13 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
     with ExitStack() as opened:
         for feature in reversed(features):  # so that they end in their order
             opened.enter_context(feature.around(workspace))
-        large = _begin(workspace)
+        refuse_in_worker()
+        make_in_background()
         workspace, prepared, jobs = read_data(workspace, features)
         planned = _planned(workspace, prepared, jobs, command)
         journal = opened.enter_context(_journal(planned, features))
         load_results(workspace, [job for job in jobs if not job.model.space])
-        running = opened.enter_context(_running(planned, journal, large, workers))
+        running = opened.enter_context(_running(planned, journal, workers))
         for feature in features:
             feature.opened(running)
         for feature in features:
@@ -143,17 +146,6 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
             results = feature.end(running, results)
         assert results.links is not None
         return Outcome(results.result, results.comparisons, results.links, **results.values)
-
-
-def _begin(workspace: Workspace) -> LargeTables:
-    """Start in the background what takes long to make, and check where large tables go."""
-    refuse_in_worker()
-    make_in_background()
-    prepare_store(workspace.uri)
-    uri = workspace.config.spec.tracking.large_artifacts
-    large = LargeTables(uri, workspace.experiment, workspace.observer.warn)
-    large.check()
-    return large
 
 
 def read_data(
@@ -198,9 +190,7 @@ def _journal(planned: Planned, features: Sequence[Feature]) -> Journal:
 
 
 @contextmanager
-def _running(
-    planned: Planned, journal: Journal, large: LargeTables, workers: int | None
-) -> Generator[Running]:
+def _running(planned: Planned, journal: Journal, workers: int | None) -> Generator[Running]:
     """Open the engine and the tracker; from then on, an exception ends the open runs, and the bake-off can be resumed.
 
     The engine is first: where it cannot run tasks, nothing is logged.
@@ -218,7 +208,6 @@ def _running(
                 workspace.uri,
                 resume=journal.is_resumed,
                 progress=progress,
-                large=large,
                 board=workspace.config.spec.tracking.board,
                 logger=workspace.logger,
             )

@@ -37,7 +37,7 @@ class Plan:
 def plan(workspace: Workspace) -> Plan:
     """Return the jobs of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
-    A champion from MLflow, earlier decisions and bake-offs are looked up in the workspace's tracking store.
+    The tracking store is opened only for what the config names in it: a champion, models of runs, a count of decisions.
 
     Raises:
         DataError: Data that is missing or breaks a rule.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,10 @@ from evalplugin.data import Interactions
 from evalplugin.data.queries import Unit
 from evalplugin.files import Format
 from evalplugin.files.outputs import refuse_input
-from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
+from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role
+from evalplugin.lists.folds import by_fold
 from evalplugin.lists.inputs import KEEP_EVENTS, TruthFormat, merge_events, rows_named
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.lists.scoring import top_n_on
@@ -77,18 +78,35 @@ class Options:
             pool=self.sources["pool"],
         )
 
-    def interactions(self, role: Role) -> Interactions:
-        """Return the data of a table, read alone."""
-        return interactions_alone(PairColumns.read_all(self.sources[role], role, self.columns))
+    def data(self) -> Iterator[tuple[Interactions | None, Interactions]]:
+        """Yield the train data and the truth of each fold, each read alone."""
+
+        def read(role: Role, source: Any) -> Interactions:
+            return interactions_alone(PairColumns.read_all(source, role, self.columns))
+
+        for fold in by_fold(self.sources, self.columns):
+            train = fold["train"]
+            yield None if train is None else read("train", train), read("truth", fold["truth"])
 
 
-def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
-    """Return the scores, after writing the file of per-user scores where the options name one.
+def names_of(files: Sequence[str]) -> list[str]:
+    """Return the names of lists: of their files without the suffix, or the paths where two files are called the same.
+
+    Raises:
+        DataError: A path that is given twice.
+    """
+    if twice := [file for file in files if files.count(file) > 1]:
+        raise DataError(f"--lists: {twice[0]} is given twice: name each system's lists once")
+    stems = [Path(file).stem for file in files]
+    return stems if len(set(stems)) == len(stems) else list(files)
+
+
+def score(options: Options, specs: Sequence[MetricSpec], report: Callable[[str], None]) -> ListScores:
+    """Return the scores by some metrics, after writing the file of per-user scores where the options name one.
 
     Raises:
         EvalpluginError: Options or files that break a rule.
     """
-    specs = specs_of(options.metrics)
     if options.out is not None:
         refuse_input(options.out, [options.lists, options.truth, options.train, options.pool], "*.parquet")
         check_output(options.out)
@@ -103,7 +121,7 @@ def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, 
     )
     if options.out is not None:
         write_per_user(scores.scores, options.out)
-    return scores, specs
+    return scores
 
 
 def score_as(options: Options, library: str) -> dict[str, float]:
@@ -133,6 +151,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
     for name in options.metrics:
         conventions.metric(name)
     sources, request = options.sources, options.request(())
+    by_fold(sources, options.columns, one="--as")
     with rows_named(sources["lists"], sources["truth"], request, KEEP_EVENTS):
         lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
@@ -177,8 +196,8 @@ def log(
         scores=scores.scores,
         metrics=specs,
         relevance=options.relevance,
-        truth=options.interactions("truth"),
-        train=None if options.train is None else options.interactions("train"),
+        folds=tuple(options.data()),
+        fold_means=scores.fold_means,
         asked=given,
         origin="score",
         dataset=options.truth,

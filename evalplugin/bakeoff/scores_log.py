@@ -10,8 +10,6 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
 from evalplugin.features.history.feature import past_of, trend_section
-from evalplugin.files.uris import check_folder_uri
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import MAX_TAG, metric_names
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
@@ -29,7 +27,6 @@ def log_scores(
     *,
     experiment: str | None = None,
     tracking_uri: str | None = None,
-    large_artifacts: str | None = None,
 ) -> Links:
     """Log the models of a table of scores as a bake-off, compared as every bake-off is; return the links.
 
@@ -38,19 +35,14 @@ def log_scores(
         asked: Where the scores come from, and the options of the comparison: plain values.
         experiment: Name of the MLflow experiment; None: ``scores``.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-        large_artifacts: Folder or URI for large tables of scores; None: they stay in the runs.
 
     Raises:
-        DataError: Nothing can be written to the folder, a metric or a group of units has the name of the column of
+        DataError: A metric or a group of units has the name of the column of
             units, MLflow refuses the name of a metric, or there are too many metrics.
         TrackingError: The store cannot be reached or used.
     """
     _check_names(contest)
     experiment = _EXPERIMENT if experiment is None else experiment
-    if large_artifacts is not None:
-        check_folder_uri(large_artifacts)
-    large = LargeTables(large_artifacts, experiment)
-    large.check()
     table = _info(contest, asked)
     bakeoff = bakeoff_from_elsewhere(
         asked,
@@ -67,7 +59,7 @@ def log_scores(
     results = tuple(
         ModelResult(table, model.model, model.type, {}, per_user=model.scores) for model in contest.models
     )
-    with MlflowTracker.open(bakeoff, tracking_uri, large=large) as tracker:
+    with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         comparison = compare(contest, pairs=contest.pairing)
         for result in results:
             tracker.start_model(table, result.model, result.type)

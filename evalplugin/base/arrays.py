@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evalplugin.base.libraries import np, npt
@@ -18,6 +19,17 @@ else:  # nothing reads them at run time, and NumPy would be imported for them
 NO_ITEM = -1  # the code in the places of a list that has no item there
 
 
+def described(value: Any) -> str:
+    """Return the repr of a dataclass, in which arrays are described by type and shape; empty fields are left out."""
+    shown = []
+    for name, of_field in ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr):
+        if isinstance(of_field, np.ndarray):
+            shown.append(f"{name}={of_field.dtype} {of_field.shape}")
+        elif of_field not in (None, False, "", (), {}):
+            shown.append(f"{name}={of_field!r}")
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
 class ReadOnlyArrays:
     """A base of frozen dataclasses whose arrays are read-only views of what was given."""
 
@@ -27,6 +39,8 @@ class ReadOnlyArrays:
                 array = np.asarray(value).view()  # plain, also where it is mapped from a file
                 array.flags.writeable = False
                 object.__setattr__(self, name, array)
+
+    __repr__ = described
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

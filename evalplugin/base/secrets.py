@@ -15,6 +15,8 @@ from evalplugin.base.libraries import yaml
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
 _USERINFO = re.compile(r"(?<=://)(?:[^\s/:@'\"]*:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]+)@")
+# Of a URI that has become a path, which has one slash; models:/NAME@ALIAS has no colon in it.
+_USERINFO_OF_PATH = re.compile(r"(?<=:/)[^\s/:@'\"]+:(?!\d+/)[^\s'\"]*@")
 _QUERY = re.compile(
     r"(?i)(?<=[?&;])([\w-]*(?:password|passwd|pwd|token|secret|api_?key|access_?key(?:_?id)?|sig|signature|credential)=)"
     r"[^&\s'\"]+"
@@ -97,8 +99,12 @@ def register_uri(uri: str) -> None:
 
 def has_credentials(uri: str) -> bool:
     """Return whether a URI has a password or a token in it, other than ``${NAME}``."""
-    found = [*_PASSWORD.findall(uri), *_QUERY_VALUE.findall(uri)]
-    return any(_has_content(value) for value in found)
+    return has_password(uri) or any(map(_has_content, _QUERY_VALUE.findall(uri)))
+
+
+def has_password(uri: str) -> bool:
+    """Return whether a URI has a user's password in it, which may hold ``/``, other than ``${NAME}``."""
+    return any(map(_has_content, _PASSWORD.findall(uri)))
 
 
 def redact(text: str) -> str:
@@ -114,7 +120,7 @@ def redact_message(text: str) -> str:
     """Return the text as ``redact`` does, but with the values of keys like ``password``, which messages explain."""
     if values := _secret_values():
         text = _pattern(values).sub(_HIDDEN, text)
-    text = _USERINFO.sub(f"{_HIDDEN}@", text)
+    text = _USERINFO_OF_PATH.sub(f"{_HIDDEN}@", _USERINFO.sub(f"{_HIDDEN}@", text))
     text = _WEBHOOK.sub(rf"\1/{_HIDDEN}", text)
     text = _QUERY.sub(rf"\1{_HIDDEN}", text)
     text = _BEARER.sub(rf"\1{_HIDDEN}", text)

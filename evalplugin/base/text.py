@@ -1,8 +1,16 @@
-r"""Text from outside, made safe to print: control characters are written as escapes such as ``\u001b``."""
+r"""Text from outside, made safe to show: control characters are written as escapes such as ``\u001b``.
+
+What people read is escaped: in the terminal, on pages, in notebooks, Markdown and LaTeX. What programs read is not:
+CSV, Parquet and JSON files, and values in MLflow.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 # C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
 _CONTROLS = re.compile(
@@ -22,6 +30,20 @@ def escape_controls(text: str) -> str:
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def escape_html(text: str) -> str:
+    """Return text that HTML shows as a terminal does: markup and control characters are escaped."""
+    return html.escape(escape_controls(text))
+
+
+def escape_nested(value: Any) -> Any:
+    """Return nested plain values in which each text and key has its control characters escaped."""
+    if isinstance(value, str):
+        return escape_controls(value)
+    if isinstance(value, Mapping):
+        return {escape_nested(key): escape_nested(inner) for key, inner in value.items()}
+    return [*map(escape_nested, value)] if isinstance(value, list | tuple) else value
+
+
 def escape_formula(text: str) -> str:
     """Return the text of a CSV cell, with an apostrophe in front if a spreadsheet would take it for a formula.
 
@@ -29,6 +51,18 @@ def escape_formula(text: str) -> str:
     number such as ``-0.5`` is not a formula.
     """
     return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
+
+
+def json_of(text: str | bytes) -> Any:
+    """Return the value of JSON that others may have written.
+
+    Raises:
+        ValueError: It is no JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def cut(text: str, length: int) -> str:

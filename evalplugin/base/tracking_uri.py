@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from evalplugin.base.errors import TrackingUriError, did_you_mean
@@ -56,6 +57,8 @@ def _problem_of(uri: str) -> str | None:
             return ": a path follows three slashes, as in sqlite:///mlflow.db"
         if rest.removeprefix("/").partition("?")[0] in ("", ":memory:"):
             return " is a database in memory, which is gone when the program ends"
+        if re.search("[?&]uri=", rest):
+            return " has a URI of SQLite's own in it: name the file itself, as in sqlite:////data/mlflow.db"
     has_driver = scheme in DATABASES and (scheme != "sqlite" or "+" in uri.partition(":")[0])
     return _problem_of_database(uri) if has_driver else None
 
@@ -64,8 +67,8 @@ def _problem_of_server(uri: str) -> str | None:
     try:
         parts = urlsplit(uri)
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        return f": {error}; it must look like http://host:5000"
+    except ValueError:  # whose message quotes a part of the URI, in which no credential is recognised
+        return ": its host or port is malformed; it must look like http://host:5000"
     return None if host else ": names no host; it must look like http://host:5000"
 
 
@@ -79,8 +82,8 @@ def _problem_of_database(uri: str) -> str | None:
         url.get_dialect()
     except NoSuchModuleError:
         return f": {url.drivername!r} is not a driver that SQLAlchemy knows"
-    except (ArgumentError, ValueError) as error:
-        return f": {error}; it must look like postgresql://host:5432/mlflow"
+    except (ArgumentError, ValueError):
+        return ": is malformed; it must look like postgresql://host:5432/mlflow"
     return None
 
 

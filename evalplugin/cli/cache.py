@@ -24,7 +24,7 @@ def cache() -> None:
     """Show and prune the store of finished steps."""
 
 
-@cache.command("list")
+@cache.command("list", cls=options.Command)
 @options.store
 @options.debug
 def list_(folder: Path) -> int:
@@ -39,7 +39,7 @@ def list_(folder: Path) -> int:
     return EXIT_DONE
 
 
-@cache.command()
+@cache.command(cls=options.Command)
 @click.argument("key")
 @options.store
 @options.debug
@@ -72,7 +72,7 @@ def show(key: str, folder: Path) -> int:
     return EXIT_DONE
 
 
-@cache.command()
+@cache.command(cls=options.Command)
 @click.option("--older-than", metavar="TIME", help="What was not used for so long, such as 30d.")
 @click.option(
     "--max-size", metavar="SIZE", help="What was not used for the longest time, down to such as 5GB."

@@ -20,15 +20,17 @@ _OF_TABLE = {
 }  # fmt: skip
 _OF_RUNS = {
     "bakeoff": "--bakeoff", "experiment": "--experiment", "tracking_uri": "--tracking-uri",
-    "intersect": "--intersect",
+    "intersect": "--intersect", "dataset": "--dataset", "split": "--split",
 }  # fmt: skip
 
 
-@click.command()
+@options.command()
 @options.runs
 @options.bakeoff
 @options.source_experiment
 @click.option("--tracking-uri", help="MLflow tracking URI.")
+@click.option("--dataset", metavar="NAME", help="The only dataset to compare on; else all.")
+@click.option("--split", metavar="NAME", help="The only split to compare on; else all.")
 @click.option("--baseline", metavar="MODEL", help="What the others are compared with; else the bake-off's.")
 @click.option("--primary", metavar="METRIC", help="What ranks the models; else the bake-off's.")
 @click.option(
@@ -81,10 +83,6 @@ _OF_RUNS = {
     "--log", is_flag=True,
     help="Of --scores and --runs: log a bake-off to MLflow, a run for each model, in --experiment (default: scores).",
 )  # fmt: skip
-@click.option(
-    "--large-artifacts", metavar="URI",
-    help="Of --log: a folder, mostly of an object store, for tables of more than 100 MB; else they stay in the runs.",
-)  # fmt: skip
 @options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
@@ -112,7 +110,6 @@ def compare(
     scores: str | None,
     evaluations: tuple[str, ...],
     log: bool,
-    large_artifacts: str | None,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
@@ -123,8 +120,6 @@ def compare(
     of_table = {name: choices.pop(name) for name in _OF_TABLE}
     is_table = scores is not None or bool(evaluations)
     where: dict[str, Any] = {}
-    if large_artifacts is not None and not log:
-        raise click.UsageError("--large-artifacts: where --log writes large tables; name --log too")
     if not is_table:
         if log:
             raise click.UsageError("--log: for a table of scores; runs of a bake-off are logged already")
@@ -186,7 +181,6 @@ def compare(
                 scores,
                 runs=evaluations,
                 log=log,
-                large_artifacts=large_artifacts,
                 metric=metrics[0] if metrics else None,
                 segments=segments,
                 **of_table,
@@ -200,6 +194,8 @@ def compare(
     for warning in dict.fromkeys(warning for contest in contests for warning in contest.all_warnings):
         observer.warn(warning)
     names = compared.canonical(metrics)
+    if len(of_table["value"]) > 1 and users is None:
+        names = list(contests[0].metrics)
     if segment is not None:
         compared.check_segment(segment)
     if html is not None:

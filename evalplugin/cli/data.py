@@ -13,11 +13,9 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, open_all
 
 
-@click.command()
+@options.command()
 @options.configs
 @options.set_value
-@options.tracking_uri
-@options.experiment
 @options.data_home
 @options.shown("text", "json", help="json: one object for a config, a list for several.")
 @click.option(
@@ -35,7 +33,7 @@ def data(
     folder: str | Path | None,
     **where: Any,
 ) -> int:
-    """Describe the data of configs: sizes, inequality, ratings, time, splits, drift, and what checks find.
+    """Describe the data of configs: sizes, inequality, ratings, time, splits, and what checks find.
 
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
@@ -53,6 +51,6 @@ def data(
         for report in reports:
             show_data(report)
     if folder is not None:
-        for file in write_pictures([card for report in reports for card in report.data.cards], folder):
+        for file in write_pictures([card for report in reports for card in report.cards], folder):
             echo(file, err=shown == "json")
     return EXIT_DONE

@@ -20,7 +20,7 @@ _CACHED = (
 )
 
 
-@click.command()
+@options.command()
 @click.argument("kind", type=click.Choice([*(kind.removesuffix("s") for kind in COMPONENT_KINDS), "check"]))
 @click.argument("name")
 @options.plugin

@@ -31,7 +31,7 @@ Exit codes:
 """
 
 
-@click.command(help=_HELP)
+@options.command(help=_HELP)
 @options.runs
 @options.bakeoff
 @options.source_experiment

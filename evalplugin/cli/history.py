@@ -11,7 +11,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
 
-@click.command()
+@options.command()
 @click.option("--experiment", required=True, metavar="NAME", help="MLflow experiment.")
 @click.option("-m", "--metric", metavar="NAME", help="Such as ndcg@10; else what ranked the newest models.")
 @click.option(

@@ -28,7 +28,7 @@ _PACKAGES = {
 COMPONENT_KINDS = tuple(_PACKAGES)
 
 
-@click.command("list")
+@options.command("list")
 @click.argument("kind", type=click.Choice([*COMPONENT_KINDS, "checks", "published"]))
 @options.plugin
 @options.published_folders

@@ -13,7 +13,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo
 
 
-@click.command()
+@options.command()
 @click.argument("kind", type=click.Choice(["model", "metric", "dataset", "split"]))
 @click.argument("name")
 @click.option(

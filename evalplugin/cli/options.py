@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from evalplugin.files.uris import is_remote, local_path, refuse_credentials
+
+
+class Command(click.Command):
+    """A command that refuses a repeated option of one value, of which click takes the last value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        _, _, given = self.make_parser(ctx).parse_args([*args])
+        for option, times in Counter(given).items():
+            if isinstance(option, click.Option) and times > 1 and not (option.multiple or option.is_flag):
+                raise click.UsageError(f"{option.opts[-1]} is given {times} times: it takes one value", ctx)
+        return super().parse_args(ctx, args)
+
+
+command = partial(click.command, cls=Command)
 
 
 class Output(click.Path):

@@ -12,7 +12,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
 
 
-@click.command()
+@options.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
 @click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")
@@ -59,8 +59,7 @@ def power(
     """Tell how many users it takes to find a gain, and what gain the users at hand would find.
 
     From a spread that is given (--sd), from the last bake-off that was logged (--experiment, --bakeoff), or for a
-    CONFIG: with the users of its data, the test of its gate, and the spreads of its experiment's last bake-off. Where
-    there is none, spreads are assumed.
+    CONFIG: with the users of its data and the test of its gate. For a CONFIG without --experiment, spreads are assumed.
     """
     from evalplugin.cli import show
     from evalplugin.cli.show.tables import show_power
@@ -86,7 +85,9 @@ def power(
             data_home=data_home,
         )
         prepared = workspace.prepare(cached=False)
-        report = power_of.power_of_config(workspace, prepared, power=asked.power, gain=gain)
+        report = power_of.power_of_config(
+            workspace, prepared, power=asked.power, gain=gain, experiment=experiment
+        )
     elif sd is not None:
         if experiment or bakeoff or metrics:
             raise click.UsageError(

@@ -12,7 +12,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
 
-@click.command()
+@options.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "every", is_flag=True, help="Reproduce all tables.")
 @options.published_folders

@@ -13,7 +13,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, load_all, open_checked, show_error
 
 
-@click.command()
+@options.command()
 @options.configs
 @options.set_value
 @options.tracking_uri

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 
-import click
-
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
 
 
-@click.command()
+@options.command()
 @options.debug
 def schema() -> int:
     """Print the JSON Schema of configs, for editors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,13 +11,19 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
+if TYPE_CHECKING:
+    from evalplugin.report.notebook import Comparisons
 
-@click.command()
+
+@options.command()
 @click.option(
     "--lists",
+    "files",
     required=True,
+    multiple=True,
     metavar="FILES",
-    help="The lists: a file, a folder of Parquet files, a pattern; or a URI of one, such as s3://bucket/lists.",
+    help="The lists: a file, a folder of Parquet files, a pattern; or a URI of one, such as s3://bucket/lists; several "
+    "times for several systems, which are compared.",
 )
 @click.option("--truth", required=True, metavar="FILES", help="The held-out interactions.")
 @click.option(
@@ -88,6 +94,7 @@ from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warnin
 @click.option("--experiment", default="lists", show_default=True, help="MLflow experiment.")
 @options.debug
 def score(
+    files: tuple[str, ...],
     profile: str | None,
     shown: str,
     name: str | None,
@@ -96,20 +103,24 @@ def score(
     **inputs: Any,
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
+    from evalplugin import api
     from evalplugin.bakeoff import score_command
-    from evalplugin.base.units import plural
-    from evalplugin.lists import ListColumns
+    from evalplugin.base.units import count_text, plural
+    from evalplugin.lists import ListColumns, specs_of
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
     from evalplugin.metrics.relevance import Relevance
 
+    single = {"--as": profile, "--out": inputs["out"], "--log": inputs["for_log"], "--name": name}
+    if len(files) > 1 and (given := [option for option, value in single.items() if value]):
+        raise click.UsageError(f"{', '.join(given)}: for the lists of one system; name one --lists")
     columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
     relevance = Relevance.starting_at(inputs.pop("threshold"))
-    options = score_command.Options(
-        text_ids=inputs.pop("ids") == "text",
-        columns=columns,
-        relevance=relevance,
-        **inputs,
-    )
+    inputs |= {"text_ids": inputs.pop("ids") == "text", "columns": columns, "relevance": relevance}
+    systems = {
+        system: score_command.Options(lists=file, **inputs)
+        for system, file in zip(score_command.names_of(files), files, strict=True)
+    }
+    options = next(iter(systems.values()))
     if profile is not None:
         numbers = score_command.score_as(options, profile)
         if shown == "table":
@@ -119,32 +130,56 @@ def score(
         else:
             echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
-    scores, specs = score_command.score(options, print_diagnostic)
+    specs = specs_of(options.metrics)
+    if len(files) > 1:
+        api.check_systems(systems, specs)
+    scores = {system: score_command.score(own, specs, print_diagnostic) for system, own in systems.items()}
     if options.train is None and (names := [s.name for s in specs if "catalogue" in s.needs]):
         show_warning(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"
         )
-    asked = [
-        scores.counts[s.name].users for s in specs if s.name in scores.counts and s.metric.about == "truth"
-    ]
-    if scores.unlisted and scores.unlisted in asked:
-        show_warning(
-            f"no {options.unit} has both a list and a relevant truth: see that the ids in {options.lists} and in "
-            f"{options.truth} name the same {plural(options.unit)}"
-        )
-    rows = rows_of(scores)
+    about_truth = [spec.name for spec in specs if spec.metric.about == "truth"]
+    for system, own in systems.items():
+        unlisted, counts = scores[system].unlisted, scores[system].counts
+        if unlisted and len(files) > 1:
+            print_diagnostic(f"{system}: {count_text(unlisted, own.unit)} of the truth without a list")
+        if unlisted and unlisted in [counts[metric].users for metric in about_truth if metric in counts]:
+            show_warning(
+                f"no {own.unit} has both a list and a relevant truth: see that the ids in {own.lists} and in "
+                f"{own.truth} name the same {plural(own.unit)}"
+            )
+    for note in dict.fromkeys(note for own in scores.values() for note in own.notes):
+        show_warning(note)
+    if len(files) > 1:
+        _show_systems(api.compare_lists(scores, options.truth), shown)
+        return EXIT_DONE
+    of_lists = scores[system]
+    rows = rows_of(of_lists)
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=options.lists, unit=options.unit, unlisted=scores.unlisted)
+        show_scores(rows, title=options.lists, unit=options.unit, unlisted=of_lists.unlisted)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
     if options.for_log:
-        name = name or Path(options.lists).stem
         links = score_command.log(
-            options, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
+            options, of_lists, specs, name=name or system, experiment=experiment, tracking_uri=tracking_uri
         )
         for label, text in links.items():
             echo(f"{label:<8} {text}", err=shown != "table")
     return EXIT_DONE
+
+
+def _show_systems(compared: Comparisons, shown: str) -> None:
+    from evalplugin.cli.show.tables import show_comparisons
+    from evalplugin.report.frames import compare_csv, compare_json
+
+    contest = compared[0].contest
+    for note in contest.notes:
+        print_diagnostic(note)
+    if shown == "table":
+        show_comparisons(compared.comparisons, contest.metrics, None)
+    else:
+        as_text = compare_json if shown == "json" else compare_csv
+        echo_data(as_text(compared.comparisons, contest.metrics), nl=False)

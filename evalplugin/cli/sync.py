@@ -15,7 +15,7 @@ from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, open_store, print_diagnostic, show_error
 
 
-@click.command()
+@options.command()
 @options.store
 @options.debug
 @click.pass_context

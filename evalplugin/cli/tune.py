@@ -12,7 +12,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
 
 
-@click.command()
+@options.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @options.set_value
 @options.tracking_uri

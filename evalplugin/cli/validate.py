@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
 
 
-@click.command()
+@options.command()
 @options.configs
 @options.set_value
 @options.data_home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from evalplugin.base.arrays import Codes, Floats
@@ -75,8 +75,12 @@ class Cell:
     low: float = math.nan  # of the interval of the mean; NaN for a metric with one number for each model
     high: float = math.nan
     method: str = ""  # of the interval: bootstrap, t
-    users: int = 0  # users with a value
-    undefined: int = 0  # users without a value
+    rank: int | None = None  # from 1, by this metric; None: not ranked
+    users: int = 0  # users that the mean is over: those with a value of every ranked model
+    has: int = 0  # users with a value of this model
+    own_mean: float = math.nan  # over all of these
+    lacks: int = 0  # users with a value of another model alone
+    undefined: int = 0  # users of this model without a value
     summary: Summary | None = None  # of the users' values; None for a metric with one number for each model
     difference: Pair | None = None  # against the baseline
     seeds: SeedSpread | None = None  # of the mean; None: the model was fitted once
@@ -131,7 +135,7 @@ def budget_text(budget: Mapping[str, float | None]) -> str:
 class ComparedModel:
     """One model's results, and its rank among the models that it is compared with.
 
-    The models of a ``Contest`` have results only; ``compare`` adds ``rank``, ``is_baseline`` and ``cells``.
+    The models of a ``Contest`` have results only; ``compare`` adds ``shared``, ``rank``, ``is_baseline``, ``cells``.
     """
 
     model: str
@@ -140,15 +144,17 @@ class ComparedModel:
     costs: Costs | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
-    top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
-    items: pa.Table | None = None  # counts by item, as of ``execution.per_item``
+    # user, item, rank, score (and fold, from 1, when there are several)
+    top_n: pa.Table | None = field(default=None, repr=False)
+    items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
     tuned: Tuned | None = None  # None: its parameters are those of the config
+    shared: PerUserScores | None = None  # as of ``shared_scores``; None: the model failed
     rank: int | None = None  # from 1, by the primary metric; None: not ranked
     is_baseline: bool = False
     # By canonical name, the primary metric first; empty for a model that failed.
-    cells: Mapping[str, Cell] = field(default_factory=dict)
+    cells: Mapping[str, Cell] = field(default_factory=dict, repr=False)
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric; NaN for a model without values."""
@@ -210,6 +216,41 @@ def aligned_users(scores: Sequence[PerUserScores]) -> tuple[npt.NDArray[np.gener
         return first.users, first.clusters
     users = np.unique(np.concatenate([own.users for own in scores]))
     return users, first.clusters_of(users)
+
+
+def shared_scores(
+    scores: Mapping[str, PerUserScores], metrics: Sequence[str]
+) -> tuple[Mapping[str, PerUserScores], dict[str, int]]:
+    """Return the models' scores for the users by whom they are ranked, NaN for others, and how many have any value.
+
+    By each metric, these are the users with a value of every ranked model. Ranked is a model with values for at least
+    half as many users as the model that has most. Where all have values for the same users, ``scores`` is returned.
+
+    Args:
+        scores: By model.
+        metrics: Canonical names, those of the numbers of users with a value of any model.
+    """
+    values: dict[str, Floats] = {}
+    users_of: dict[str, int] = {}
+    for metric in metrics:
+        having = [model for model, own in scores.items() if metric in own.metrics]
+        if not having:
+            continue
+        users, columns, _ = aligned([scores[model] for model in having], metric)
+        has = ~np.isnan(columns)
+        users_of[metric] = int(np.count_nonzero(has.any(axis=1)))
+        counts = has.sum(axis=0)
+        ranked = (counts > 0) & (2 * counts >= counts.max())
+        shared = has[:, ranked].all(axis=1) & ranked.any()
+        if (counts[counts > 0] == np.count_nonzero(shared)).all():
+            continue
+        for model, is_ranked in zip(having, ranked.tolist(), strict=True):
+            own = scores[model]
+            stays = np.isin(own.users, users[shared]) & is_ranked
+            values.setdefault(model, own.values.copy())[~stays, own.metrics.index(metric)] = np.nan
+    if not values:
+        return scores, users_of
+    return {m: replace(own, values=values.get(m, own.values)) for m, own in scores.items()}, users_of
 
 
 def metric_cells(

@@ -14,6 +14,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import (
     LEVEL,
+    Cell,
     ComparedModel,
     Mark,
     Pair,
@@ -21,6 +22,7 @@ from evalplugin.comparison.compared import (
     aligned,
     aligned_users,
     metric_cells,
+    shared_scores,
 )
 from evalplugin.comparison.contest import Contest, Pairing
 from evalplugin.comparison.groups import GroupStatistic, group_statistics
@@ -56,6 +58,9 @@ class Comparison:
     models: tuple[ComparedModel, ...]  # best first, failed last
     pairs: tuple[Pair, ...]  # by metric, then in the order of the models
 
+    def __repr__(self) -> str:
+        return f"Comparison({self.contest.place}: {', '.join(row.model for row in self.models)})"
+
     def compute(self) -> None:
         """Compute what is otherwise computed when it is first asked for: a page asks for all of it."""
         _ = self.every_pair, self.best, self.group_statistics, self.overlaps, self.hit_rates
@@ -80,7 +85,7 @@ class Comparison:
     @cached_property
     def best(self) -> Mapping[str, BestModels]:
         """The models that may be the best, by metric; metrics without a better direction are left out."""
-        by_metric = (self._best_among(self._scores, metric) for metric in self.contest.metrics)
+        by_metric = (self._best_among(self._shared, metric) for metric in self.contest.metrics)
         return {best.metric: best for best in by_metric if best is not None}
 
     @property
@@ -120,7 +125,7 @@ class Comparison:
         if self._by_history is None:
             return None
         cold = self._by_history.labels.index(NO_HISTORY)
-        known = {model: _only(s, self._by_history.of(s.users) != cold) for model, s in self._scores.items()}
+        known = {model: s.only(self._by_history.of(s.users) != cold) for model, s in self._shared.items()}
         among = self._best_among(known, metric, "with history")
         return among if among is not None and among.users else None
 
@@ -182,6 +187,13 @@ class Comparison:
     @cached_property
     def _scores(self) -> Mapping[str, PerUserScores]:
         return {row.model: row.scores for row in self.models if row.scores is not None}
+
+    @cached_property
+    def _shared(self) -> Mapping[str, PerUserScores]:
+        """The scores of the users by whom models are ranked; ``_scores`` itself where these are all users."""
+        if all(row.shared is row.scores for row in self.models):
+            return self._scores
+        return {row.model: row.shared for row in self.models if row.shared is not None}
 
     @property
     def scored(self) -> list[ComparedModel]:
@@ -245,15 +257,15 @@ def compare(
         tests: Tests in addition to the permutation test.
     """
     specs = [contest.spec(metric) for metric in contest.metrics]
-    rows = [
-        replace(
-            model,
-            is_baseline=model.model == contest.baseline,
-            cells=metric_cells(model.scores, specs, contest.seed, seed_means=model.seed_means, level=level),
-        )
-        for model in contest.models
-    ]
-    scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(specs[0], rows)), ())
+    scores = {model.model: model.scores for model in contest.models if model.scores is not None}
+    shared, users_of = shared_scores(scores, contest.metrics)
+    rows = []
+    for model in contest.models:
+        own = shared.get(model.model)
+        cells = metric_cells(own, specs, contest.seed, seed_means=model.seed_means, level=level)
+        cells = {metric: _counted(cell, model.scores, users_of) for metric, cell in cells.items()}
+        rows.append(replace(model, is_baseline=model.model == contest.baseline, shared=own, cells=cells))
+    scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(specs, rows)), ())
     compared = tuple(_pairs(scored, pairs, contest.metrics, tests))
     to_baseline = {(p.model, p.metric): p for p in compared if p.against == contest.baseline}
     models = []
@@ -261,6 +273,16 @@ def compare(
         cells = {m: replace(c, difference=to_baseline.get((row.model, m))) for m, c in row.cells.items()}
         models.append(replace(row, cells=cells))
     return replace(scored, models=tuple(models), pairs=compared)
+
+
+def _counted(cell: Cell, scores: PerUserScores | None, users_of: Mapping[str, int]) -> Cell:
+    """Return a cell with the users that the model has and lacks; ``users_of``: with a value of any model, by metric."""
+    metric = cell.metric
+    if scores is None or metric not in scores.metrics:  # one number over all users
+        return replace(cell, has=cell.users, own_mean=cell.mean)
+    has, undefined = scores.counts[metric]
+    lacks = users_of[metric] - has
+    return replace(cell, has=has, undefined=undefined, lacks=lacks, own_mean=scores.means[metric])
 
 
 def _pairs(
@@ -360,8 +382,8 @@ def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
     for segmentation in comparison.contest.segments:
         cells: dict[str, list[SegmentCell]] = {metric: [] for metric in comparison.contest.metrics}
-        for label, inside in _groups(comparison, segmentation):
-            for cell in _group_cells(comparison, segmentation.name, label, inside):
+        for label, inside, shared in _groups(comparison, segmentation):
+            for cell in _group_cells(comparison, segmentation.name, label, inside, shared):
                 cells[cell.metric].append(cell)
         for family in cells.values():
             differences = [c.difference for c in family if c.difference is not None]
@@ -370,9 +392,16 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
 
 
 def _group_cells(
-    comparison: Comparison, segment: str, label: str, scores: Mapping[str, PerUserScores]
+    comparison: Comparison,
+    segment: str,
+    label: str,
+    scores: Mapping[str, PerUserScores],
+    shared: Mapping[str, PerUserScores],
 ) -> Iterator[SegmentCell]:
-    """Yield the cells of one group of users by metric, with uncorrected differences; ``scores``: theirs, by model."""
+    """Yield the cells of one group of users by metric, with uncorrected differences.
+
+    ``scores`` are theirs, by model; ``shared`` those that means are over.
+    """
     contest, names = comparison.contest, _pairing(comparison.models, "baseline")
     clusters = _clusters(scores)
     for columns in _batches(contest.metrics, scores, len(names)):
@@ -380,7 +409,8 @@ def _group_cells(
         keys = [(metric, model) for metric, having in columns.items() for model in having]
         if not keys:
             continue
-        values = np.stack([columns[metric][model] for metric, model in keys], axis=1)
+        of_means = columns if shared is scores else {metric: _columns(metric, shared) for metric in columns}
+        values = np.stack([of_means[metric][model] for metric, model in keys], axis=1)
         bounds = [contest.spec(metric).metric.bounds for metric, _ in keys]
         intervals = mean_intervals(values, level=comparison.level, bounds=bounds, clusters=clusters, rng=rng)
         # The seeds' spread of a group's mean is taken to be the same as over all users.
@@ -397,33 +427,38 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
     for segmentation in comparison.contest.segments:
         if segmentation.name == segment and not segmentation.from_truth:
             groups = len(segmentation.labels)
-            for label, inside in _groups(comparison, segmentation):
-                best = comparison._best_among(inside, metric, segment, label, groups=groups)
+            for label, _, shared in _groups(comparison, segmentation):
+                best = comparison._best_among(shared, metric, segment, label, groups=groups)
                 if best is not None:
                     yield replace(best, segment=segment, label=label)
 
 
-def _groups(comparison: Comparison, parts: Segmentation) -> Iterator[tuple[str, dict[str, PerUserScores]]]:
-    """Yield each group of users, with their scores by model."""
-    group = {model: parts.of(s.users) for model, s in comparison._scores.items()}
+def _groups(
+    comparison: Comparison, parts: Segmentation
+) -> Iterator[tuple[str, dict[str, PerUserScores], dict[str, PerUserScores]]]:
+    """Yield each group of users, with their scores by model, and those of the users by whom models are ranked."""
+    scores, shared = comparison._scores, comparison._shared
+    group = {model: parts.of(s.users) for model, s in scores.items()}
     for number, label in enumerate(parts.labels):
-        yield label, {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
+        inside = {model: s.only(group[model] == number) for model, s in scores.items()}
+        is_same = shared is scores
+        yield label, inside, inside if is_same else {m: s.only(group[m] == number) for m, s in shared.items()}
 
 
-def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
-    return replace(scores, users=scores.users[rows], values=scores.values[rows])
-
-
-def _ranked(primary: MetricSpec, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
-    """Return the rows best first, then the models without a value, then the failed ones."""
-    direction = primary.direction or 1
-
-    def loss(row: ComparedModel) -> float:
-        return -direction * row.mean(primary.name)
-
+def _ranked(specs: Sequence[MetricSpec], rows: Sequence[ComparedModel]) -> list[ComparedModel]:
+    """Return the rows with their ranks, best first by the first metric, then those without a value, then the failed."""
+    # A metric without a better direction ranks only where it was chosen to.
+    ranks = {spec.name: _ranks(spec, rows) if spec.direction or spec is specs[0] else {} for spec in specs}
+    ranked = []
+    for row in rows:
+        cells = {m: replace(cell, rank=ranks[m].get(row.model)) for m, cell in row.cells.items()}
+        ranked.append(replace(row, rank=ranks[specs[0].name].get(row.model), cells=cells))
     # Sorting is stable, so that equal models remain in config order.
-    ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)
-    # Equal means share a rank.
-    ranked = [replace(row, rank=1 + sum(loss(other) < loss(row) for other in ordered)) for row in ordered]
-    rest = [row for row in rows if not math.isfinite(loss(row))]
-    return [*ranked, *sorted(rest, key=lambda row: row.error is not None)]
+    return sorted(ranked, key=lambda row: (row.rank or len(rows) + 1, row.error is not None))
+
+
+def _ranks(spec: MetricSpec, rows: Iterable[ComparedModel]) -> dict[str, int]:
+    """Return the ranks of the models with a value, by model; equal means share a rank."""
+    direction = spec.direction or 1
+    losses = {row.model: -direction * mean for row in rows if math.isfinite(mean := row.mean(spec.name))}
+    return {model: 1 + sum(other < loss for other in losses.values()) for model, loss in losses.items()}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
 from typing import Literal
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.libraries import np
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
@@ -26,7 +28,7 @@ class Rules:
     """The data and rules that must be the same for two models' scores to be comparable."""
 
     train_digest: str | None  # of the first fold; None: lists from elsewhere, scored without it
-    test_digest: str
+    test_digest: str  # of all folds
     n: int  # length of the lists
     candidates: str
     threshold: float | None
@@ -55,7 +57,7 @@ class Contest:
     rules: Rules
     segments: tuple[Segmentation, ...] = ()
     histories: HistoryLengths | None = None  # None: not known
-    background: Background | None = None
+    background: Background | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
     findings: tuple[Finding, ...] = ()  # of the checks of data and results
     warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model
@@ -135,6 +137,19 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
     )
 
 
+def with_common_users(contest: Contest) -> Contest:
+    """Return a contest of the users that every model with scores has."""
+    users = [m.scores.users for m in contest.models if m.scores is not None]
+    if all(np.array_equal(these, users[0]) for these in users):
+        return contest
+    common = reduce(np.intersect1d, users)
+    models = (
+        m if m.scores is None else replace(m, scores=m.scores.only(np.isin(m.scores.users, common)))
+        for m in contest.models
+    )
+    return replace(contest, models=tuple(models))
+
+
 def findings_of(contests: Iterable[Contest]) -> tuple[Finding, ...]:
     """Return the findings of checks on any of the contests, each once."""
     return tuple(dict.fromkeys(finding for contest in contests for finding in contest.findings))
@@ -173,7 +188,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 seed=bakeoff.seed,
                 rules=Rules(
                     train_digest=None if info.train is None else info.train.digest,
-                    test_digest=info.test.digest,
+                    test_digest=info.test_digest,
                     n=bakeoff.n,
                     candidates=bakeoff.candidates,
                     threshold=bakeoff.relevance.threshold,

@@ -96,7 +96,8 @@ def _statistics(
     degrees = np.array([min(_units(cell), fits) - 1 for cell in kept])
     intervals = [cell.interval for cell in kept]
     direction = comparison.contest.spec(metric).direction
-    own = common_means(row, row, metric, segmentation, LEAST_UNITS).means
+    ranked = replace(row, scores=row.shared)
+    own = common_means(ranked, ranked, metric, segmentation, LEAST_UNITS).means
     extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, own)}
     if direction:
         extremes["worst"] = worst_of(intervals, degrees, direction, own)

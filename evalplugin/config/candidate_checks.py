@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import Problem
-from evalplugin.config.checked import Named, NamedDataset
+from evalplugin.config.checked import NamedDataset
 from evalplugin.config.checks import Checks
+from evalplugin.config.components import DatasetSpec, InlineSpec
 from evalplugin.config.sections import Recommend
-from evalplugin.data import Splitter
 
 
 def check_candidates(
     checks: Checks,
     recommend: Recommend,
     datasets: Sequence[NamedDataset],
-    splits: Sequence[Named[Splitter]],
 ) -> Recommend:
     """Return the section with the candidates that hold where they are left out; report problems."""
     if "recommend" in checks.malformed:
         return recommend
-    _check_pools(checks, recommend, datasets, splits)
+    _check_pools(checks, recommend)
     events = [dataset for dataset in datasets if dataset.has_events]
     if not events:
         return recommend
@@ -46,14 +45,12 @@ def check_candidates(
     return recommend
 
 
-def _check_pools(
-    checks: Checks, recommend: Recommend, datasets: Sequence[NamedDataset], splits: Sequence[Named[Splitter]]
-) -> None:
+def _check_pools(checks: Checks, recommend: Recommend) -> None:
     """Report tables of given candidates that are not there, or lack a column."""
     problems: list[Problem] = []
     for key, pool in recommend.pools().items():
-        for dataset in datasets:
-            for split in splits:
+        for _, dataset in checks.parts("datasets", DatasetSpec):
+            for _, split in checks.parts("split", InlineSpec):
                 found = pool.check(checks.context.base, dataset.name, split.name)
                 problems += [replace(p, path=(key,)) if p.path == ("path",) else p for p in found]
     checks.extend(dict.fromkeys(problems), ("recommend",))

@@ -174,7 +174,7 @@ class TuningPlan:
 class CheckedConfig:
     """A config whose names are known, whose parameters are checked and whose grids are expanded."""
 
-    spec: Config
+    spec: Config = field(repr=False)
     document: Document = field(repr=False)  # for messages: where each value comes from
     folder: Path  # the base of relative paths
     datasets: tuple[NamedDataset, ...]

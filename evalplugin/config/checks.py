@@ -14,6 +14,7 @@ from evalplugin.base.errors import (
     MissingPackageError,
     ParameterError,
     Problem,
+    UnknownNameError,
     did_you_mean,
 )
 from evalplugin.components.parameters import as_mapping, problems_of
@@ -47,6 +48,7 @@ class Checks:
         self.document = document
         self.fits = fits  # whether models are fitted: else those whose packages are missing are left out
         self.left_out: list[str] = []  # sentences on these
+        self.lacks_plugins = False  # whether one cannot be loaded
         self.context = context
         self.data: Any = {"segments": Config.model_fields["segments"].get_default(), **document.data}
         self.problems: list[Problem] = []
@@ -102,7 +104,9 @@ class Checks:
         except ParameterError as error:
             self.extend(error.problems, path)
         except EvalpluginError as error:
-            self.add(path, str(error))
+            # An unknown name may be one of a plugin that cannot be loaded, which is reported.
+            if not (self.lacks_plugins and isinstance(error, UnknownNameError)):
+                self.add(path, str(error))
         return None
 
     def components(
@@ -118,16 +122,29 @@ class Checks:
         """Return a component if it can be made and its own check finds nothing."""
         if self.attempt(self.nested(path, "type"), registry.entry, spec.type) is None:
             return None
+        before = len(self.problems)
         component = self.attempt(path, registry.create, spec.type, spec.params)
-        if component is None or not self._passes(component, path):
+        if component is None:
+            self._check_others(registry, spec, path, before)
+            return None
+        if not self._passes(component, path):
             return None
         return Named(spec.name, spec.type, component)
 
     def _passes(self, component: object, path: KeyPath) -> bool:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
-        check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-        problems = self.attempt(path, call_component, "check", check, self.context)
+        problems = self.attempt(path, _own_problems, component, self.context)
         return problems is not None and self.extend(problems, path)
+
+    def _check_others(
+        self, registry: Registry[T], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
+    ) -> None:
+        """Check the parameters without problems after the first ``before``, such as a missing file, by themselves."""
+        wrong = {problem.path[: len(path) + 1] for problem in self.problems[before:]}
+        others = {key: value for key, value in spec.params.items() if (*path, key) not in wrong}
+        with suppress(EvalpluginError):
+            problems = _own_problems(registry.create(spec.type, others), self.context)
+            self.extend([p for p in problems if p.path and p.path[0] in others], path)
 
     def datasets(self) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""
@@ -174,6 +191,7 @@ class Checks:
 
     def _params(self, spec: ModelSpec, chosen: dict[str, Any], path: KeyPath) -> dict[str, Any] | None:
         """Return every parameter of a model at one point of its grid; None if some are wrong."""
+        before = len(self.problems)
         try:
             model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
@@ -194,6 +212,7 @@ class Checks:
                     self.add((*path, "grid", grid), problem.message, at_key=True)
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
+            self._check_others(MODELS, spec, (*path, "params"), before)
             return None
         return as_mapping(model) if self._passes(model, (*path, "params")) else None
 
@@ -284,3 +303,9 @@ class Checks:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""
         nested = (*path, key)
         return nested if nested in self.document.values else path
+
+
+def _own_problems(component: object, context: LoadContext) -> list[Problem]:
+    """Return the problems that a component's own check finds; their paths name parameters."""
+    check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
+    return call_component("check", check, context)

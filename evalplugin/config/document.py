@@ -72,10 +72,10 @@ class Document:
     """A config as plain values, and the location in the file, or the override, that each value came from."""
 
     name: str  # as the user wrote it
-    text: str
+    text: str = field(repr=False)
     data: dict[str, Any]
-    values: Mapping[KeyPath, Mark] = field(default_factory=dict)  # none of a config from Python
-    keys: Mapping[KeyPath, Mark] = field(default_factory=dict)
+    values: Mapping[KeyPath, Mark] = field(default_factory=dict, repr=False)  # none of a config from Python
+    keys: Mapping[KeyPath, Mark] = field(default_factory=dict, repr=False)
     overrides: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def locate(self, problem: Problem) -> str:
@@ -111,6 +111,10 @@ class Document:
         overrides = dict(self.overrides)
         for assignment in assignments:
             path, value = parse_override(assignment)
+            if path in overrides:
+                raise ConfigError(
+                    [f"--set {_redacted(assignment)}: the key has a value already, by {overrides[path]}"]
+                )
             overrides[path] = f"--set {_redacted(assignment)}"
             _set(data, path, value, overrides[path])
         return replace(self, data=data, overrides=overrides)

@@ -72,9 +72,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     before = len(checks.problems)
     for path, file in checks.parts("plugins", str):
         checks.attempt(path, load_plugin_file, folder / file)
-    if len(checks.problems) > before:
-        # An unknown name may be one of a plugin that is broken: report the cause alone.
-        checks.stop_if_any()
+    checks.lacks_plugins = len(checks.problems) > before
 
     # Well-formed parts are checked further even where others are malformed, to report all mistakes together.
     datasets = checks.datasets()
@@ -85,7 +83,7 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
     segments = checks.components("segments", SegmentSpec, SEGMENTS)
     recommend = checks.section("recommend", Recommend) or Recommend()
     metrics = checks.metrics(recommend)
-    recommend = check_candidates(checks, recommend, datasets, splits)
+    recommend = check_candidates(checks, recommend, datasets)
 
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)

@@ -22,7 +22,6 @@ from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
 from evalplugin.data import PoolTable
-from evalplugin.files.uris import check_folder_uri
 
 _POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
 
@@ -68,7 +67,7 @@ class Recommend(Closed):
     path: str | None = Field(
         default=None,
         min_length=1,
-        description="The pool, a table of users and the items that may be listed for each: .parquet, or else CSV, "
+        description="The pool, a table of users and the items that may be listed for each: .parquet, .jsonl, or CSV, "
         "relative to this file, or a URI; with `candidates: given` only. {dataset}, {split} and {fold} (from 1) stand "
         "for these where there are several.",
         examples=["pool.csv"],
@@ -95,7 +94,7 @@ class Recommend(Closed):
     separator: str = Field(
         default=",",
         min_length=1,
-        max_length=1,
+        max_length=2,
         description="What stands between values of a CSV file of the pool.",
         examples=[";"],
     )
@@ -165,7 +164,7 @@ class Compare(Closed):
 Code = Literal[
     "EV101", "EV102", "EV103", "EV104", "EV105", "EV106", "EV107", "EV108",
     "EV109", "EV110", "EV111", "EV112", "EV113", "EV114", "EV115", "EV116",
-    "EV117", "EV118", "EV119",
+    "EV117", "EV118", "EV119", "EV120", "EV121",
 ]  # fmt: skip
 
 
@@ -198,12 +197,6 @@ class Tracking(Closed):
         default=None,
         description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
         examples=["http://127.0.0.1:5000"],
-    )
-    large_artifacts: Annotated[str, _accepted_by(check_folder_uri)] | None = Field(
-        default=None,
-        description="A folder, mostly of an object store, for tables of users of more than 100 MB; the run has a "
-        "manifest and a sample in their place. Left out: they stay in the run.",
-        examples=["s3://bucket/evalplugin"],
     )
     board: bool = Field(
         default=True, description="Whether to save a chart board in the MLflow UI.", examples=[False]

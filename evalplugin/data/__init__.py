@@ -19,7 +19,7 @@ from evalplugin.data.datasets.movielens import MovieLens
 from evalplugin.data.datasets.pairs import Pairs
 from evalplugin.data.datasets.sql import Sql
 from evalplugin.data.datasets.synthetic import Blobs, Synthetic
-from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
+from evalplugin.data.datasets.tables import Csv, DataFrame, Json, Parquet
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
 from evalplugin.data.given import GivenSplit, in_one_piece
 from evalplugin.data.interactions import Interactions, Rows
@@ -43,6 +43,7 @@ __all__ = [
     "GivenSplit",
     "Holdout",
     "Interactions",
+    "Json",
     "KCore",
     "KFold",
     "Kept",

@@ -13,14 +13,18 @@ from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import np, npt, pa, pc, pd
 from evalplugin.components.parameters import Field
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, ParquetFormat
+from evalplugin.data.formats import CsvFormat, format_by_name
 from evalplugin.data.reading import readable
-from evalplugin.data.tables import Table, column_problem, is_number_type
+from evalplugin.data.tables import Ids, Table, column_problem, ids_of, is_number_type, null_texts
+from evalplugin.data.vocabulary import unicode_notes
 
 Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
-    str, Field(min_length=1, max_length=1, description="what stands between values of a CSV file")
+    str,
+    Field(
+        min_length=1, max_length=2, description="what stands between values of a CSV file, such as ; or ::"
+    ),
 ]
 
 
@@ -76,7 +80,7 @@ def as_texts(values: Values) -> Values:
 def open_attributes(
     base: Path, path: str, separator: str, columns: Sequence[str] | None = None
 ) -> TableFiles:
-    """Return the file of a table of users or items: Parquet by its ending, or else CSV.
+    """Return the file of a table of users or items: Parquet or JSON lines by its ending, or else CSV.
 
     Args:
         base: Folder of a relative path.
@@ -90,9 +94,8 @@ def open_attributes(
     files = find_files(base, path).files
     if len(files) > 1:
         raise DataError(f"{path} means {len(files)} files; name one")
-    is_parquet = files[0].suffix.lower() in (".parquet", ".pq")
     # The type of a column of CSV depends on all of its values.
-    format = ParquetFormat() if is_parquet else CsvFormat(separator, columns, text=None)
+    format = format_by_name(files[0], CsvFormat(separator, columns, text=None))
     source = TableFiles(str(files[0]), files, format)
     source.check_columns()
     return source
@@ -123,23 +126,26 @@ class EntityTable:
             DataError: A column or all rows are missing; an id is missing, or of another type than the data's; none is
                 in the data.
         """
-        roles = {name: name for name in (ids, *columns)}
-        if problems := column_problems(source, {(name,): name for name in roles}):
+        if problems := column_problems(source, {(name,): name for name in dict.fromkeys((ids, *columns))}):
             raise DataError("; ".join(problem.message for problem in problems))
+        roles = {kind: ids, **{f"attribute {name}": name for name in columns if name != ids}}
         table = source.read(roles) if isinstance(source, TableFiles) else source
         if not len(table):
             raise DataError(f"{table.name}: there are no rows")
-        self._is_csv = isinstance(source, TableFiles) and not source.is_parquet
+        self._is_csv = isinstance(source, TableFiles) and isinstance(source.format, CsvFormat)
         self._table, self._kind = table, kind
+        self.notes = table.notes  # on its ids and the columns read so far
         self._vocabulary, self.ids = vocabulary, self._checked_ids(ids, vocabulary)
         code = pd.Index(vocabulary).get_indexer(pd.Index(self.ids))
         self._rows = np.flatnonzero(code >= 0)
         self._code = code[self._rows]
+        forms = unicode_notes(kind, ids_of(self.ids), ids_of(vocabulary))
         if not len(self._rows):
             raise DataError(
                 f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
-                f"{_examples(self.ids)}, the data such as {_examples(vocabulary)}"
+                f"{_examples(self.ids)}, the data such as {_examples(vocabulary)}{''.join(f'; {n}' for n in forms)}"
             )
+        self.notes += [f"{table.name}: {note}" for note in forms]
 
     def column(self, name: str, *, numbers: bool = True) -> Values:
         """Return a column in the order of the vocabulary: float64 (n,), NaN if unknown, or text, None if unknown.
@@ -190,6 +196,8 @@ class EntityTable:
                     f"(such as {like[:1].tolist()[0]!r})"
                 )
                 self._table.refuse(name, row, rule, missing=not column[row].is_valid)
+            if is_text:
+                self._table.check_null_texts(name, self._kind, Ids("text", column))
             ids: Values = column.cast(pa.string() if is_text else pa.int64()).to_numpy(zero_copy_only=False)
         return ids
 
@@ -207,6 +215,13 @@ class EntityTable:
                     f"{self._table.name}: column {name!r} is {kind}: it must hold numbers or text"
                 )
             texts = column.cast(pa.string())
+            rows, among_numbers = null_texts(Ids("text", texts))
+            if numbers and among_numbers:
+                place = self._table.row_name(int(rows[0]))
+                self.notes.append(
+                    f"{self._table.name}: column {name!r} is text, as {place} is {texts[int(rows[0])].as_py()!r}, and "
+                    f"all others are numbers: an unknown value must be empty"
+                )
             empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
             values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)
         return values

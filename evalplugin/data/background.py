@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,16 +10,17 @@ from evalplugin.base.arrays import Ints, position_in_row
 from evalplugin.base.libraries import np, pa, pd
 from evalplugin.data import Interactions
 
+FOLD = "fold"  # the column of the numbers of folds, in tables of several of them
 HISTORY = 20  # latest interactions of each user in the train data
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Data of the first fold that explains users' lists to a reader, with raw ids.
+    """Data that explains users' lists to a reader, with raw ids.
 
     ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data, or of
-    what else is known of the user: the latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of
-    items, where the dataset has them.
+    what else is known of the user: the latest ``HISTORY`` of each user who has a truth, latest first. Both have the
+    column ``fold`` of ``joined_folds``. ``titles``: of items, where the dataset has them.
     """
 
     truth: pa.Table
@@ -27,29 +28,48 @@ class Background:
     titles: Mapping[Any, str] = field(default_factory=dict)
 
 
-def background_of(full: Interactions, train: Interactions | None, test: Interactions) -> Background:
-    """Return truth, history and titles of one fold; ``full`` is the data before the split.
+def background_of(
+    full: Interactions, folds: Sequence[tuple[Interactions | None, Interactions]]
+) -> Background:
+    """Return truth, history and titles.
 
     Train and test data may have vocabularies of their own, as those of lists from elsewhere do.
+
+    Args:
+        full: The data before the split.
+        folds: Of each fold what is known of the users, and the test data.
     """
-    history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
     titles: Mapping[Any, str] = {}
     if full.titles is not None:
         titles = dict(zip(full.items.tolist(), full.titles.tolist(), strict=True))
     return Background(
-        truth=_table(test, np.lexsort((test.item, test.user))),
-        history=_table(test if train is None else train, history),
+        truth=joined_folds([_table(test, np.lexsort((test.item, test.user))) for _, test in folds]),
+        history=joined_folds(
+            [_table(test if train is None else train, _latest(train, test)) for train, test in folds]
+        ),
         titles=titles,
     )
 
 
-def _latest(train: Interactions, test: Interactions) -> Ints:
+def joined_folds(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables of folds as one; of several folds with the column ``fold``, int32, from 1."""
+    if len(tables) == 1:
+        return tables[0]
+    folds = [
+        pa.array(np.full(len(table), fold, dtype=np.int32)) for fold, table in enumerate(tables, start=1)
+    ]
+    return pa.concat_tables([t.append_column(FOLD, fold) for t, fold in zip(tables, folds, strict=True)])
+
+
+def _latest(train: Interactions | None, test: Interactions) -> Ints:
     """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
+    if train is None:
+        return np.empty(0, dtype=np.int64)
     tested = np.bincount(test.user, minlength=test.n_users) > 0
     if not np.array_equal(train.users, test.users):
         tested = pd.Index(train.users).isin(test.users[tested])
     rows = np.flatnonzero(tested[train.user])
-    time = rows if train.timestamp is None else train.timestamp[rows]
+    time = rows if (times := train.time) is None else times[rows]
     # Equal times: the later row first.
     rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
     return rows[position_in_row(train.user[rows], train.n_users) < HISTORY]
@@ -58,14 +78,8 @@ def _latest(train: Interactions, test: Interactions) -> Ints:
 def _table(data: Interactions, rows: Ints) -> pa.Table:
     """Return some rows with raw ids."""
     part = data.select(rows)
-    columns = {
-        "user": _ids(part.users, part.user),
-        "item": _ids(part.items, part.item),
-        "rating": part.rating,
-    }
-    if part.timestamp is not None:
-        columns["timestamp"] = part.timestamp
-    return pa.table(columns)
+    ids = {"user": _ids(part.users, part.user), "item": _ids(part.items, part.item)}
+    return pa.table(part.columns() | ids)
 
 
 def _ids(vocabulary: Any, codes: Any) -> pa.Array:

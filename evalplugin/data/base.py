@@ -16,6 +16,8 @@ from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions, joined
 from evalplugin.data.queries import Clusters, Unit
 
+MOST_IDS = 100_000_000  # users or items that a config may ask for without naming them: 0.8 GB of ids
+
 
 @dataclass(frozen=True)
 class LoadContext:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
 from evalplugin.base.libraries import np, pa
 from evalplugin.base.text import shorten
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, is_id
 from evalplugin.data.parts import PART
 from evalplugin.data.reading import open_parquet, path_text, readable
-from evalplugin.data.tables import Table, column_problem, is_number_type, row_number
+from evalplugin.data.tables import Table, columns_problem, is_number_type, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote, local_path
@@ -226,7 +226,7 @@ class TableFiles:
             number = int(np.searchsorted(ends, row, side="right"))
             return self._row_name(number, -int(ends[number - 1]) if number else 0, row)
 
-        return Table(self._joined(tables), self.name, row_name)
+        return Table(self._joined(tables, roles), self.name, row_name)
 
     def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Iterator[Table]:
         """Yield all rows: of Parquet files in batches, of other files at once."""
@@ -282,11 +282,16 @@ class TableFiles:
                 names = self.format.names(file)
             if not names:
                 raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
-            mark = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
-            if mark and isinstance(self.format, CsvFormat):
+            is_csv, first = isinstance(self.format, CsvFormat), names[0]
+            if is_csv and (first.startswith("sep=") or (first.startswith("#") and len(names) == 1)):
                 raise DataError(
-                    f"{path_text(file)}: its header is one column, {shorten(names[0], 60)!r}: is "
-                    f"{mark!r} the separator?"
+                    f"{path_text(file)}: line 1 is {shorten(first, 60)!r}, and not the names of the columns: delete "
+                    f"what stands above these (as by tail -n +2), and name the separator if it is no comma"
+                )
+            marks = ("::", ";", "\t", "|", ",") if len(names) == 1 else ()
+            if is_csv and (mark := next((mark for mark in marks if mark in first), None)):
+                raise DataError(
+                    f"{path_text(file)}: its header is one column, {shorten(first, 60)!r}: is {mark!r} the separator?"
                 )
             self._known[file] = names
         return self._known[file]
@@ -312,7 +317,7 @@ class TableFiles:
         """Return the columns that are in a file itself, after a check that the file and its folders have each once."""
         file, values = self.files[number], self._partition(number)
         names = self._names(file)
-        for role, name in roles.items():
+        for name in roles.values():
             if name in names and name in values:
                 raise DataError(
                     f"{path_text(file)}: column {name!r} is in the file, and its folder {name}={values[name]} is "
@@ -322,9 +327,10 @@ class TableFiles:
                 raise DataError(
                     f"{path_text(file)}: no column {name!r}, and no folder {name}=... as of other files: all need it"
                 )
-            shown = [column for column in self._with_folders(names) if column != PART]
-            if name != PART and (problem := column_problem(name, shown, role)):
-                raise DataError(f"{path_text(file)}: {problem}")
+        shown = [column for column in self._with_folders(names) if column != PART]
+        named = {role: name for role, name in roles.items() if name != PART}
+        if problem := columns_problem(named, shown):
+            raise DataError(f"{path_text(file)}: {problem}")
         return {role: name for role, name in roles.items() if name in names}
 
     def _with_partition(self, number: int, table: pa.Table, roles: Mapping[str, str]) -> pa.Table:
@@ -337,22 +343,42 @@ class TableFiles:
     def _row_name(self, number: int, start: int, row: int) -> str:
         return row_number(start + row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
 
-    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Return all tables as one; numbers of several widths become the widest."""
+    def _joined(self, tables: Sequence[pa.Table], roles: Mapping[str, str]) -> pa.Table:
+        """Return all tables as one; numbers of several widths become the widest.
+
+        Other columns than ids become text where files differ in their kind, so that the first odd value is refused.
+        """
         filled = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
-        (first, first_file), *others = filled or [(tables[0], self.files[0])]
-        for table, file in others:
-            for field, expected in zip(table.schema, first.schema, strict=True):
-                if is_number_type(field.type) != is_number_type(expected.type) and field.type != pa.null():
-                    text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
-                    hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
-                    raise DataError(
-                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}{hint}"
-                    )
+        filled = filled or [(tables[0], self.files[0])]
         try:
-            return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
+            for role, name in roles.items():
+                types = [table.schema.field(name).type for table, _ in filled]
+                if len({_kind(kind) for kind in types if kind != pa.null()}) > 1:
+                    if is_id(role):
+                        self._refuse_kinds(name, role, filled)
+                    filled = [(_as_text(table, name), file) for table, file in filled]
+            return pa.concat_tables([table for table, _ in filled], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
+
+    def _refuse_kinds(self, name: str, role: str, tables: Sequence[tuple[pa.Table, File]]) -> NoReturn:
+        """Refuse ids that are numbers in one file and text in another."""
+        for table, file in tables:
+            Table(table, path_text(file)).ids(name, role)  # which refuses a text such as NULL
+        (expected, first), *others = [(table.schema.field(name).type, file) for table, file in tables]
+        kind, file = next(pair for pair in others if _kind(pair[0]) != _kind(expected))
+        text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
+        hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
+        raise DataError(f"{file}: column {name!r} is {kind}, but {expected} in {first.name}{hint}")
+
+
+def _kind(kind: pa.DataType) -> str:
+    return "numbers" if is_number_type(kind) else "times" if pa.types.is_temporal(kind) else "text"
+
+
+def _as_text(table: pa.Table, name: str) -> pa.Table:
+    text = table.column(name).cast(pa.string())
+    return table.set_column(table.column_names.index(name), name, text)
 
 
 def _dates_as_times(table: pa.Table) -> pa.Table:

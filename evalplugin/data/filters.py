@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
 from typing import Annotated, ClassVar
 
 from evalplugin.base.arrays import Codes, Ints, row_entries, search
@@ -131,18 +133,18 @@ class Period:
 
     def keep(self, data: Interactions) -> Kept:
         """Return the interactions of the period."""
-        if data.timestamp is None:
+        if (time := data.time) is None:
             raise DataError("needs timestamps, and the data has none: name its timestamp column")
         mask = np.ones(len(data), dtype=np.bool_)
         start, end = self._ends
         if start is not None:
-            mask &= data.timestamp >= start
+            mask &= time >= ceil(start * data.ticks_per_second)
         if end is not None:
-            mask &= data.timestamp < end
+            mask &= time < ceil(end * data.ticks_per_second)
         return Kept(mask)
 
     @property
-    def _ends(self) -> tuple[int | None, int | None]:
+    def _ends(self) -> tuple[int | Fraction | None, int | Fraction | None]:
         start = None if self.from_ is None else timestamp_of(self.from_, "from")
         return start, None if self.to is None else timestamp_of(self.to, "to")
 

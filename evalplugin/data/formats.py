@@ -1,25 +1,39 @@
-"""File formats of tables: CSV, Parquet, and TREC's runs and qrels."""
+"""File formats of tables: CSV, Parquet, JSON lines, and TREC's runs and qrels."""
 
 from __future__ import annotations
 
 import csv
+import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from io import TextIOWrapper
-from typing import ClassVar, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import BytesIO, TextIOWrapper
+from itertools import islice, product
+from typing import IO, Any, ClassVar, Protocol
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, pa, pc, pd
+from evalplugin.base.text import shorten
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
-from evalplugin.data.tables import is_cluster
+from evalplugin.data.tables import LARGE, Table, is_cluster
 from evalplugin.files.remote import File
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item", "part")
 _CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
+_UNIT = "\x1f"  # ASCII's separator of units, in place of a separator of two characters
+_HEAD = 1000  # lines of JSON whose keys are the columns
+_JSON_TYPES = {bool: "bool", int: "int64", float: "float64"}
+_JSON_BLOCK = 2**24  # bytes; no line may be longer
+_LONGEST_VALUE = 2**20  # bytes of text in a CSV file, as of a block of Arrow's reader
 _QRELS = ("user", "iteration", "item", "rating")
+
+
+def is_id(role: str) -> bool:
+    """Return whether a column with a role has ids, which are integers or text."""
+    return role in _ID_ROLES or is_cluster(role)
 
 
 class FileFormat(Protocol):
@@ -56,7 +70,7 @@ class ParquetFormat:
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """CSV in UTF-8, also compressed (.gz, .bz2).
+    """CSV in UTF-8, also compressed (.gz, .bz2). With a separator of two characters, quotes have no meaning.
 
     A column of ids holds integers if every id is an integer as Python writes it. Where one has a leading zero, a plus
     or more than 64 bits, all stay text, so that ``01`` and ``1`` differ. The types of other columns are inferred.
@@ -69,8 +83,8 @@ class CsvFormat:
 
     def names(self, file: File) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
-        with _lines(file) as lines:
-            names = next(csv.reader(lines, delimiter=self.separator), [])
+        with _decoded(self._open(file)) as lines:
+            names = next(csv.reader(lines, **self._dialect), [])
         if any("\n" in name for name in names):
             raise DataError(f"{path_text(file)}: line 1: a quote is opened that is not closed")
         return list(self.columns) if self.columns else names
@@ -80,11 +94,7 @@ class CsvFormat:
         from pyarrow import csv as arrow_csv
 
         as_text = roles if self.text is None else self.text
-        ids = {
-            name
-            for role, name in roles.items()
-            if (role in _ID_ROLES or is_cluster(role)) and role not in as_text
-        }
+        ids = {name for role, name in roles.items() if is_id(role) and role not in as_text}
         text = {name for role, name in roles.items() if role in as_text}
         # An empty text is a missing value; words such as NA or null are not.
         convert = arrow_csv.ConvertOptions(
@@ -94,22 +104,26 @@ class CsvFormat:
             strings_can_be_null=True,
         )
 
-        def read(*, use_threads: bool = True, line_breaks: bool = False) -> tuple[pa.Table, int]:
+        def read(*, use_threads: bool = True) -> tuple[pa.Table, int]:
             options = arrow_csv.ReadOptions(use_threads=use_threads, column_names=self.columns)
-            parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=line_breaks)
-            with open_text(file) as stream:
+            parse = arrow_csv.ParseOptions(
+                delimiter=self._dialect["delimiter"],
+                quote_char='"' if len(self.separator) == 1 else False,
+                newlines_in_values=True,
+            )
+            with self._open(file) as stream:
                 counter = LineCounter(stream)
                 return arrow_csv.read_csv(counter, options, parse, convert), counter.lines
 
+        header = 0 if self.columns else 1
         try:
             table, lines = read()
         except pa.ArrowInvalid:
+            self._count_rows(file)
             table, lines = read(use_threads=False)  # only a single thread knows at which row it fails
-        header = 0 if self.columns else 1
         # Line breaks in values, empty lines, or a quote that swallows what follows.
         if len(table) < lines - header:
             rows = self._count_rows(file) - header
-            table, _ = read(line_breaks=True)
             if len(table) != rows:
                 raise DataError(
                     f"{path_text(file)}: {len(table)} or {rows} rows, depending on how its quotes are read: a quote "
@@ -118,12 +132,21 @@ class CsvFormat:
         for name in ids:
             position = table.column_names.index(name)
             table = table.set_column(position, name, integers_or_text(table.column(position)))
+        for name in {name for role, name in roles.items() if role.startswith("score")}:
+            scores = table.column(name)
+            if (
+                pa.types.is_floating(scores.type)
+                and pc.any(pc.greater_equal(pc.abs(scores), 2.0**53)).as_py()
+            ):
+                texts = replace(self, text=("score",)).read(file, {"score": name})
+                _refuse_large_integers(Table(texts, path_text(file)), name, scores)
         return table
 
     def _count_rows(self, file: File) -> int:
         """Return the number of rows, and refuse a quote that is never closed: the rows after it would be lost."""
-        with _lines(file) as lines:
-            reader = csv.reader(lines, delimiter=self.separator, strict=True)
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_VALUE))
+        with _decoded(self._open(file)) as lines:
+            reader = csv.reader(lines, strict=True, **self._dialect)
             rows, start = 0, 1
             try:
                 for row in reader:
@@ -134,9 +157,32 @@ class CsvFormat:
                 ) from None
         return rows
 
+    @property
+    def _dialect(self) -> dict[str, Any]:
+        one = len(self.separator) == 1
+        return {
+            "delimiter": self.separator if one else _UNIT,
+            "quoting": csv.QUOTE_MINIMAL if one else csv.QUOTE_NONE,
+        }
 
-def _lines(file: File) -> TextIOWrapper:
-    return TextIOWrapper(open_text(file), encoding="utf-8-sig", newline="")
+    def _open(self, file: File) -> IO[bytes]:
+        """Return the decompressed bytes, with a separator of one character."""
+        stream = open_text(file)
+        if len(self.separator) == 1:
+            return stream
+        return BytesIO(stream.read().replace(self.separator.encode(), _UNIT.encode()))
+
+
+def _decoded(stream: IO[bytes]) -> TextIOWrapper:
+    return TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+def _refuse_large_integers(texts: Table, name: str, numbers: pa.ChunkedArray) -> None:
+    """Refuse scores that are integers in a column of texts, and ``numbers`` that float64 rounds."""
+    large = pc.greater_equal(pc.abs(numbers), 2.0**53)
+    integers = pc.match_substring_regex(texts.arrow(name), r"^\s*[+-]?[0-9]+\s*$")
+    if len(rows := np.flatnonzero(pc.fill_null(pc.and_(large, integers), False))):
+        texts.refuse(name, int(rows[0]), LARGE, count=len(rows))
 
 
 def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -152,9 +198,10 @@ def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pc.all(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]+\s*$"), skip_nulls=True).as_py():
         return column
     try:
-        return column.cast(pa.float64())  # refused where ids are checked
+        floats = column.cast(pa.float64())  # refused where ids are checked
     except pa.ArrowInvalid:
         return column
+    return column if pc.any(pc.is_nan(floats)).as_py() else floats  # text such as nan, refused there by name
 
 
 def _are_canonical(text: pa.ChunkedArray, integers: pa.ChunkedArray) -> bool:
@@ -186,6 +233,102 @@ def _total_length(integers: Ints) -> int:
 
 
 @dataclass(frozen=True)
+class JsonLines:
+    """JSON lines in UTF-8: an object a line, also compressed (.gz, .bz2)."""
+
+    ids_are_written: ClassVar[bool] = False
+
+    def names(self, file: File) -> list[str]:
+        """Return the keys of the first thousand objects."""
+        return list(dict.fromkeys(key for _, row in islice(_objects(file), _HEAD) for key in row))
+
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
+        """Return the requested columns; a key that a line lacks is null, and times may be text as in ISO 8601."""
+        from pyarrow import json as arrow_json
+
+        def read(types: Mapping[str, pa.DataType]) -> pa.Table:
+            parse = arrow_json.ParseOptions(
+                explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
+            )
+            with open_text(file) as stream:
+                return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=_JSON_BLOCK), parse)
+
+        types = self._types(file, roles.values())
+        try:
+            table = read(types)
+        except pa.ArrowInvalid:
+            self._types(file, roles.values(), of_all=True)
+            # Ratings, scores and times turn fractional behind the first value.
+            ids = {name for role, name in roles.items() if is_id(role)}
+            table = read({n: t if n in ids or t != pa.int64() else pa.float64() for n, t in types.items()})
+        return with_times(table, roles.get("timestamp"))
+
+    def _types(self, file: File, names: Collection[str], *, of_all: bool = False) -> dict[str, pa.DataType]:
+        """Return the type of the first value of each column, text without any; or look at all values.
+
+        Raises:
+            DataError: A value is neither a number nor text, or of another type than the first one of its column.
+        """
+        first: dict[str, tuple[int, Any]] = {}
+        for number, row in _objects(file):
+            for name in names:
+                if (value := row.get(name)) is None:
+                    continue
+                line, before = first.setdefault(name, (number, value))
+                if isinstance(value, list | dict) or isinstance(value, str) != isinstance(before, str):
+                    raise DataError(
+                        f"{path_text(file)}: line {number}: {name!r} is {shorten(repr(value), 60)} (line {line}: "
+                        f"{shorten(repr(before), 60)}): the values of a column must be numbers, or all of them text"
+                    )
+            if len(first) == len(set(names)) and not of_all:
+                break
+        kinds = {name: _JSON_TYPES.get(type(value), "string") for name, (_, value) in first.items()}
+        return {name: pa.type_for_alias(kinds.get(name, "string")) for name in names}
+
+
+def _objects(file: File) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line, from 1, and its object.
+
+    Raises:
+        DataError: A line is no JSON object.
+    """
+    with _decoded(open_text(file)) as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.isspace():
+                continue
+            row = None
+            with suppress(ValueError, RecursionError):
+                row = json.loads(line)
+            if not isinstance(row, dict):
+                raise DataError(
+                    f"{path_text(file)}: line {number} is {shorten(line.strip(), 60)!r}, which is no JSON object: each "
+                    f'line must be one, such as {{"user": 1, "item": 2}}; jq -c .[] makes such lines of an array, '
+                    f"jq -c . of objects on several lines"
+                )
+            yield number, row
+
+
+def format_by_name(file: File, csv: CsvFormat) -> FileFormat:
+    """Return the format that the ending of a file's name stands for: Parquet, JSON lines, or else CSV."""
+    name = file.name.casefold()
+    if name.endswith((".parquet", ".pq")):
+        return ParquetFormat()
+    plain = name.removesuffix(".gz").removesuffix(".bz2")
+    return JsonLines() if plain.endswith((".json", ".jsonl", ".ndjson")) else csv
+
+
+def with_times(table: pa.Table, column: str | None) -> pa.Table:
+    """Return the table with times that are text, as in ISO 8601, as timestamps: JSON and SQLite have no such type."""
+    if column is None or not pa.types.is_string(table.column(column).type):
+        return table
+    for unit, zone in product(("us", "ns"), (None, "UTC")):
+        with suppress(pa.ArrowInvalid):
+            times = table.column(column).cast(pa.timestamp(unit, zone))
+            return table.set_column(table.column_names.index(column), column, times)
+    return table
+
+
+@dataclass(frozen=True)
 class TrecFormat:
     """TREC's runs (``user q0 item trec_rank score tag``) and qrels (``user iteration item rating``)."""
 
@@ -202,7 +345,7 @@ class TrecFormat:
         names, number = self.names(file), "score" if self.run else "rating"
         columns = [*names, "more"]
         try:
-            with _lines(file) as lines, warnings.catch_warnings():
+            with _decoded(open_text(file)) as lines, warnings.catch_warnings():
                 # Of values that are left out: see below.
                 warnings.simplefilter("ignore", pd.errors.ParserWarning)
                 frame = pd.read_csv(
@@ -229,6 +372,9 @@ class TrecFormat:
                 f"has {len(names)} values ({' '.join(names)}); this one has {has}"
             )
         values = pd.to_numeric(frame[number], errors="coerce").astype(np.float64)
+        if self.run:
+            lines_of = Table(frame, path_text(file), lambda row: f"line {frame.index[row] + 1}")
+            _refuse_large_integers(lines_of, number, pa.array(values))
         if len(wrong := frame[values.isna()]):
             raise DataError(
                 f"{path_text(file)}: line {wrong.index[0] + 1}: the {number} must be a number, not "

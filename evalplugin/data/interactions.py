@@ -14,17 +14,18 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
-from evalplugin.data.tables import Table, check_roles, is_cluster
-from evalplugin.data.vocabulary import encode
+from evalplugin.data.tables import Table, check_roles, columns_problem, ids_of, is_cluster
+from evalplugin.data.times import DATETIME_UNITS
+from evalplugin.data.vocabulary import encode, unicode_notes
 
 DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
 _MOST_PARTS = 100
-_ROW_FIELDS = ("user", "item", "rating", "timestamp", "part", "count")
+_ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count")
 _MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows(ReadOnlyArrays):
     """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
 
@@ -47,7 +48,7 @@ class Rows(ReadOnlyArrays):
         return np.diff(self.indptr)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions(ReadOnlyArrays):
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
@@ -58,7 +59,7 @@ class Interactions(ReadOnlyArrays):
     user: npt.NDArray[np.int32]  # (m,) codes into users
     item: npt.NDArray[np.int32]  # (m,) codes into items
     rating: npt.NDArray[np.float32]  # (m,) finite; 1.0 throughout when the data is purely implicit
-    timestamp: npt.NDArray[np.int64] | None  # (m,) seconds since 1970 or any other order, or None
+    timestamp: npt.NDArray[np.int64] | None  # (m,) whole seconds since 1970 or any other order, or None
     users: npt.NDArray[np.generic]  # (n_users,) sorted raw ids: int64, or str as object
     items: npt.NDArray[np.generic]  # (n_items,) the catalogue: sorted raw ids: int64, or str as object
     titles: npt.NDArray[np.object_] | None = None  # (n_items,) a title for each item, for people to read
@@ -75,6 +76,10 @@ class Interactions(ReadOnlyArrays):
     # (m,) number of events of each pair, where a log of events was merged; None: the data was no log, or still is one.
     count: npt.NDArray[np.int32] | None = None
     part_files: Mapping[str, str] = field(default_factory=dict)  # by part, for messages, where each has files
+    fraction: npt.NDArray[np.int32] | None = (
+        None  # (m,) ticks after ``timestamp``; None: all times are whole seconds
+    )
+    ticks_per_second: int = 1  # the resolution of ``time``
 
     def __len__(self) -> int:
         return len(self.user)
@@ -93,6 +98,13 @@ class Interactions(ReadOnlyArrays):
     def repeats(self) -> bool:
         """Whether a pair may occur more than once: in several events, or in several parts."""
         return self.events or self.part is not None
+
+    @property
+    def time(self) -> Ints | None:
+        """The exact times, in ticks, by which interactions are ordered and cut: int64 (m,), or None."""
+        if self.timestamp is None or self.fraction is None:
+            return self.timestamp
+        return self.timestamp * self.ticks_per_second + self.fraction
 
     @cached_property
     def rating_scale(self) -> tuple[float, float]:
@@ -163,6 +175,9 @@ class Interactions(ReadOnlyArrays):
         if self.part is not None:
             content.update(f"parts {json.dumps(self.parts)}".encode())
             content.update(np.ascontiguousarray(self.part).data)
+        if self.fraction is not None:
+            content.update(f"fraction {self.ticks_per_second}".encode())
+            content.update(np.ascontiguousarray(self.fraction).data)
         if self.events:
             content.update(b"events")
         if self.count is not None:
@@ -207,6 +222,14 @@ class Interactions(ReadOnlyArrays):
             user_columns=self.user_columns.select(users),
         )
 
+    def in_order(self) -> Interactions:
+        """Return the interactions with each user's in order of time, at the places that this user's rows have."""
+        if (time := self.time) is None:
+            return self
+        order = np.empty(len(self), dtype=np.int64)
+        order[np.argsort(self.user, kind="stable")] = np.lexsort((time, self.user))
+        return self.select(order)
+
     def merged(self, *, first: bool = False) -> Interactions:
         """Return each pair once, in one piece.
 
@@ -219,8 +242,8 @@ class Interactions(ReadOnlyArrays):
         if not self.events:
             groups = _Groups.of(whole)
             return whole if groups is None else groups.merged(whole, "last")
-        if self.timestamp is not None:
-            order = np.argsort(-self.timestamp if first else self.timestamp, kind="stable")
+        if (time := self.time) is not None:
+            order = np.argsort(-time if first else time, kind="stable")
             whole = whole.select(order)
         whole = replace(whole, count=np.ones(len(self), dtype=np.int32))
         groups = _Groups.of(whole)
@@ -242,12 +265,20 @@ class Interactions(ReadOnlyArrays):
         """Return the same interactions with more notes."""
         return replace(self, notes=(*self.notes, *notes)) if notes else self
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the interactions as a DataFrame of raw ids: user, item, rating and, if known, timestamp."""
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return columns of a table with raw ids: user, item, rating and, if known, timestamp.
+
+        Timestamps are int64 seconds; where the data has fractions of a second, datetimes (UTC) in ms, us or ns.
+        """
         columns = {"user": self.users[self.user], "item": self.items[self.item], "rating": self.rating}
-        if self.timestamp is not None:
-            columns["timestamp"] = self.timestamp
-        return pd.DataFrame(columns)
+        if (time := self.time) is not None:
+            unit = DATETIME_UNITS[self.ticks_per_second]
+            columns["timestamp"] = time if self.fraction is None else time.astype(f"datetime64[{unit}]")
+        return columns
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the interactions as a DataFrame of raw ids, with the columns of ``columns``."""
+        return pd.DataFrame(self.columns())
 
     @classmethod
     def from_frame(
@@ -269,8 +300,8 @@ class Interactions(ReadOnlyArrays):
             item: Name of the column of item ids.
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
-                if they have no time zone); None: no time. Fractions are rounded down, which a note counts; where each
-                row is an event, those of a user within a second are put in the order of their fractions.
+                if they have no time zone); None: no time. Fractions are kept in milliseconds, microseconds or
+                nanoseconds, the first of these that is exact; floats with more digits are rounded, which a note counts.
             duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or the ``mean`` or ``max`` rating
                 (at the position and time of the last row), or ``keep`` all: the data is a log of events.
             source: Name of the data in messages.
@@ -294,6 +325,8 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     check_roles(table.name, columns)
+    if problem := columns_problem(columns, table.columns):
+        raise DataError(f"{table.name}: {problem}")
     rating, timestamp = columns.get("rating"), columns.get("timestamp")
     users, (user_code,) = encode([table.ids(columns["user"], "user")])
     items, (item_code,) = encode([table.ids(columns["item"], "item")])
@@ -308,6 +341,8 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
         item=item_code.astype(np.int32, copy=False),
         rating=ratings.astype(np.float32),
         timestamp=None if seconds is None else seconds.whole,
+        fraction=None if seconds is None else seconds.fraction,
+        ticks_per_second=1 if seconds is None else seconds.ticks,
         users=users,
         items=items,
         part=part,
@@ -321,12 +356,12 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
             }
         ),
     )
+    data = data.noting(
+        *table.notes, *unicode_notes("user", ids_of(users)), *unicode_notes("item", ids_of(items))
+    )
     if seconds is not None and seconds.rounded:
-        data = data.noting(
-            f"rounded {seconds.rounded} timestamps down to whole seconds (column {timestamp!r})"
-        )
-        if data.events and seconds.fraction is not None:
-            data = data.select(_by_fraction(data.user, seconds.whole, seconds.fraction))
+        unit = DATETIME_UNITS[seconds.ticks]
+        data = data.noting(f"rounded {seconds.rounded} timestamps to 1 {unit} (column {timestamp!r})")
     return data if duplicates == "keep" else _without_duplicates(data, duplicates, table)
 
 
@@ -361,15 +396,6 @@ def _of_users(
         )
     texts: npt.NDArray[Any] = values.astype(str).astype(object)[code[first]]
     return texts
-
-
-def _by_fraction(user: Codes, second: Ints, fraction: npt.NDArray[Any]) -> Ints:
-    """Return the rows (m,) with those of a user and a second in the order of their fractions, at the same places."""
-    by_row = np.lexsort((second, user))
-    by_fraction = np.lexsort((fraction, second, user))
-    order = np.empty(len(user), dtype=np.int64)
-    order[by_row] = by_fraction
-    return order
 
 
 def _parts(table: Table, column: str) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:

@@ -31,10 +31,10 @@ class NextItem:
 
     The dataset's user is the session. A query's history are the events of the session before it, its truth is the next
     one alone, and its id is ``SESSION:EVENTS``, with the number of events in the history. Events are in order of time,
-    fractions of a second included, and in the order of the rows where times are equal; of sessions that end at the
-    same time, ``n_sessions`` tests those with the larger ids. Models answer by ``recommend_for``, those of sessions by
-    the order of the history; a config with a model that cannot is refused. Means are over queries; intervals and tests
-    take the queries of a session together, as they are not independent.
+    and in the order of the rows where times are equal; of sessions that end at the same time, ``n_sessions`` tests
+    those with the larger ids. Models answer by ``recommend_for``, those of sessions by the order of the history; a
+    config with a model that cannot is refused. Means are over queries; intervals and tests take the queries of a
+    session together, as they are not independent.
 
     As in Ludewig and Jannach 2018, "Evaluation of session-based recommendation algorithms".
     """
@@ -156,9 +156,8 @@ class NextItem:
 
     def _latest(self, data: Interactions) -> tuple[Flags, list[str]]:
         """Return which sessions are tested by the time of their last event, bool (n_users,), and notes."""
-        assert data.timestamp is not None
         last = np.full(data.n_users, np.iinfo(np.int64).min)
-        np.maximum.at(last, data.user, data.timestamp)
+        np.maximum.at(last, data.user, times_of(data, "next_item"))
         there = data.rows.counts > 0
         n_there = int(there.sum())
         if n_there == 1:
@@ -186,14 +185,14 @@ class NextItem:
             )
         return tested, notes
 
-    def _since(self, data: Interactions, last: Ints, n_sessions: int) -> float:
-        """Return the time from which on sessions that end are tested; ``last`` (S,) are the ends of all.
+    def _since(self, data: Interactions, last: Ints, n_sessions: int) -> int:
+        """Return the time from which on sessions that end are tested; ``last`` (S,) are the ends of all, in ticks.
 
         Raises:
             DataError: It is before the end of every session, or the timestamps are not in seconds.
         """
         assert data.timestamp is not None
-        days = 1.0 if self.days is None else self.days
+        days, ticks = 1.0 if self.days is None else self.days, data.ticks_per_second
         largest = int(data.timestamp.max())
         if abs(largest) >= NOT_SECONDS:
             raise DataError(
@@ -201,12 +200,13 @@ class NextItem:
                 f"milliseconds: store seconds, or choose test: n_sessions",
                 parameter="test",
             )
-        since: float = last.max() - days * _DAY
+        # Rounded, as 0.7 days are 60479.99999999999 s.
+        since = int(last.max()) - int(round(days * _DAY, 6) * ticks)
         if since <= last.min():
             within = "the last day" if days == 1 else f"the last {days:g} days"
             raise DataError(
                 f"split next_item: all of the {n_sessions:,} sessions end within {within}, from "
-                f"{time_text(int(last.min()))} to {time_text(int(last.max()))}, so that none is left to learn from; "
+                f"{time_text(int(last.min()) // ticks)} to {time_text(largest)}, so that none is left to learn from; "
                 f"lower days, or choose test: n_sessions",
                 parameter="test" if self.days is None else "days",
             )
@@ -345,28 +345,28 @@ def _long_sessions(events: Interactions) -> list[str]:
     assert events.timestamp is not None
     if not (is_date(int(events.timestamp.min())) and is_date(int(events.timestamp.max()))):
         return []
+    time, ticks = times_of(events, "next_item"), events.ticks_per_second
     first, last = (np.zeros(events.n_users, dtype=np.int64) for _ in range(2))
-    first[events.user[::-1]], last[events.user] = events.timestamp[::-1], events.timestamp
-    long = np.flatnonzero(last - first > _DAY)
+    first[events.user[::-1]], last[events.user] = time[::-1], time
+    length = last - first
+    long = np.flatnonzero(length > _DAY * ticks)
     if not len(long):
         return []
-    longest = np.argmax(last - first)
+    longest = np.argmax(length)
     return [
         f"{len(long):,} of {int((events.rows.counts > 0).sum()):,} sessions last longer than a day, the longest, "
-        f"{events.users[[longest]].tolist()[0]!r}, {duration_text(int((last - first)[longest]))}: see that no two "
+        f"{events.users[[longest]].tolist()[0]!r}, {duration_text(int(length[longest]) / ticks)}: see that no two "
         f"sessions, such as those of two users, have the same id"
     ]
 
 
 def _in_order(data: Interactions) -> Interactions:
-    """Return the events session by session, in order of time, and of the rows where whole seconds are equal."""
-    assert data.timestamp is not None
-    return data.select(np.lexsort((data.timestamp, data.user)))
+    """Return the events session by session, in order of time, and of the rows where times are equal."""
+    return data.select(np.lexsort((times_of(data, "next_item"), data.user)))
 
 
 def _notes(events: Interactions, tested: Flags, known: Ints) -> list[str]:
     """Return sentences on sessions of one event, and on sessions whose order is that of the rows."""
-    assert events.timestamp is not None
     notes = []
     counts = events.rows.counts
     if single := int((tested & (counts == 1)).sum()):
@@ -377,11 +377,11 @@ def _notes(events: Interactions, tested: Flags, known: Ints) -> list[str]:
             f"{single:,} of {int(learnt.sum()):,} train sessions have one event: no item follows another one in them"
         )
     notes += _long_sessions(events)
-    equal = np.flatnonzero((np.diff(events.timestamp) == 0) & (known[1:] > 0))
+    equal = np.flatnonzero((np.diff(times_of(events, "next_item")) == 0) & (known[1:] > 0))
     if len(equal):
         sessions = len(np.unique(events.user[equal]))
         notes.append(
             f"{len(equal):,} events of {sessions:,} sessions have the time of the event before: these are in the order "
-            f"of their fractions of a second, if any, and then of the rows"
+            f"of the rows"
         )
     return notes

@@ -15,11 +15,11 @@ from evalplugin.data.attributes import column_problems
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, ParquetFormat
+from evalplugin.data.formats import CsvFormat, format_by_name
 from evalplugin.data.interactions import Rows
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import ids_of
-from evalplugin.data.vocabulary import check_kinds, codes_of, encode
+from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +89,14 @@ class PoolTable:
         table = source.read({"user": self.user, "item": self.item})
         if not len(table):
             raise DataError(f"{table.name}: there are no rows, and a pool needs some")
-        codes = []
+        codes, forms = [], []
         unknown: dict[str, npt.NDArray[np.generic]] = {}
         for role, column, vocabulary in (("user", self.user, test.users), ("item", self.item, test.items)):
             ids = table.ids(column, role)
             check_kinds(role, pool=ids, data=ids_of(vocabulary))
             own, (position,) = encode([ids])
             code = codes_of(own, vocabulary)
+            forms += unicode_notes(role, ids, ids_of(vocabulary))
             unknown[role] = own[code < 0]
             if len(unknown[role]) == len(own):
                 noun, ids_there = role, vocabulary
@@ -103,7 +104,7 @@ class PoolTable:
                     noun, ids_there = fold.unit, test.users[np.unique(test.user)]
                 raise DataError(
                     f"{table.name}: none of its {plural(noun)} is in the data: column {column!r} has ids such as "
-                    f"{_examples(own)}, the data such as {_examples(ids_there)}"
+                    f"{_examples(own)}, the data such as {_examples(ids_there)}{''.join(f'; {n}' for n in forms)}"
                 )
             codes.append(code[position])
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]
@@ -111,13 +112,14 @@ class PoolTable:
         # Several times faster than np.unique, which hashes.
         different = pair[np.diff(pair, prepend=-1) > 0]
         reading = _Reading(Path(path).name, len(table), different, len(pair), unknown)
-        return reading.on(fold, relevant, keeps_seen=self.keeps_seen)
+        pooled = reading.on(fold, relevant, keeps_seen=self.keeps_seen)
+        notes = *pooled.notes, *(f"pool {reading.name}: {note}" for note in (*table.notes, *forms))
+        return replace(pooled, notes=notes)
 
     def _open(self, base: Path, path: str) -> TableFiles:
         files = find_files(base, path).files
-        is_parquet = files[0].suffix.lower() in (".parquet", ".pq")
         name = str(files[0]) if len(files) == 1 else path
-        return TableFiles(name, files, ParquetFormat() if is_parquet else CsvFormat(self.separator))
+        return TableFiles(name, files, format_by_name(files[0], CsvFormat(self.separator)))
 
 
 @dataclass(frozen=True, eq=False)

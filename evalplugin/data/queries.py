@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.data.tables import Ids, null_texts
 
 # The noun of what has a score: "user", "query" (its id names a session), or what a table of scores calls it.
 Unit: TypeAlias = str
@@ -72,12 +73,15 @@ def check_query_ids(ids: npt.NDArray[np.generic]) -> None:
 
 
 def first_other_id(ids: npt.NDArray[np.generic]) -> Any:
-    """Return the first id that is not one of a query; None if all are."""
+    """Return the first id that is not one of a query, or has a session such as ``nan`` among numbers; else None."""
     if ids.dtype != object:
         return ids[:1].tolist()[0] if len(ids) else None
     texts = pa.array(ids, pa.large_string())
     wrong = pc.invert(pc.match_substring_regex(texts, rf".{SEPARATOR}\d{{1,18}}$"))
     first = pc.index(wrong, True).as_py()
+    if first < 0:
+        rows, among_numbers = null_texts(Ids("text", _parts(ids)[0]))
+        first = int(rows[0]) if among_numbers else first
     return None if first < 0 else texts[first].as_py()
 
 

@@ -94,8 +94,7 @@ def reason_of(error: Exception) -> str:
         return f"is not UTF-8 text ({_shortened(text)}); {_ENCODING}"
     if "imezone" in text or "time zone" in text:
         return f"{_shortened(text)}; write the times in UTC, or install the package tzdata"
-    has_open_quote = text.startswith("CSV parse error") and text.count('"') % 2
-    hint = "; is a quote opened and not closed?" if has_open_quote else ""
+    hint = "; is the separator another one, or this line a comment?" if " columns, got 1: " in text else ""
     return f"cannot be read: {_shortened(text or type(error).__name__)}{hint}"
 
 

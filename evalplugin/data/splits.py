@@ -247,10 +247,11 @@ def tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list
 
     ``from_end`` (m,): the place of each interaction within its user, from 1 for the last.
     """
-    assert data.timestamp is not None
+    time = data.time
+    assert time is not None
     first, before = np.zeros((2, data.n_users), dtype=np.int64)
-    first[data.user[from_end == n]] = data.timestamp[from_end == n]
-    before[data.user[from_end == n + 1]] = data.timestamp[from_end == n + 1]
+    first[data.user[from_end == n]] = time[from_end == n]
+    before[data.user[from_end == n + 1]] = time[from_end == n + 1]
     tied = int((tested & (first == before)).sum())
     if not tied:
         return []
@@ -261,16 +262,16 @@ def tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list
 
 
 def times_of(data: Interactions, name: str) -> Ints:
-    """Return the timestamps, int64 (m,).
+    """Return the exact times in ticks, int64 (m,).
 
     Raises:
         DataError: The data has none; the message names the split.
     """
-    if data.timestamp is None:
+    if (time := data.time) is None:
         near = [column for role, column in data.unused if role == "timestamp"]
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise DataError(
             f"split {name} needs timestamps, and the data has none: name its timestamp column by the dataset's "
             f"timestamp{hint}"
         )
-    return data.timestamp
+    return time

@@ -12,12 +12,20 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.units import count_text
+from evalplugin.data.times import DATETIME_UNITS
 
 IdKind: TypeAlias = Literal["integers", "text"]
-_NUMBER = r"^\s*([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|NaN|inf|Infinity))?\s*$"
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
+# Texts for a missing value, as databases, R, pandas and JavaScript write it.
+_NULLS = (
+    "NULL", "Null", "null", "(null)", "None", "none", "NaN", "nan", "-nan", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaT",
+    "nil", "undefined", "\\N",
+)  # fmt: skip
+_WITH_NAMES = ("model", "metric", "part")  # roles of columns where such a text is a name
+LARGE = "integer scores must be between -2^53 and 2^53, as float64 rounds others: subtract a constant, or give ranks"
 _RULES = {
     "rank": "ranks must be whole numbers",
     "score": "scores must be finite numbers",
@@ -39,6 +47,12 @@ def column_problem(name: str, names: Sequence[str], role: str = "") -> str | Non
         hint = did_you_mean(name, names, noun="columns")
         return f"no {role + ' ' if role else ''}column {name!r}{hint}"
     return None
+
+
+def columns_problem(columns: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the problems of all columns, named by role, as one line; None: each is there once."""
+    problems = [column_problem(name, names, role) for role, name in columns.items()]
+    return "; ".join(filter(None, problems)) or None
 
 
 def is_number_type(kind: pa.DataType) -> bool:
@@ -146,12 +160,39 @@ class Seconds:
     """A time column in seconds since 1970."""
 
     whole: Ints  # (n,) rounded down
-    fraction: npt.NDArray[Any] | None = None  # (n,) what was cut, in any unit; None: every time is whole
+    fraction: npt.NDArray[np.int32] | None = None  # (n,) what was cut, in ticks; None: every time is whole
+    ticks: int = 1  # a second: the fewest of 1, 10**3, 10**6 and 10**9 that are exact
+    rounded: int = 0  # number of times that are not exact
 
-    @property
-    def rounded(self) -> int:
-        """The number of times with a fraction."""
-        return 0 if self.fraction is None else int(np.count_nonzero(self.fraction))
+    @classmethod
+    def of_ticks(cls, time: Ints, ticks: int) -> Seconds:
+        """Return times (n,) that are in ticks since 1970."""
+        whole, fraction = np.divmod(time, ticks)
+        if not fraction.any():
+            return cls(whole)
+        while not (fraction % 1000).any():
+            fraction, ticks = fraction // 1000, ticks // 1000
+        return cls(whole, fraction.astype(np.int32), ticks)
+
+    @classmethod
+    def of_floats(cls, time: npt.NDArray[np.floating[Any]]) -> Seconds:
+        """Return times (n,) that are in seconds since 1970, in the fewest ticks from which the same floats come back.
+
+        Neighbours among float64 near today's times are 2.4e-7 s apart: up to six digits are exact in microseconds.
+        """
+        floor = np.floor(time)
+        whole, fraction = floor.astype(np.int64), (time - floor).astype(np.float64)
+        if not fraction.any():
+            return cls(whole)
+        most = 2.0**63 / (np.abs(floor).max() + 1)  # ticks, for the times to fit into 64 bits
+        for ticks in [ticks for ticks in DATETIME_UNITS if ticks == 1 or ticks < most]:
+            steps = np.rint(fraction * ticks)
+            differs = (floor + steps / ticks).astype(time.dtype) != time
+            if not differs.any():
+                break
+        next_second = steps == ticks
+        fraction = np.where(next_second, 0, steps).astype(np.int32)
+        return cls(whole + next_second, None if ticks == 1 else fraction, ticks, int(differs.sum()))
 
 
 class Table:
@@ -171,11 +212,18 @@ class Table:
                 raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}{lazy}")
             table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
         self.name, self.row_name, self._table = name, row_name, table
+        self.notes: list[str] = []  # on the columns read so far, for people
         self._is_pandas = hasattr(table, "iloc")
         self.columns = [str(c) for c in (table.columns if self._is_pandas else table.column_names)]
 
     def __len__(self) -> int:
         return len(self._table)
+
+    def filter(self, kept: Flags) -> Table:
+        """Return some of the rows, under their names in this table."""
+        rows = np.flatnonzero(kept)
+        table = self._table[kept] if self._is_pandas else self._table.filter(pa.array(kept))
+        return Table(table, self.name, lambda row: self.row_name(int(rows[row])))
 
     def ids(self, name: str, role: str, *, coded: bool = False) -> Ids:
         """Return an id column: no value missing, all of them integers or all of them text.
@@ -193,16 +241,34 @@ class Table:
             self._refuse_floats(name, column, rule, f"{role} id")
         if not _is_text(column.type) and not pa.types.is_dictionary(column.type):
             self.refuse(name, 0, f"{rule}, all of one type")
-        return Ids("text", column)
+        ids = Ids("text", column)
+        if role not in _WITH_NAMES:
+            self.check_null_texts(name, role, ids)
+        return ids
+
+    def check_null_texts(self, name: str, role: str, ids: Ids) -> None:
+        """Refuse texts such as ``NULL`` in a column whose other ids are numbers; in other columns they are noted."""
+        rows, among_numbers = null_texts(ids)
+        if among_numbers:
+            rule = f"no {role} id may be missing, and all others are numbers: leave such rows out, or name the {role}"
+            self._refuse_rows(name, rows, rule)
+        if len(rows):
+            text = ids.take(rows[:1]).values[0].as_py()
+            self.notes.append(
+                f"{self.name}: {text!r} is the {role} of {count_text(len(rows), 'row')} (column {name!r}), the first "
+                f"is {self.row_name(int(rows[0]))}: where it stands for a missing id, leave such rows out"
+            )
 
     def numbers(self, name: str, role: str) -> npt.NDArray[Any]:
         """Return a column of ranks (integers), scores (finite) or ratings (finite as float32), as it is stored."""
         rule = _RULES[role]
         column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
-            self.refuse(name, 0, f"{rule}, not {column.type}")
+            self._refuse_other(name, column, rule, pa.int64() if role == "rank" else pa.float64())
         if column.dtype.kind == "f" and role == "rank":
             self._refuse_floats(name, column, rule, role)
+        if role == "score":
+            self._refuse_large(name, column)
         if column.dtype.kind == "f" and len(column):
             kind = np.float32 if role == "rating" and column.dtype == np.float64 else column.dtype
             with np.errstate(over="ignore"):
@@ -222,16 +288,13 @@ class Table:
             self.refuse(name, next(wrong, 0), rule)
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.uint8())
-        if _is_text(column.type):
-            number = pc.match_substring_regex(column.cast(pa.large_string()), _NUMBER)
-            odd = np.flatnonzero(~pc.fill_null(number, True).to_numpy(zero_copy_only=False))
-            self._refuse_rows(name, odd, rule)
-            self.refuse(name, int(np.argmax(column.is_valid())), f"{rule}, not text")
         is_known = (
             is_number_type(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type)
         )
         if not is_known:
-            self.refuse(name, 0, f"{rule}, not {column.type}")
+            self._refuse_other(name, column, rule, pa.float64())
+        if pa.types.is_integer(column.type):
+            self._refuse_large(name, _numbers(column.fill_null(0)))
         scores: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         self._refuse_rows(name, np.flatnonzero(np.isinf(scores)), rule)
         return scores
@@ -247,18 +310,18 @@ class Table:
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s"))
             if not pa.types.is_timestamp(column.type):
-                self.refuse(name, 0, rule)
-            moments = column.to_numpy(zero_copy_only=False)  # UTC
-            seconds = moments.astype("datetime64[s]")
-            return Seconds(seconds.astype(np.int64), (moments - seconds).astype(np.int64))
+                self._refuse_other(
+                    name, column, rule, pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+                )
+            ticks = next(ticks for ticks, unit in DATETIME_UNITS.items() if unit == column.type.unit)
+            return Seconds.of_ticks(_numbers(column.view(pa.int64())), ticks)  # UTC
         if column.dtype.kind != "f":
             self._check_int64(name, column, "timestamps")
             return Seconds(column.astype(np.int64))
         self._refuse_rows(name, np.flatnonzero(np.isnan(column)), "no timestamp may be missing", missing=True)
         beyond = np.flatnonzero(~(np.abs(column) < 2.0**63))
         self._refuse_rows(name, beyond, f"timestamps must be finite and {_FIT}")
-        floor = np.floor(column)
-        return Seconds(floor.astype(np.int64), column - floor)
+        return Seconds.of_floats(column)
 
     def arrow(self, name: str, *, coded: bool = False) -> pa.Array:
         """Return a column as one Arrow array: categories by their values, views of text as text.
@@ -321,7 +384,7 @@ class Table:
         try:
             column = self.arrow(name, coded=coded)
         except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
-            self._refuse_mixed(name, rule, never_missing)
+            self._refuse_mixed(name, role, rule, never_missing)
         if column.null_count:
             missing = column.is_null().to_numpy(zero_copy_only=False)
             self._refuse_rows(name, np.flatnonzero(missing), never_missing, missing=True)
@@ -332,6 +395,10 @@ class Table:
     def _check_int64(self, name: str, column: npt.NDArray[Any], subject: str) -> None:
         if column.dtype == np.uint64 and column.max(initial=0) >= 2**63:
             self._refuse_rows(name, np.flatnonzero(column >= 2**63), f"{subject} must {_FIT}")
+
+    def _refuse_large(self, name: str, column: npt.NDArray[Any]) -> None:
+        if column.dtype.kind != "f":
+            self._refuse_rows(name, np.flatnonzero((column >= 2**53) | (column <= -(2**53))), LARGE)
 
     def _refuse_rows(self, name: str, rows: Ints, rule: str, *, missing: bool = False) -> None:
         if len(rows):
@@ -349,14 +416,33 @@ class Table:
         )  # files with integers are read as floats too
         self.refuse(name, fraction, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
-    def _refuse_mixed(self, name: str, rule: str, never_missing: str) -> NoReturn:
+    def _refuse_other(self, name: str, column: pa.Array, rule: str, *kinds: pa.DataType) -> NoReturn:
+        """Refuse the first text that cannot be read as the first one can, by one of ``kinds``; else the first value."""
+        known = np.flatnonzero(column.is_valid())
+        if not _is_text(column.type):
+            self.refuse(name, int(known[0]), f"{rule}, not {column.type}")
+        texts = column.drop_null()
+        kind = next((kind for kind in kinds if _are_all(texts[:1], kind)), kinds[0])
+        if _are_all(texts, kind):
+            self.refuse(name, int(known[0]), f"{rule}, not text")
+        fit, end = 0, len(texts)  # the first texts are of the kind up to ``fit``, but not up to ``end``
+        while end - fit > 1:
+            middle = (fit + end) // 2
+            fit, end = (middle, end) if _are_all(texts[fit:middle], kind) else (fit, middle)
+        if fit and len(kinds) > 1:
+            rule += f"; all must be of one kind, and {self.row_name(int(known[0]))} is {texts[0].as_py()!r}"
+        self.refuse(name, int(known[fit]), rule)
+
+    def _refuse_mixed(self, name: str, role: str, rule: str, never_missing: str) -> NoReturn:
         """Refuse the first value of a DataFrame's column that differs in type, so that Arrow has no type for it."""
         values = self._column(name).tolist()
-        wanted = str if isinstance(values[0], str) else (int, float, np.number)
+        numbers = (int, float, np.number)
+        wanted = numbers if isinstance(values[0], numbers) else type(values[0])
         for row, value in enumerate(values):
             if value is None or value != value:  # NaN differs from itself
                 self.refuse(name, row, never_missing, missing=True)
-            if isinstance(value, bool) or not isinstance(value, wanted):
+            is_text = isinstance(value, str) and (role in _RULES or role == "timestamp")
+            if is_text or isinstance(value, bool) or not isinstance(value, wanted):
                 self.refuse(name, row, f"{rule}, all of one type")
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 self.refuse(name, row, f"{rule.partition(' must ')[0]} must {_FIT}")
@@ -387,6 +473,27 @@ def _plain(scalar: pa.Scalar) -> object:
         return scalar.as_py()
     except (pa.ArrowException, ValueError, OverflowError):
         return str(scalar.type)
+
+
+def null_texts(ids: Ids) -> tuple[Ints, bool]:
+    """Return the rows of a column of text that hold a text such as ``NULL``, and whether all others are numbers."""
+    texts = ids.values if ids.codes is None else ids.values.dictionary
+    is_null = pc.is_in(texts, value_set=pa.array(_NULLS, texts.type), skip_nulls=True)
+    if not pc.any(is_null).as_py():
+        return np.empty(0, dtype=np.int64), False
+    of_texts = np.asarray(is_null)
+    rows = np.flatnonzero(of_texts if ids.codes is None else of_texts[ids.codes])
+    others = texts.filter(pc.invert(is_null))
+    return rows, min(len(rows), len(others)) > 0 and _are_all(others, pa.float64())
+
+
+def _are_all(texts: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether all texts can be read as a type."""
+    try:
+        pc.utf8_trim_whitespace(texts).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_text(kind: pa.DataType) -> bool:

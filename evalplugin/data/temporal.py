@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from functools import partial
+from math import ceil
 from typing import Annotated
 
 from evalplugin.base.arrays import Ints
@@ -14,7 +15,7 @@ from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of
-from evalplugin.data.times import NOT_SECONDS, timestamp_of
+from evalplugin.data.times import NOT_SECONDS, moment_text, number_text, timestamp_of
 
 _LENGTHS = ("every", "window", "gap")  # parameters that are lengths of time
 
@@ -107,12 +108,12 @@ class Temporal:
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return the folds, in order of time."""
         time = times_of(data, "temporal")
-        self._check_unit(time)
-        cut = self._cut(time)
-        every, window, gap = self._seconds
+        self._check_unit(data)
+        cut = self._cut(time, data.ticks_per_second)
+        every, window, gap = self._lengths(data.ticks_per_second)
         if every is None and window is None and not gap:
             return [self._one_cut(data, time, cut)]
-        self._check_span(time, cut)
+        self._check_span(time, cut, data.ticks_per_second)
         return [self._fold(data, time, fold, cut + fold * (every or 0)) for fold in range(self.folds)]
 
     def of_train_data(self) -> Temporal:
@@ -126,94 +127,97 @@ class Temporal:
         if self.window is None:
             return data
         time = times_of(data, "temporal")
-        return data.select(time > int(time.max()) - _whole_seconds(self.window))
+        return data.select(time > int(time.max()) - _whole_seconds(self.window) * data.ticks_per_second)
 
-    @property
-    def _seconds(self) -> tuple[int | None, int | None, int]:
-        """The lengths of test and train periods (None: no bound) and of the gap, in the unit of the timestamps."""
-        every, window = (None if t is None else _whole_seconds(t) for t in (self.every, self.window))
-        return every, window, _whole_seconds(self.gap)
+    def _lengths(self, ticks: int) -> tuple[int | None, int | None, int]:
+        """Return the lengths of test and train periods (None: no bound) and of the gap, given the ticks a second."""
+        every, window = (None if t is None else _whole_seconds(t) * ticks for t in (self.every, self.window))
+        return every, window, _whole_seconds(self.gap) * ticks
 
-    def _cut(self, time: Ints) -> int:
-        """Return the first time that is test data."""
+    def _cut(self, time: Ints, ticks: int) -> int:
+        """Return the first time that is test data; times here and below are in ticks."""
         if self.quantile is not None:
             position = int(self.quantile * len(time))
             return int(np.partition(time, position)[position])
         if self.cutoff is not None:
-            return timestamp_of(self.cutoff, "cutoff")
-        return int(time.max()) + 1 - self.folds * (self._seconds[0] or 0)
+            return ceil(timestamp_of(self.cutoff, "cutoff") * ticks)
+        return int(time.max()) + 1 - self.folds * (self._lengths(ticks)[0] or 0)
 
     def _one_cut(self, data: Interactions, time: Ints, cut: int) -> Split:
         test = time >= cut
+        at, low, high = (
+            number_text(moment, data.ticks_per_second) for moment in (cut, int(time.min()), int(time.max()))
+        )
         if test.all() or not test.any():
             side = "before" if test.all() else "at or after"
-            text = f"no interaction is {side} the cut {cut}; timestamps are from {time.min()} to {time.max()}"
+            text = f"no interaction is {side} the cut {at}; timestamps are from {low} to {high}"
             raise _error(text, "cutoff" if self.quantile is None else "quantile")
-        return held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])
+        return held_out(data, test, self.cold, notes=[f"the temporal cut is at {at}"])
 
-    def _check_span(self, time: Ints, first: int) -> None:
+    def _check_span(self, time: Ints, first: int, ticks: int) -> None:
         """Refuse periods that do not fit into the time span of the data; the first test period begins at ``first``."""
-        (every, _, gap), low, high = self._seconds, int(time.min()), int(time.max())
-        span = f"the interactions are from {_moment(low)} to {_moment(high)}, {self._text(high - low + 1)}"
+        (every, _, gap), low, high = self._lengths(ticks), int(time.min()), int(time.max())
+        moment, length = partial(moment_text, ticks_per_second=ticks), partial(self._text, ticks=ticks)
+        span = f"the interactions are from {moment(low)} to {moment(high)}, {length(high - low + 1)}"
         periods = "a test period" if self.folds == 1 else f"{self.folds} folds"
         if self.cutoff is None and self.quantile is None:
             assert every is not None
             room = high - gap - low  # for test periods, behind one interaction and the gap
             if self.folds * every > room:
-                gaps = f" and a gap of {self._text(gap)}" if gap else ""
+                gaps = f" and a gap of {length(gap)}" if gap else ""
                 leave = "leave" if self.folds > 1 else "leaves"
                 raise _error(
-                    f"{periods} of {self._text(every)}{gaps} {leave} no train data: {span}; "
+                    f"{periods} of {length(every)}{gaps} {leave} no train data: {span}; "
                     f"{_fitting(max(0, room // every))}, or make every at most "
-                    f"{self._exact(max(0, room // self.folds))}",
+                    f"{self._exact(max(0, room // self.folds // ticks))}",
                     "folds" if self.folds > 1 else "every",
                 )
             return
         name = "cutoff" if self.quantile is None else "quantile"
         if first - gap <= low:
-            before = f"the cut {_moment(first)}"
-            before = f"{_moment(first - gap)}, which is {before} less the gap" if gap else before
+            before = f"the cut {moment(first)}"
+            before = f"{moment(first - gap)}, which is {before} less the gap" if gap else before
             raise _error(f"no interaction is before {before}; {span}", name)
         if first > high:
-            raise _error(f"no interaction is at or after the cut {_moment(first)}; {span}", name)
+            raise _error(f"no interaction is at or after the cut {moment(first)}; {span}", name)
         if every is not None and first + (self.folds - 1) * every > high:
             raise _error(
-                f"{periods} of {self._text(every)} from {_moment(first)} on do not fit: {span}; "
+                f"{periods} of {length(every)} from {moment(first)} on do not fit: {span}; "
                 f"{_fitting((high - first) // every + 1)}",
                 "folds",
             )
 
     def _fold(self, data: Interactions, time: Ints, number: int, cut: int) -> Split:
         """Return the fold whose test period begins at ``cut``."""
-        every, window, gap = self._seconds
+        ticks = data.ticks_per_second
+        (every, window, gap), moment = self._lengths(ticks), partial(moment_text, ticks_per_second=ticks)
         until, end = cut - gap, None if every is None else cut + every
-        first = None if window is None else until - window
+        low, high = int(time.min()), int(time.max())
+        first, last = low if window is None else until - window, high + 1 if end is None else end
         before, after = time < until, time >= cut
-        train = before if first is None else before & (time >= first)
-        test = after if end is None else after & (time < end)
+        train, test = before & (time >= first), after & (time < last)
         which = f"fold {number + 1} of {self.folds}: " if self.folds > 1 else ""
         if not train.any():
             latest = int(time[before].max())  # the first fold has an interaction before it, as all others do
             raise _error(
-                f"{which}no interaction is in the window from {_moment(first)} until {_moment(until)}; the last one "
-                f"before it is at {_moment(latest)}, which a window of at least {self._exact(until - latest)} reaches",
+                f"{which}no interaction is in the window from {moment(first)} until {moment(until)}; the last one "
+                f"before it is at {moment(latest)}, which a window of at least "
+                f"{self._exact(-((latest - until) // ticks))} reaches",
                 "window",
             )
         if not test.any():
             later = time[after]
-            there = f"; the next one is at {_moment(int(later.min()))}" if len(later) else ""
+            there = f"; the next one is at {moment(int(later.min()))}" if len(later) else ""
             raise _error(
-                f"{which}no interaction is in the test period from {_moment(cut)} until {_moment(end)}{there}; make "
+                f"{which}no interaction is in the test period from {moment(cut)} until {moment(last)}{there}; make "
                 f"every longer, or lower folds",
                 "every",
             )
-        low, high = int(time.min()), int(time.max())
-        begin = _moment(low if first is None else first)
-        short = " (before the data)" if first is not None and first < low else ""
-        over = f", the last interaction is at {_moment(high)}" if end is not None and end > high + 1 else ""
+        short = " (before the data)" if first < low else ""
+        over = f", the last interaction is at {moment(high)}" if last > high + 1 else ""
         notes = [
-            f"train from {begin}{short} until {_moment(until)}, test from {_moment(cut)} until "
-            f"{_moment(high + 1 if end is None else end)}{over}"
+            f"train from {moment(first)}{short} until {moment(until)}, test from {moment(cut)} until "
+            f"{moment(last)}{over}"
         ]
         if left := int((~train & ~test).sum()):
             parts = {
@@ -225,11 +229,12 @@ class Temporal:
             notes.append(f"{left:,} interactions are in neither: {named}")
         return held_out(data, test, self.cold, train=train, fold=number, notes=notes)
 
-    def _check_unit(self, time: Ints) -> None:
-        text = self._given_as_text
-        if text is not None and int(np.abs(time).max()) >= NOT_SECONDS:
+    def _check_unit(self, data: Interactions) -> None:
+        second, text = data.timestamp, self._given_as_text
+        assert second is not None
+        if text is not None and int(np.abs(second).max()) >= NOT_SECONDS:
             raise _error(
-                f"{text} is {getattr(self, text)!r}, and timestamps up to {int(time.max())} are not in seconds, "
+                f"{text} is {getattr(self, text)!r}, and timestamps up to {int(second.max())} are not in seconds, "
                 f"perhaps in milliseconds: give {text} as a number in their unit, or store seconds",
                 text,
             )
@@ -239,12 +244,12 @@ class Temporal:
         """The first parameter that is text, such as 7d; None: all lengths are numbers."""
         return next((name for name in _LENGTHS if isinstance(getattr(self, name), str)), None)
 
-    def _text(self, amount: int) -> str:
+    def _text(self, amount: int, ticks: int) -> str:
         """Return a length as it is given: as text, rounded, or as a number in the unit of the timestamps."""
-        return duration_text(amount) if self._given_as_text else str(amount)
+        return duration_text(amount / ticks) if self._given_as_text else number_text(amount, ticks)
 
     def _exact(self, amount: int) -> str:
-        """Return a length to copy into the config."""
+        """Return a length in seconds to copy into the config."""
         return f"{amount}s" if self._given_as_text else str(amount)
 
 
@@ -254,11 +259,3 @@ def _error(text: str, parameter: str) -> DataError:
 
 def _fitting(folds: int) -> str:
     return f"{folds} {'folds fit' if folds != 1 else 'fold fits'}" if folds else "not even one fits"
-
-
-def _moment(time: int | None) -> str:
-    """Return a timestamp as a date and time in UTC; one that is not in seconds as it is."""
-    assert time is not None
-    if abs(time) >= NOT_SECONDS:
-        return str(time)
-    return datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z")

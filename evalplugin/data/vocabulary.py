@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.units import count_text
 from evalplugin.data.tables import Ids, ids_of
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
@@ -48,6 +50,19 @@ def _example(ids: Ids) -> str:
     position = pc.index(pc.match_substring_regex(texts, "^(0|-?[1-9][0-9]*)$"), False).as_py()
     example = texts.slice(max(position, 0), 1).cast(pa.large_binary())[0].as_py()
     return f" (such as {example.decode('utf-8', 'backslashreplace')!r})"
+
+
+def unicode_notes(noun: str, *columns: Ids) -> list[str]:
+    """Return a note on text ids that are the same once their Unicode is normalised; none without such ids."""
+    unlike: set[str] = set()
+    for ids in columns:
+        if ids.kind == "text":
+            texts = ids.values if ids.codes is None else ids.values.dictionary
+            unlike |= set(texts.filter(pc.invert(pc.string_is_ascii(texts))).unique().to_pylist())
+    by_form: dict[str, str] = {}
+    twice = [text for text in sorted(unlike) if by_form.setdefault(normalize("NFC", text), text) != text]
+    note = "in two forms of Unicode (NFC and NFD), which are different ids: unicodedata.normalize('NFC', id) makes one"
+    return [f"{count_text(len(twice), noun)}, such as {twice[0]!r}, {note}"] if twice else []
 
 
 def codes_end(*columns: Integers) -> int | None:

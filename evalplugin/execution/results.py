@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import np, npt, pa
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
@@ -129,11 +130,15 @@ class DataInfo:
     # Of the test users, where the split names a column of clusters.
     clustering: Segmentation | None = field(default=None, repr=False)
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
+    # Of each fold after the first: train data, or what else is known of the users, and test data.
+    later: tuple[tuple[Interactions | None, Interactions], ...] = field(default=(), repr=False)
 
     @property
     def test_digest(self) -> str:
-        """The digest of the test data."""
-        return self.test.digest
+        """The digest of the test data of all folds."""
+        if not self.later:
+            return self.test.digest
+        return digest([self.test.digest, *(test.digest for _, test in self.later)])[:32]
 
     @property
     def independent_unit(self) -> str:
@@ -151,7 +156,7 @@ class DataInfo:
         known = self.train
         if known is not None and self.history is not None:
             known = joined(known, self.history)
-        return background_of(self.full, known, self.test)
+        return background_of(self.full, [(known, self.test), *self.later])
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,8 +316,8 @@ class Bakeoff:
     baseline: str | None
     models: tuple[str, ...]  # names in config order
     config_name: str  # file name or "python"
-    config_text: str  # as written, comments included
-    config_resolved: str  # YAML with every default filled in and every grid expanded
+    config_text: str = field(repr=False)  # as written, comments included
+    config_resolved: str = field(repr=False)  # YAML with every default filled in and every grid expanded
     config_dir: str  # the config's folder, whose git commit is logged
     config_hash: str
     metrics_hash: str
@@ -357,7 +362,7 @@ class BakeoffResult:
     """A bake-off and all its models' results, in config order, failed ones included."""
 
     bakeoff: Bakeoff
-    models: tuple[ModelResult, ...] = field(default=())
+    models: tuple[ModelResult, ...] = field(default=(), repr=False)
 
     @property
     def failed(self) -> tuple[ModelResult, ...]:

@@ -20,6 +20,7 @@ from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
+from evalplugin.data.background import joined_folds
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
@@ -210,6 +211,7 @@ def _prepare(
         pool=fingerprint([allowed.digest for allowed in candidates])
         if config.spec.recommend.candidates == "given"
         else None,
+        later=tuple((fold.known, fold.test) for fold in folds[1:]),
     )
     return PreparedData(info, tuple(folds), candidates)
 
@@ -316,7 +318,7 @@ def _segments(
     for name, segmenter in segmenters:
         segment = segmentation(name, segmenter, folds, context)
         groups = np.unique(segment.group)
-        label = segment.labels[groups[0]]
+        label = next(iter(segment.labels), "none")
         is_of_newcomers = segment.name == "cold" and label == NO_HISTORY
         if len(groups) > 1 or is_of_newcomers or segment.name in guarded or are_asked_for:
             shown.append(segment)
@@ -329,8 +331,8 @@ def _segments(
     if not any(NO_HISTORY in segment.labels for segment in shown):
         name = "cold" if all(segment.name != "cold" for segment in shown) else "history"
         segment = segmentation(name, Cold(), folds, context)
-        users, cold = len(segment.users), np.count_nonzero(segment.group == 0)
-        if cold:
+        if NO_HISTORY in segment.labels:
+            users, cold = len(segment.users), np.count_nonzero(segment.group == 0)
             shown.append(segment)
             first = " in the first fold that tests them" if len(folds) > 1 else ""
             notes.append(
@@ -511,8 +513,5 @@ def _lists_table(results: Sequence[TaskResult], trains: Sequence[Interactions]) 
     """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
     trains = trains[: len(results)]
     tables = [result.top_n.to_table(train) for result, train in zip(results, trains, strict=True)]
-    if len(tables) > 1:
-        folds = [pa.array(np.full(len(table), fold + 1, dtype=np.int32)) for fold, table in enumerate(tables)]
-        tables = [t.append_column("fold", f) for t, f in zip(tables, folds, strict=True)]
     described = json.dumps({"train_digests": [train.digest for train in trains]})
-    return pa.concat_tables(tables).replace_schema_metadata({"evalplugin": described})
+    return joined_folds(tables).replace_schema_metadata({"evalplugin": described})

@@ -186,8 +186,8 @@ class Work:
         model = MODELS.create(task.model.type, task.model.params)
         params = json.dumps(task.model.params, sort_keys=True)
         rng = generator(task.seed, *task.stream, task.model.type, params)
+        self.start(model)
         with self._observer.progress(f"fit {self._label}"):
-            self.start(model)
             peak = measured.enter_context(peak_memory())
             with self._watch.time("fit_seconds"):
                 model.fit(_train_data(model, task.split), rng)
@@ -195,8 +195,10 @@ class Work:
 
     def start(self, model: Recommender) -> None:
         """Import libraries and the like, once a process, so that they do not count as costs of the first model."""
-        with self._watch.time("start_seconds"):
-            getattr(model, "prepare", lambda: None)()
+        if (prepare := getattr(model, "prepare", None)) is not None:
+            label = f"start {self._label} (imports and compiled code; longer the first time)"
+            with self._observer.progress(label), self._watch.time("start_seconds"):
+                prepare()
 
     def make_lists(self, model: Recommender) -> TaskLists:
         """Return the lists of the test users and the predictions for the test data, without costs."""
@@ -237,7 +239,7 @@ class Work:
                 task.split.fold,
                 task.folder,
                 task.tracking_uri,
-                task.split.history_events if is_sequential(model) else task.split.history,
+                _history(model, task.split),
                 task.split.unit,
             )
             with self._watch.time("recommend_seconds"):
@@ -247,8 +249,14 @@ class Work:
 
 
 def _train_data(model: Recommender, split: Split) -> Interactions:
-    """Return what a model learns from: each pair once, or the events in their order."""
-    return split.train_events if is_sequential(model) else split.train
+    """Return what a model learns from: each pair once, or the events of each user in order."""
+    return split.train_events.in_order() if is_sequential(model) else split.train
+
+
+def _history(model: Recommender, split: Split) -> Interactions | None:
+    """Return the histories of new users as the train data of the model is: pairs, or events in order."""
+    events = split.history_events
+    return events.in_order() if is_sequential(model) and events is not None else split.history
 
 
 def joined_lists(parts: Sequence[TopN]) -> TopN:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.errors import DataError, TrackingError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
@@ -175,17 +175,20 @@ def power_of_config(
     *,
     power: float = POWER,
     gain: float | None = None,
+    experiment: str | None = None,
 ) -> PowerReport:
     """Return the power of a config's gate, or else of its comparison, with the users that its data has.
 
-    The spreads are those of the last bake-off of its experiment; where no bake-off can be read they are assumed, and a
-    note says so.
-
     Args:
-        workspace: The config, and the store and the experiment of the last bake-off.
+        workspace: The config.
         prepared: The config's data.
         power: Probability of finding the gain.
         gain: The true gain to be found; None: twice the gate's ``min_gain``, or else the difference that was measured.
+        experiment: The spreads are those of its last bake-off in the workspace's store; None: ``ASSUMED`` ones.
+
+    Raises:
+        DataError: The experiment has no bake-off that can be read.
+        TrackingError: The store cannot be reached.
     """
     config = workspace.config
     gate = config.spec.gate
@@ -197,8 +200,16 @@ def power_of_config(
         test = PowerTest(gate.confidence, power, True, challengers, gate.decisions or 1)
         least = gate.least_gain
     metric = config.primary.name if gate is None or gate.metric is None else parse(gate.metric).name
-    known, note = _last_spreads(workspace.uri, workspace.experiment, metric)
-    rows, notes = [], [note]
+    known: list[tuple[PowerRow, float]] = []
+    if experiment is None:
+        shown = ", ".join(f"{sd:g}" for sd in ASSUMED)
+        notes = [
+            f"spreads of {shown} are assumed; power CONFIG --experiment NAME takes those of its last bake-off"
+        ]
+    else:
+        contests = read_contests(workspace.uri, bakeoff="latest", experiment=experiment)
+        known, notes = [p for contest in contests for p in _spreads(contest, metric)], [_origin(contests)]
+    rows = []
     for data in prepared:
         users = len(np.unique(np.concatenate([fold.test.user for fold in data.folds])))
         here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
@@ -282,16 +293,6 @@ def _clustered(row: PowerRow, difference: Floats, clusters: Codes) -> PowerRow:
         return row
     size = interval.n / interval.clusters
     return replace(row, cluster_size=size, design_effect=interval.design_effect)
-
-
-def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[PowerRow, float]], str]:
-    """Return the spreads of the last bake-off of an experiment, and a note on their origin."""
-    try:
-        contests = read_contests(uri, bakeoff="latest", experiment=experiment)
-    except (DataError, TrackingError):
-        shown = ", ".join(f"{sd:g}" for sd in ASSUMED)
-        return [], f"no bake-off of the experiment {experiment!r} can be read: spreads of {shown} are assumed"
-    return [pair for contest in contests for pair in _spreads(contest, metric)], _origin(contests)
 
 
 def _origin(contests: Sequence[Contest]) -> str:

@@ -63,7 +63,10 @@ class ResumeFeature(Feature):
         journal, message = _resumable(planned, unfinished(folder))
         if journal is None and workspace.mode == "sync":
             raise StoreError(message)
-        workspace.observer.report(message if journal is not None else f"{message}; this is a new one")
+        if journal is not None:
+            workspace.observer.report(message)
+        elif unfinished(folder):  # else it is an ordinary run, such as the first one of a schedule
+            workspace.observer.report(f"{message}; this is a new one")
         return journal
 
     def opened(self, running: Running) -> None:

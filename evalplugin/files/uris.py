@@ -1,4 +1,4 @@
-"""URIs of files: scheme, bucket and path, the form of a folder to write to, and the refusal of credentials in a URI."""
+"""URIs of files: scheme, bucket and path, and the refusal of credentials in a URI."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.placeholders import variables_in
-from evalplugin.base.secrets import register_secret, register_uri
-from evalplugin.base.text import escape_controls
+from evalplugin.base.secrets import has_password, redact_message, register_secret, register_uri
 
 GLOB = "glob:"  # begins a pattern of local files, which is not a URI
 COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
@@ -18,7 +16,6 @@ MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
 STORE_SCHEMES = ("s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 URI_SCHEMES = ("file", "http", "https", *STORE_SCHEMES, *MLFLOW_SCHEMES)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-_NOT_WRITTEN = ("http", "https", *MLFLOW_SCHEMES, "sqlite", "postgresql", "mysql")
 _URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
 _CREDENTIAL = re.compile(r"(?i)[?&;][\w-]*(?:key|secret|token|password|sig|signature|credential)=")
 _MIN_NAME = 8  # characters: a shorter user name is part of other words
@@ -60,7 +57,7 @@ def local_path(name: str | Path) -> Path:
     """Return the path of a file on this machine, which may be given as ``file:///folder/file``.
 
     Raises:
-        DataError: It is a ``file`` URI of another machine.
+        DataError: It is a ``file`` URI that names a machine or a user.
     """
     text = str(name)
     if scheme_of(text) != "file":
@@ -69,30 +66,16 @@ def local_path(name: str | Path) -> Path:
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    url = urlsplit(text)
-    if url.netloc not in ("", "localhost"):
+    try:
+        url = urlsplit(text)
+        is_local = url.netloc in ("", "localhost")
+    except ValueError:  # of brackets that hold no address
+        is_local = False
+    if not is_local:
         raise DataError(
-            f"{text}: names the machine {url.netloc!r}; a file of this one is file:///folder/file"
+            f"{redact_message(text)}: names a machine or a user; a file of this machine is file:///folder/file"
         )
     return Path(url2pathname(url.path))
-
-
-def check_folder_uri(uri: str) -> None:
-    """Check the form of the path or URI of a folder to write to; nothing is connected to.
-
-    Raises:
-        DataError: No folder, white space around it, variables, credentials, or a scheme that nothing is written to.
-    """
-    if escape_controls(uri) != uri or uri != uri.strip() or not uri:
-        raise DataError(f"{uri!r}: is empty, has white space around it, or a control character")
-    if variables_in(uri):
-        raise DataError(f"{uri!r}: variables are not filled in here; credentials come from the environment")
-    scheme = scheme_of(uri)
-    if scheme in _NOT_WRITTEN:
-        allowed = "a folder, or a URI such as s3://bucket/folder (or gs:, abfs:, hdfs:)"
-        raise DataError(f"{uri!r}: nothing is written to {scheme}:; allowed: {allowed}")
-    if is_remote(uri):
-        refuse_credentials(uri)
 
 
 def refuse_credentials(uri: str) -> None:
@@ -107,6 +90,7 @@ def refuse_credentials(uri: str) -> None:
         has_user = "@" in authority or ":" in authority  # a secret key may have a slash in it
     else:
         has_user = ":" in user or (kind == "gs" and user not in ("", "anonymous"))
+    has_user = has_user or has_password(uri)
     query = _CREDENTIAL.search(uri)
     if not has_user and query is None:
         return

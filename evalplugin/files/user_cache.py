@@ -1,4 +1,4 @@
-"""A cache in the user's folder of content that takes seconds to make, such as an empty tracking store."""
+"""A cache in the user's folder of content that takes seconds to make, such as the page's charts."""
 
 from __future__ import annotations
 

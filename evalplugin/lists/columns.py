@@ -14,8 +14,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import QUERY_IDS, Unit
-from evalplugin.data.tables import Ids, Table, check_roles, column_problem
-from evalplugin.data.vocabulary import check_kinds
+from evalplugin.data.tables import Ids, Table, check_roles, columns_problem
+from evalplugin.data.vocabulary import check_kinds, unicode_notes
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
@@ -63,8 +63,6 @@ class ListColumns:
             named = {"user": user, "item": self.item, order: by}
         else:
             named = {"user": self.truth_user or user, "item": self.truth_item or self.item}
-        if (noun := self.noun(role)) == "query" and (problem := column_problem(named["user"], columns, noun)):
-            raise DataError(f"{name}: {problem}")
         if role in ("truth", "train"):
             # The named rating column is optional in train data.
             if self.rating is not None and (role == "truth" or self.rating in columns):
@@ -72,6 +70,9 @@ class ListColumns:
             elif "rating" in columns:
                 named["rating"] = "rating"
         check_roles(name, named)
+        by_noun = {self.noun(role) if key == "user" else key: column for key, column in named.items()}
+        if problem := columns_problem(by_noun, columns):
+            raise DataError(f"{name}: {problem}")
         return named
 
     def noun(self, role: Role) -> Unit:
@@ -215,6 +216,16 @@ class ListInput(NamedTuple):
         """
         check_same_kinds(lists=lists, truth=truth, train=train)
         return cls(lists, truth, train)
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on ids that may stand for missing values, or be other ids in another form."""
+        tables = [pairs for pairs in self if pairs is not None]
+        return [
+            *(note for pairs in tables for note in pairs.table.notes),
+            *unicode_notes("user", *(pairs.user for pairs in tables)),
+            *unicode_notes("item", *(pairs.item for pairs in tables)),
+        ]
 
 
 class _WithIds(Protocol):

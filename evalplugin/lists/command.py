@@ -230,15 +230,8 @@ def _tables(request: ListRequest) -> dict[str, pa.Table]:
         row, code = row_codes(allowed.included, request.users)
         candidates = {"user": train.users[request.users[row]], "item": train.items[code]}
     return {
-        "train": _interactions_table(train),
+        "train": pa.table(train.columns()),
         "users": pa.table({"user": train.users[request.users]}),
-        "history": _interactions_table(nothing if request.history is None else request.history),
+        "history": pa.table((nothing if request.history is None else request.history).columns()),
         "candidates": pa.table(candidates),
     }
-
-
-def _interactions_table(data: Interactions) -> pa.Table:
-    columns = {"user": data.users[data.user], "item": data.items[data.item], "rating": data.rating}
-    if data.timestamp is not None:
-        columns["timestamp"] = data.timestamp
-    return pa.table(columns)

@@ -14,9 +14,10 @@ from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, codes_of, encode
+from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
+from evalplugin.lists.folds import rows_of_fold
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import BrokenRowsError, raw_text
 from evalplugin.models.base import ListRequest
@@ -31,6 +32,7 @@ class _Entries(NamedTuple):
     score: Floats
     users: npt.NDArray[np.generic]
     items: npt.NDArray[np.generic]
+    notes: list[str]  # on their ids
 
 
 def lists_on(
@@ -38,10 +40,12 @@ def lists_on(
 ) -> tuple[TopN, list[str]]:
     """Return lists of files or a table without items that are no candidates, and sentences on what was left out.
 
+    Where they have a column ``fold``, its numbers are from 1.
+
     Raises:
         DataError: They cannot be read or break a rule.
     """
-    entries = _read(request.train, source, columns)
+    entries = _read(request.train, rows_of_fold(source, columns, request.fold + 1), columns)
     train, users, n = request.train, request.users, request.n
     user_code, item_code = codes_of(entries.users, train.users), codes_of(entries.items, train.items)
     position = np.full(train.n_users, -1)
@@ -74,6 +78,7 @@ def lists_on(
                 f"of {count_text(len(np.unique(row[removed])), request.unit)}, such as {example}"
             )
         yield from shortfalls(top_n, train.users, request.unit)
+        yield from entries.notes
 
     return top_n, list(sentences())
 
@@ -104,7 +109,12 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     except BrokenRowsError as error:
         refuse_rows(error, source, columns)
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return _Entries(user, item, score, blocks.users, items)
+    notes = [
+        *pairs.table.notes,
+        *unicode_notes("user", pairs.user, ids_of(train.users)),
+        *unicode_notes("item", pairs.item, ids_of(train.items)),
+    ]
+    return _Entries(user, item, score, blocks.users, items, notes)
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:

@@ -14,7 +14,7 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
+from evalplugin.data.formats import CsvFormat, ParquetFormat, TrecFormat, format_by_name
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
@@ -33,12 +33,13 @@ from evalplugin.lists.columns import (
     check_same_kinds,
     refuse_rows,
 )
+from evalplugin.lists.folds import by_fold
 from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import average_folds
 from evalplugin.metrics.scoring import check_request
 
 TruthFormat: TypeAlias = Literal[
@@ -115,15 +116,17 @@ def open_files(
     name = first.name.casefold()
     if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
+    reader = format_by_name(first, CsvFormat())
+    if format == "auto" and not isinstance(reader, CsvFormat | ParquetFormat):
+        return TableFiles(text, files, reader, partitions)
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
-                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet"
-                f"{_or_say(role, allowed[1:])}"
+                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv, .jsonl or "
+                f".parquet{_or_say(role, allowed[1:])}"
             )
-    reader: FileFormat
     match format:
         case "parquet":
             reader = ParquetFormat()
@@ -158,6 +161,7 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Raises:
         DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
     """
+    by_fold(sources, columns, one="duplicates: keep")
     if in_parts or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
@@ -191,7 +195,7 @@ def score_lists(
     engine: Any = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> ListScores:
-    """Return the scores of lists; see ``evalplugin.score``.
+    """Return the scores of lists; see ``evalplugin.score``. With a column ``fold``, users are averaged over folds.
 
     Args:
         lists, truth: Of ``open_sources``.
@@ -213,6 +217,11 @@ def score_lists(
             "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
             "it: leave them out, or the pool"
         )
+    sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
+    in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
+    one = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    if len(folds := by_fold(sources, request.columns, one=one)) > 1:
+        return _scored_by_fold(folds, request)
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
             raise DataError(
@@ -231,13 +240,12 @@ def score_lists(
             n_parts = parts_for(lists, truth, request, most, None if chosen is None else 1)
         are_parquet = _is_parquet(lists) and _is_parquet(truth)
         if n_parts == 1 and not partitioned and chosen is None:
-            scores = None
             if are_parquet and request.pool is None:
                 # An error is found again, with its row in the file, where all is read at once.
                 with suppress(DataError):
-                    scores = score_in_memory(lists, truth, request)
-            scores = _at_once(lists, truth, request) if scores is None else scores
-            return ListScores(scores)
+                    if (scores := score_in_memory(lists, truth, request)) is not None:
+                        return ListScores(scores)
+            return _at_once(lists, truth, request)
         if not are_parquet:
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
@@ -256,6 +264,20 @@ def score_lists(
             lists, truth, request, divided, report=report, memory=most, engine=open_engine
         )
         return ListScores(scores)
+
+
+def _scored_by_fold(folds: Sequence[Mapping[Role, Any]], request: ScoreRequest) -> ListScores:
+    """Return each user's scores averaged over folds, as in a bake-off."""
+    scored = []
+    for fold in folds:
+        of = replace(request, train=fold["train"], pool=fold["pool"])
+        with rows_named(fold["lists"], fold["truth"], of, KEEP_EVENTS):
+            scored.append(_at_once(fold["lists"], fold["truth"], of))
+    return ListScores(
+        average_folds([of_fold.scores for of_fold in scored]),
+        notes=tuple(dict.fromkeys(note for of_fold in scored for note in of_fold.notes)),
+        fold_means=tuple(of_fold.means for of_fold in scored),
+    )
 
 
 def engine_of(engine: object) -> Engine | None:
@@ -317,12 +339,14 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") 
         refuse_rows(error, sources[error.broken.role], request.columns, remedy)
 
 
-def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
+def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> ListScores:
     inputs, pool, catalogue = request.read(lists, truth), request.candidates, None
     check_same_kinds(lists=inputs.lists, pool=pool)
     if need_catalogue(request.specs) or pool is not None:
         catalogue = Catalogue.of([*inputs[:2], *([] if pool is None else [pool])], inputs.train)
-    return Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
+    scores = Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
+    notes = inputs.notes if pool is None else [*inputs.notes, *pool.table.notes]
+    return ListScores(scores, notes=tuple(notes))
 
 
 def _is_parquet(source: Any) -> bool:

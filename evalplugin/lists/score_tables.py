@@ -12,12 +12,13 @@ from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import np, npt, pa
-from evalplugin.base.units import count_text, noun_of, plural
+from evalplugin.base.units import noun_of, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice
 from evalplugin.data.attributes import EntityTable
 from evalplugin.data.formats import CsvFormat
-from evalplugin.data.tables import Ids, Table, check_roles, column_problem
+from evalplugin.data.tables import Ids, Table, check_roles, column_problem, ids_of
+from evalplugin.data.vocabulary import unicode_notes
 from evalplugin.lists.inputs import open_files
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import given_metric, known_metric
@@ -81,9 +82,15 @@ class ScoreColumns:
         Raises:
             DataError: A column that is missing, is there twice or has two roles, or scores that no column is named for.
         """
-        for role, name in self.named.items():
-            if problem := column_problem(name, columns, role.partition(" ")[0]):
-                raise DataError(f"{table}: {problem}")
+        problems = [
+            column_problem(name, columns, role.partition(" ")[0])
+            for role, name in [
+                *self.named.items(),
+                *(("score", name) for name in self.values if not self.wide),
+            ]
+        ]
+        if wrong := "; ".join(filter(None, problems)):
+            raise DataError(f"{table}: {wrong}")
         if self.wide:
             scores = [name for name in columns if name not in self.named.values()]
             if not scores:
@@ -161,7 +168,7 @@ def read_scores(
     for metrics_alike in _alike(matrices):
         values, there = matrices[metrics_alike[0]]
         by = f" by {', '.join(metrics_alike)}" if len(metrics_alike) < len(matrices) else ""
-        notes += _missing(values, there, models, noun, by)
+        notes += _empty(values, there, models, noun, by)
     for metric, (values, _) in matrices.items():
         notes += _constant(values, models, noun, f" by {metric}" if len(matrices) > 1 else "")
     clusters = (
@@ -189,7 +196,7 @@ def read_scores(
         segments=tuple(
             _segmentation(table, columns.unit, column, units, noun) for column in columns.segments
         ),
-        notes=tuple(notes),
+        notes=(*notes, *dict.fromkeys(table.notes), *unicode_notes(noun, ids_of(units))),
         given=specs,
     )
     return with_choice(contest, baseline=baseline, primary=primary)
@@ -302,21 +309,13 @@ def _alike(matrices: Mapping[str, tuple[Floats, Flags]]) -> list[list[str]]:
     return groups
 
 
-def _missing(values: Floats, there: Flags, models: Sequence[str], noun: str, by: str) -> list[str]:
-    """Return notes on units without a row of some models, and on scores that are missing; ``by`` names metrics."""
-    notes, units = [], plural(noun)
-    every = int(np.count_nonzero(np.isfinite(values).all(axis=1)))
-    absent, empty = (~there).sum(axis=0).tolist(), (there & np.isnan(values)).sum(axis=0).tolist()
-    if any(absent):
-        lacking = [f"{model} {n:,}" for model, n in zip(models, absent, strict=True) if n]
-        notes.append(
-            f"{every:,} of {count_text(len(values), noun)} have scores of all models{by}; without a row: "
-            f"{_shortened(lacking)}; two models are compared on the {units} that both have"
-        )
-    if any(empty):
-        lacking = [f"{model} {n:,}" for model, n in zip(models, empty, strict=True) if n]
-        notes.append(f"left out, as the score is empty or NaN{by}: {units} of {_shortened(lacking)}")
-    return notes
+def _empty(values: Floats, there: Flags, models: Sequence[str], noun: str, by: str) -> list[str]:
+    """Return a note on scores that are missing though the unit has a row; ``by`` names metrics."""
+    empty = (there & np.isnan(values)).sum(axis=0).tolist()
+    lacking = [f"{model} {n:,}" for model, n in zip(models, empty, strict=True) if n]
+    if not lacking:
+        return []
+    return [f"left out, as the score is empty or NaN{by}: {plural(noun)} of {_shortened(lacking)}"]
 
 
 def _constant(values: Floats, models: Sequence[str], noun: str, by: str) -> list[str]:

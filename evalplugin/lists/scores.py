@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,8 @@ class ListScores:
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
+    notes: tuple[str, ...] = ()  # on ids of the input, if it was read at once
+    fold_means: tuple[Mapping[str, float], ...] = ()  # the means of each fold, where there are several
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name}={mean:.4g}" for name, mean in self.means.items())

@@ -13,6 +13,7 @@ from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import ParameterError, Problem, did_you_mean
+from evalplugin.base.text import shorten
 from evalplugin.components.parameters import build, parameters_of
 from evalplugin.components.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric, Need, UserMetric
@@ -25,6 +26,7 @@ TruthPart: TypeAlias = Literal["all", "repeat", "explore"]
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MAX_K = 2**31 - 1
+_MAX_DIGITS = 300  # of a number; Python reads thousands neither as int nor as float
 
 
 @dataclass(frozen=True)
@@ -203,10 +205,9 @@ class _Scanner:
     def value(self, name: str) -> object:
         number = self._match(_NUMBER)
         if number is not None:
-            value = int(number) if _WHOLE.fullmatch(number) else float(number)
-            if not math.isfinite(value):
-                self.fail(f"{name}: {number} is too large a number")
-            return value
+            if len(number) > _MAX_DIGITS or not math.isfinite(float(number)):
+                self.fail(f"{name}: {shorten(number, 40)} is too large a number")
+            return int(number) if _WHOLE.fullmatch(number) else float(number)
         word = self._match(NAME)
         if word is None:
             self._refuse_nesting(name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, pd
 from evalplugin.data.queries import Unit, independent_unit, sessions_of
@@ -38,12 +38,14 @@ class PerUserScores:
     values: Floats
     metrics: tuple[str, ...]
     overall: Mapping[str, float] = field(default_factory=dict)
-    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    pr_curve: Mapping[int, float] = field(default_factory=dict)
+    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict, repr=False)
+    pr_curve: Mapping[int, float] = field(default_factory=dict, repr=False)
     unit: Unit = "user"
     is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
     clustering: Segmentation | None = None  # in clusters that a column of the data or of the table names
     unlisted: int = 0  # users with a truth and without a list, where lists from elsewhere were scored
+
+    __repr__ = described
 
     @cached_property
     def clusters(self) -> Codes | None:
@@ -62,6 +64,10 @@ class PerUserScores:
         if self.clustering is not None:
             return self.clustering.name
         return self.unit if self.is_table else independent_unit(self.unit)
+
+    def only(self, rows: Flags) -> PerUserScores:
+        """Return the scores of some users (U,)."""
+        return replace(self, users=self.users[rows], values=self.values[rows])
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
@@ -144,9 +150,14 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
         metrics=first.metrics,
         overall={name: mean_of_defined(np.array([f.overall[name] for f in folds])) for name in first.overall},
         at_k={
-            name: {k: mean_of_defined(np.array([f.at_k[name][k] for f in folds])) for k in curve}
+            name: {
+                k: mean_of_defined(np.array([f.at_k[name][k] for f in folds]))
+                for k in curve
+                if all(k in f.at_k[name] for f in folds)  # lists from elsewhere may be shorter in some folds
+            }
             for name, curve in first.at_k.items()
         },
         pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
         unit=first.unit,
+        unlisted=max(fold.unlisted for fold in folds),
     )

@@ -55,7 +55,7 @@ class Recommender(Protocol):
     the model can list items without train data, for example by their attributes, as the split ``new_items`` asks.
 
     ``sequential: bool = True`` says that the order of events matters: ``fit`` and ``recommend_for`` are given a log of
-    events, in which pairs repeat, in place of one row for each pair. Its rows are in order of time.
+    events, in which pairs repeat, in place of one row for each pair. Each user's rows are in order of time.
 
     ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
     for such users the most popular items of the train data, in place of the model. Any other text describes in a few

@@ -27,7 +27,7 @@ _GROUPS_PER_PLACE = 4  # groups of items for each place in a list
 _GROUP_SIZE = 64  # at most
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TopN(ReadOnlyArrays):
     """A list for each user: best first, score descending, equal scores by the rule of ties, no item twice.
 

@@ -40,14 +40,14 @@ class Events(NamedTuple):
 
     @classmethod
     def _of(cls, data: Interactions, rows: Ints, session: Ints | Codes, n_sessions: int) -> Events:
-        if data.timestamp is None:
+        if (times := data.time) is None:
             order = np.argsort(session, kind="stable")
         else:
-            order = np.lexsort((data.timestamp[rows], session))
+            order = np.lexsort((times[rows], session))
         indptr, rows = _starts(session, n_sessions), rows[order]
         time, has_events = np.full(n_sessions, -1, dtype=np.int64), np.diff(indptr) > 0
         last = rows[indptr[1:][has_events] - 1]
-        time[has_events] = last if data.timestamp is None else data.timestamp[last]
+        time[has_events] = last if times is None else times[last]
         return cls(indptr, data.item[rows], time)
 
     def select(self, sessions: Ints | Codes) -> Events:

@@ -18,6 +18,7 @@ from evalplugin.comparison.overlap import Overlap
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_table
 from evalplugin.report.verdict import verdict_sentence
+from evalplugin.report.words import shared_lines
 
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {
@@ -42,10 +43,12 @@ _STATISTIC = (
 )  # fmt: skip
 _STATISTIC_DIFFERENCE = {"difference": "value", "diff_low": "low", "diff_high": "high", "p": "p"}
 _MEAN = ("may_be_best", "mean", "low", "high", "users")
-_ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "undefined")
+_ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "has", "own_mean", "lacks", "undefined")
 _WHOLE = (
     "rank",
     "users",
+    "has",
+    "lacks",
     "undefined",
     "folds",
     "clusters",
@@ -67,11 +70,14 @@ def compare_frame(
 ) -> pd.DataFrame:
     """Return one row for each model, metric and other model that it is compared with.
 
-    Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``may_be_best``: whether
-    no other model is shown to beat it by the metric; ``mean`` with its interval ``low`` to ``high`` over ``users``,
-    ``undefined`` users left out; ``folds``, and their lowest and highest mean ``fold_low``, ``fold_high``; only where
-    units have clusters, as queries have sessions: ``cluster_mean``, the mean in which each of ``clusters`` counts once,
-    with its interval ``cluster_mean_low`` to ``cluster_mean_high``;
+    Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by this metric), ``model``; ``may_be_best``: whether no other
+    model is shown to beat it by the metric; ``mean`` with its interval ``low`` to ``high`` over ``users``, those with a
+    value of every ranked model; ``has``: users with a value of this model, with the mean ``own_mean`` over all of them;
+    ``lacks``: users with a value of another model alone; ``undefined``: users of this model without a value. A model
+    with values for fewer than half as many users as another has no ``rank`` and no ``mean``. ``folds``, and their
+    lowest and highest mean ``fold_low``, ``fold_high``; only where units have clusters, as queries have sessions:
+    ``cluster_mean``, the mean in which each of ``clusters`` counts once, with its interval ``cluster_mean_low`` to
+    ``cluster_mean_high``;
     ``against``, another model, and of the differences from it, over ``pairs`` users who have both: the mean
     ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's mean; ``p`` of the
     permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric, ``p_wilcoxon`` and ``p_t``
@@ -234,7 +240,7 @@ def compare_json(
             "level": comparison.level,
             "pairing": comparison.pairing,
             "rules": asdict(contest.rules),
-            "notes": list(contest.notes),
+            "notes": [*contest.notes, *shared_lines(comparison, chosen)],
             "checks": [asdict(finding) for finding in contest.findings],
             "warnings": list(contest.warnings),
             "may_be_best": comparison.may_be_best,
@@ -258,13 +264,14 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             if cell is None and row.error is None:
                 continue
             values: dict[str, Any] = comparison.contest.place._asdict()
-            values |= {"metric": metric, "rank": row.rank, "model": row.model}
+            values |= {"metric": metric, "rank": cell and cell.rank, "model": row.model}
             if cell is None:
                 yield {**values, "error": row.error}
                 continue
             values |= {"may_be_best": _in(comparison.best.get(metric), row.model)}
             values |= {"mean": cell.mean, "low": cell.low, "high": cell.high}
-            values |= {"users": cell.users, "undefined": cell.undefined}
+            counted = ("users", "has", "own_mean", "lacks", "undefined")
+            values |= {name: getattr(cell, name) for name in counted}
             if folds := row.means_of_folds(metric):
                 values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
             if (over := cell.over_clusters) is not None:

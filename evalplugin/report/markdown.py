@@ -20,6 +20,7 @@ from evalplugin.report.words import (
     heading,
     marks_legend,
     seed_lines,
+    shared_lines,
     tuning_lines,
     units_of,
 )
@@ -88,7 +89,8 @@ def leaderboard_markdown(
             rows = [_leaderboard_row(row, contest.metrics)[: len(heads)] for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
         few = few_users_legend(comparison.pairs, contest.independent_unit)
-        for line in [*few, *seed_lines(comparison), *tuning_lines(comparison)]:
+        shared = shared_lines(comparison, contest.metrics)
+        for line in [*shared, *few, *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
@@ -143,6 +145,6 @@ def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
     cells = [row.cells.get(metric) for metric in metrics]
     shown = map(_cell, (name_cell(row), *map(mean_cell, cells)))
     first, costs, undefined = cells[0], row.costs, [UNDEFINED, UNDEFINED]
-    counts = undefined if first is None else [f"{first.users:,}", f"{first.undefined:,}"]
+    counts = undefined if first is None else [f"{first.has:,}", f"{first.undefined:,}"]
     times = undefined if costs is None else [seconds(costs.fit_seconds), seconds(costs.recommend_seconds)]
     return ["" if row.rank is None else str(row.rank), *shown, *counts, *times]

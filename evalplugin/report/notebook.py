@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import percent
-from evalplugin.base.text import cut
+from evalplugin.base.text import cut, escape_html
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
@@ -22,6 +21,7 @@ from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
+from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
@@ -47,7 +47,7 @@ _Line: TypeAlias = tuple[str, Cell | Interval, Mark]  # of the figure, with its 
 class Comparisons:
     """The result of ``evalplugin.compare``: a comparison for each dataset and split, usually one.
 
-    A notebook shows it as a table of the models by the primary metric.
+    A notebook and ``print`` show it as a table of the models by the primary metric.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -64,6 +64,9 @@ class Comparisons:
 
     def __len__(self) -> int:
         return len(self.comparisons)
+
+    def __repr__(self) -> str:
+        return comparisons_text(self.comparisons)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
@@ -200,7 +203,7 @@ class Comparisons:
             parts += map(table_html, comparison_tables(comparison))
             parts += [_small_html(note) for note in comparison.contest.notes]
             parts += [
-                f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings
+                f"<div><b>Warning:</b> {escape_html(text)}</div>" for text in comparison.contest.all_warnings
             ]
         return "".join([*parts, *map(table_html, self.tables)])
 
@@ -224,16 +227,16 @@ def table_html(table: TextTable) -> str:
     """Return a table for a notebook, with its title, verdict and legend."""
     aligned = ["left" if i < table.words else "right" for i in range(len(table.heads))]
     heads = "".join(
-        f'<th style="{_CELL};text-align:{side};font-weight:600">{html.escape(head)}</th>'
+        f'<th style="{_CELL};text-align:{side};font-weight:600">{escape_html(head)}</th>'
         for head, side in zip(table.heads, aligned, strict=True)
     )
     rows = "".join(
         f'<tr style="background:none">{"".join(map(_cell_html, row, aligned))}</tr>' for row in table.rows
     )
-    words = f"<div>{html.escape(table.verdict)}</div>" if table.verdict else ""
+    words = f"<div>{escape_html(table.verdict)}</div>" if table.verdict else ""
     # Colours are those of the notebook, so that the table is readable in light and dark themes.
     return (
-        f'<div style="color:inherit"><b>{html.escape(table.title)}</b>{words}'
+        f'<div style="color:inherit"><b>{escape_html(table.title)}</b>{words}'
         f'<table style="border-collapse:collapse;color:inherit;margin:6px 0">'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
         f"{_small_html(' '.join(table.legend))}</div>"
@@ -242,16 +245,16 @@ def table_html(table: TextTable) -> str:
 
 def _small_html(text: str) -> str:
     return (
-        f'<div style="opacity:.65;font-size:85%;max-width:60em;margin-bottom:6px">{html.escape(text)}</div>'
+        f'<div style="opacity:.65;font-size:85%;max-width:60em;margin-bottom:6px">{escape_html(text)}</div>'
     )
 
 
 def _cell_html(cell: TextCell, side: str) -> str:
-    text = html.escape(cell.text)
+    text = escape_html(cell.text)
     if cell.mark:
         text += f' <span style="color:{_COLOURS[cell.mark]}">{MARKS[cell.mark]}</span>'
     if cell.small:
-        text += f'<br><span style="{_SMALL}">{html.escape(cell.small)}</span>'
+        text += f'<br><span style="{_SMALL}">{escape_html(cell.small)}</span>'
     return f'<td style="{_CELL};text-align:{side}">{text}</td>'
 
 

@@ -23,8 +23,10 @@ from evalplugin.report.words import (
     further_tests,
     heading,
     legend,
+    ranking_basis,
     seed_lines,
     seed_texts,
+    shared_lines,
 )
 
 COST_HEADS = ("start", "fit", "recommend", "score", "peak memory")
@@ -60,7 +62,8 @@ def comparison_tables(
         lines = (*legend(comparison, metric), *seed_lines(comparison))
         with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
         models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
-        yield models if with_pairs else models._replace(legend=lines)
+        shared = tuple(shared_lines(comparison, [metric]))
+        yield models._replace(legend=shared if with_pairs else (*shared, *lines))
         if with_pairs:
             yield pairs_table(comparison, metric)._replace(legend=lines)
         if segment is not None:
@@ -77,15 +80,18 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
     with_folds = comparison.n_folds > 1
     tests = further_tests(comparison)
+    with_own = ranking_basis(comparison, metric) != ""
     heads = ["", "model", "mean"]
+    heads += [f"own {plural(comparison.contest.unit)}"] if with_own else []
     heads += ["folds"] if with_folds else []
     heads += ["seeds"] if comparison.n_seeds > 1 else []
     heads += _pair_heads(tests) if with_pairs else []
     shown = []
     for row in comparison.scored:
         cell = row.cells.get(metric)
-        rank = TextCell("" if row.rank is None else str(row.rank))
+        rank = TextCell(str((cell and cell.rank) or ""))
         cells = [rank, name_cell(row), mean_cell(cell)._replace(mark="")]
+        cells += [own_cell(cell)] if with_own else []
         cells += [_folds(comparison, row, metric)] if with_folds else []
         cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
@@ -266,6 +272,13 @@ def _differences(comparison: Comparison) -> dict[frozenset[str], Pair]:
 def name_cell(row: ComparedModel) -> TextCell:
     """Return a model's name."""
     return TextCell(row.model, "baseline" if row.is_baseline else "")
+
+
+def own_cell(cell: Cell | None) -> TextCell:
+    """Return how many users a model has values for, with the mean over all of them."""
+    if cell is None or not cell.has:
+        return TextCell(UNDEFINED)
+    return TextCell(f"{cell.has:,}", f"mean {number(cell.own_mean)}")
 
 
 def mean_cell(cell: Cell | None) -> TextCell:

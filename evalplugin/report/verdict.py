@@ -14,7 +14,7 @@ from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.report.words import MAY_ERR, seed_range
+from evalplugin.report.words import MAY_ERR, ranking_basis, seed_range
 
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
 _MOST_GROUPS = 2
@@ -127,7 +127,9 @@ def verdict(comparison: Comparison) -> Verdict:
 
 def _headline(comparison: Comparison, best: BestModels) -> str:
     """Return the models that may be the best, and whether users without history decide who leads."""
+    basis = ranking_basis(comparison, best.metric)
     sentence = best_sentence(best) + _few_with_leader(comparison, best)
+    sentence += f". It rests on {basis}" if basis else ""
     units = plural(best.unit)
     first = " in the first fold that tests them" if comparison.n_folds > 1 else ""
     if comparison.is_of_newcomers(best.metric):
@@ -151,6 +153,8 @@ def _without_best(comparison: Comparison, metric: str) -> str:
     having = [row for row in comparison.models if math.isfinite(row.mean(metric))]
     direction = comparison.contest.spec(metric).direction
     if not having:
+        if ranking_basis(comparison, metric) is None:
+            return f"No {comparison.contest.unit} has values of all models: none is ranked by {metric}"
         return f"No model has a value of {metric}"
     if not direction:
         return f"Neither high nor low is better by {metric}: no model wins by it"

@@ -82,6 +82,51 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
     return [*lines, *(f"{row.model} failed: {row.error}" for row in comparison.failed)]
 
 
+def shared_lines(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
+    """Return lines on the users that means and ranks are over, and on who lacks how many; empty where nobody does.
+
+    ``metrics`` are canonical names; a line that is not about all of them begins with its own.
+    """
+    metrics_of: dict[str, list[str]] = {}
+    for metric in metrics:
+        for line in _shared_lines(comparison, metric):
+            metrics_of.setdefault(line, []).append(metric)
+    return [
+        line if len(of) == len(metrics) else f"{', '.join(of)}: {line}" for line, of in metrics_of.items()
+    ]
+
+
+def _shared_lines(comparison: Comparison, metric: str) -> Iterator[str]:
+    cells = {row.model: row.cells[metric] for row in comparison.scored if metric in row.cells}
+    lacking = [f"{model} {cell.lacks:,}" for model, cell in cells.items() if cell.has and cell.lacks]
+    if not lacking:
+        return
+    unit = comparison.contest.unit
+    without = f"without a value: {', '.join(lacking)}"
+    if (basis := ranking_basis(comparison, metric)) is None:
+        yield f"No {unit} has values of all models, so that none is ranked; {without}."
+        return
+    yield f"Means and ranks are over {basis}; {without}."
+    if few := [f"{model} ({cell.has:,})" for model, cell in cells.items() if cell.has and not cell.users]:
+        yield f"Not ranked, with values of fewer than half as many {plural(unit)} as others: {', '.join(few)}."
+
+
+def ranking_basis(comparison: Comparison, metric: str) -> str | None:
+    """Return the users that models are ranked by: ``180 of 300 questions, those with values of all models``.
+
+    Empty where all models have values for the same users, None where no user has values of all.
+    """
+    cells = [row.cells[metric] for row in comparison.scored if metric in row.cells]
+    cells = [cell for cell in cells if cell.has]
+    if not any(cell.lacks for cell in cells):
+        return ""
+    if not (users := max(cell.users for cell in cells)):
+        return None
+    every, unit = cells[0].has + cells[0].lacks, comparison.contest.unit
+    ranked = "all models" if all(cell.users for cell in cells) else "all ranked models"
+    return f"{users:,} of {count_text(every, unit)}, those with values of {ranked}"
+
+
 def tuning_lines(comparison: Comparison) -> list[str]:
     """Return lines on tuned models, with metric, split, budget and optimism; empty if no model was tuned."""
     tuned: dict[tuple[str, str, str], list[str]] = {}
@@ -191,7 +236,7 @@ def few_users_legend(pairs: Iterable[Pair], unit: str) -> list[str]:
             metrics.setdefault(pair.model, []).append(pair.metric)
     if not metrics:
         return []
-    named = "; ".join(f"{model} by {', '.join(of)}" for model, of in metrics.items())
+    named = "; ".join(f"{model} by {', '.join(dict.fromkeys(of))}" for model, of in metrics.items())
     return [f"Fewer than {RELIABLE_FROM} {plural(unit)} have different scores: {named}. There {MAY_ERR}."]
 
 
@@ -274,8 +319,9 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
         f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
     )
     units = plural(comparison.contest.unit)
+    those = ", all that both models have" if ranking_basis(comparison, metric) != "" else ""
     yield (
-        f"Differences {reference} over the same {units}. p: {permutation_test(pairs)}, Holm's correction over "
+        f"Differences {reference} over the same {units}{those}. p: {permutation_test(pairs)}, Holm's correction over "
         f"{count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most "
         f"{percent(1 - comparison.level)}. d_z (effect size): the mean difference in standard deviations of the "
         f"{units}' differences; 0.2 is small, 0.8 large."

@@ -1,6 +1,5 @@
-"""Schedules: a scheduler in the foreground, and units for other schedulers."""
+"""The scheduler in the foreground."""
 
-from evalplugin.schedule.scheduler import Scheduler
-from evalplugin.schedule.units import KINDS, ScheduledConfig, scheduled_configs, units
+from evalplugin.schedule.scheduler import ScheduledConfig, Scheduler, scheduled_configs
 
-__all__ = ["KINDS", "ScheduledConfig", "Scheduler", "scheduled_configs", "units"]
+__all__ = ["ScheduledConfig", "Scheduler", "scheduled_configs"]

@@ -17,12 +17,45 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
-from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ConfigError
 from evalplugin.base.processes import kill_group
-from evalplugin.schedule.units import ScheduledConfig
+from evalplugin.config import CheckedConfig
+from evalplugin.config.cron import Cron
+from evalplugin.config.sections import Schedule
 
 # A wait pauses while a machine sleeps: the scheduler wakes up this often to read the clock.
 _WAKE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class ScheduledConfig:
+    """A config with a schedule."""
+
+    file: Path  # absolute
+    schedule: Schedule
+    cron: Cron
+
+
+def scheduled_configs(configs: Sequence[CheckedConfig], files: Sequence[Path]) -> list[ScheduledConfig]:
+    """Return the configs with their schedules; ``files`` are their paths, in the same order.
+
+    Raises:
+        ConfigError: A config without a schedule, or one that is given twice.
+    """
+    paths = [file.resolve() for file in files]
+    twice = dict.fromkeys(str(file) for n, file in enumerate(files) if paths[n] in paths[:n])
+    if twice:
+        raise ConfigError([f"{file}: is given twice; give each config once" for file in twice])
+    without = [config.name for config in configs if config.spec.schedule is None]
+    if without:
+        add = "schedule: {cron: 0 3 * * *, timezone: Europe/Berlin}"
+        raise ConfigError([f"{name}: has no schedule; add one, such as {add}" for name in without])
+    jobs = []
+    for config, file in zip(configs, files, strict=True):
+        schedule = config.spec.schedule
+        assert schedule is not None
+        jobs.append(ScheduledConfig(file.absolute(), schedule, Cron.of(schedule.cron, schedule.timezone)))
+    return jobs
 
 
 @dataclass

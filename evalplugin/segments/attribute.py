@@ -38,7 +38,9 @@ class Attribute:
     frame: InitVar[Any] = None
     file: Annotated[
         str | None,
-        Field(min_length=1, description="the table of users, relative to the config; .parquet, or else CSV"),
+        Field(
+            min_length=1, description="the table of users, relative to the config; .parquet, .jsonl or CSV"
+        ),
     ] = None
     user: Annotated[str, Field(min_length=1, description="name of the column of user ids")] = "user"
     groups: Annotated[int, Field(ge=1, description="groups of a column of many numbers")] = 4

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from evalplugin.base.arrays import Codes, Floats, search
+from evalplugin.base.arrays import Codes, Floats, described, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import noun_of
@@ -30,6 +30,8 @@ class Segmentation:
     users: npt.NDArray[np.generic]
     group: Codes
     from_truth: bool = False  # made from held-out items, which are unknown before: no group has a winner
+
+    __repr__ = described
 
     @cached_property
     def digest(self) -> str:
@@ -93,6 +95,8 @@ def segmentation(
 ) -> Segmentation:
     """Return the test users of all folds in groups, each measured on the first fold that tests the user.
 
+    Groups without users are left out.
+
     Args:
         name: Name of the segment.
         segmenter: The segment.
@@ -131,9 +135,10 @@ def segmentation(
     if problem := _problem_of(groups, int(known.sum())):
         raise PluginError(f"segment {name!r}: {problem}")
     from_truth = bool(getattr(segmenter, "from_truth", False))
-    return Segmentation(
-        name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32), from_truth
-    )
+    present = np.unique(groups.group[groups.group >= 0])
+    group = np.where(groups.group < 0, -1, np.searchsorted(present, groups.group)).astype(np.int32)
+    labels = tuple(groups.labels[number] for number in present)
+    return Segmentation(name, labels, vocabulary[known], group, from_truth)
 
 
 def clustering(column: str, clusters: npt.NDArray[Any], users: npt.NDArray[np.generic]) -> Segmentation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evalplugin.base.arrays import Floats, Ints, search
+from evalplugin.base.arrays import Floats, Ints, described, search
 from evalplugin.base.libraries import np, npt
 from evalplugin.data import Split
 
@@ -19,6 +19,8 @@ class HistoryLengths:
 
     users: npt.NDArray[np.generic]
     length: Ints
+
+    __repr__ = described
 
     def of(self, users: npt.NDArray[np.generic]) -> Floats:
         """Return the number for each user, by raw id (V,): float64 (V,), NaN where it is not known."""

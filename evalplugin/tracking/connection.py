@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+from filelock import FileLock
 
 from evalplugin.base.costs import without_collections
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
+from evalplugin.base.signals import deferred_signals
 from evalplugin.base.text import cut
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import WORKSPACE_VARIABLE, is_database, resolve_uri, sqlite_path, workspace
-from evalplugin.tracking.new_store import create_store
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -36,6 +40,7 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+_AZURE = (".windows.net", ".chinacloudapi.cn", ".usgovcloudapi.net", ".microsoft.com")
 # The first three log exceptions, which are raised too; the others progress.
 _LEVELS = {
     "mlflow.store.db.utils": logging.CRITICAL,
@@ -59,11 +64,31 @@ def connect(uri: str) -> mlflow.MlflowClient:
 
             # Once: MLflow would try for two minutes to reach a database that is not there.
             create_engine(uri, poolclass=NullPool).connect().close()
-        create_store(uri)
-        with without_collections():
+        with without_collections(), whole_creation(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
-        client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
+            client.search_experiments(
+                max_results=1, filter_string="name = ''"
+            )  # none, whose tags would be read
         return client
+
+
+@contextmanager
+def whole_creation(uri: str) -> Iterator[None]:
+    """If MLflow creates a SQLite store inside, let one process do it at a time, and defer signals.
+
+    MLflow cannot open a store that has a part of its tables.
+    """
+    file = sqlite_path(uri)
+    lock = None if file is None else file.with_name(f".{file.name}.lock")
+    if file is None or lock is None or (file.exists() and not lock.exists()):
+        yield
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with deferred_signals(), FileLock(lock):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def store_exists(uri: str) -> bool:
@@ -110,6 +135,38 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
             raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error, uri)}") from error
 
 
+def check_stored_uri(uri: str, tracking_uri: str) -> str:
+    """Return a URI of artifacts that a store names, if reading it sends no credentials of this machine to another host.
+
+    MLflow sends its own to whatever host such a URI has, and Azure's client those of Azure. S3 and Google's buckets
+    have no host in their URI.
+
+    Raises:
+        TrackingError: It would.
+    """
+    from mlflow.utils.credentials import get_default_host_creds
+
+    try:
+        parts, own = urlsplit(uri), urlsplit(tracking_uri).hostname
+        scheme, host = parts.scheme, parts.hostname or ""
+    except ValueError:
+        raise TrackingError(
+            f"MLflow at {tracking_uri} names {uri} for artifacts, which is malformed"
+        ) from None
+    if scheme in ("http", "https", "mlflow-artifacts"):
+        creds = get_default_host_creds(uri)  # type: ignore[no-untyped-call]
+        sent = creds.username or creds.token or creds.auth or creds.aws_sigv4 or creds.client_cert_path
+        is_own = not sent or host in ("", own)
+    else:
+        is_own = not scheme.startswith(("abfs", "wasb")) or host.endswith(_AZURE)
+    if not is_own:
+        raise TrackingError(
+            f"MLflow at {tracking_uri} names {uri} for artifacts: nothing is read there, as credentials of this "
+            f"machine would be sent to another host"
+        )
+    return uri
+
+
 def is_missing(error: TrackingError) -> bool:
     """Return whether the error means that an object does not exist in the store, or that its name is invalid."""
     codes = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -137,6 +194,12 @@ def _reason(error: Exception, uri: str) -> str:
     if file is not None and (is_disk_full(error) or "database or disk is full" in str(error)):
         return f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
     text = cut(" ".join(redact(str(error)).split()), 500)
+    if file is not None and re.search(
+        r"\(sqlite3\.OperationalError\) (table \S+ already exists|duplicate column)", str(error)
+    ):
+        return (
+            f"the creation of its tables was cut off; if nothing was logged there yet, delete {file} ({text})"
+        )
     if isinstance(error, ImportError):
         text += "; the store needs this package here too: install it beside evalplugin"
     if f"orkspace '{workspace(uri)}'" in text:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
+from evalplugin.base.text import escape_controls
 from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
 DEFAULT_URI = "sqlite:///mlflow.db"
@@ -96,13 +97,22 @@ def ui_query(uri: str, **parameters: str) -> str:
 
 def _absolute_sqlite(uri: str) -> str:
     head, _, rest = uri.partition("://")
-    path, query = (rest[1:] if rest.startswith("/") else rest).partition("?")[::2]
-    absolute = Path(os.path.abspath(path))
-    if absolute.is_dir():
+    path, query = os.path.abspath(_database(uri)), rest.partition("?")[1:]
+    if escape_controls(path) != path:
+        raise TrackingUriError(f"tracking URI {uri!r}: its path has a control character")
+    if os.path.isdir(path):
         raise TrackingUriError(
-            f"tracking URI {uri!r}: {absolute} is a folder; name a file in it, such as mlflow.db"
+            f"tracking URI {uri!r}: {path} is a folder; name a file in it, such as mlflow.db"
         )
-    return f"{head}:///{absolute.as_posix()}{'?' + query if query else ''}"
+    path = Path(path).as_posix()
+    # SQLAlchemy decodes escapes in paths from version 2.1 on; MLflow makes folders of the path as it is written.
+    for written in path, path.replace("%", "%25").replace("?", "%3F"):
+        absolute = f"{head}:///{written}{''.join(query)}"
+        if _database(absolute) == path:
+            return absolute
+    raise TrackingUriError(
+        f"tracking URI {uri!r}: the path {path} cannot be written as a URI; name one without '?'"
+    )
 
 
 def store_file(uri: str | None) -> Path | None:
@@ -112,5 +122,11 @@ def store_file(uri: str | None) -> Path | None:
 
 def sqlite_path(uri: str) -> Path | None:
     """Return the file of a SQLite store; None for any other store."""
-    head, _, rest = uri.partition(":///")
-    return Path(rest.partition("?")[0]) if head.partition("+")[0] == "sqlite" else None
+    return Path(_database(uri)) if store_kind(uri) == "sqlite" else None
+
+
+def _database(uri: str) -> str:
+    """Return the path in a SQLite URI, as MLflow has it: by SQLAlchemy, whose versions decode it differently."""
+    from sqlalchemy.engine import make_url
+
+    return make_url(uri).database or ""

@@ -41,8 +41,8 @@ WALL = {  # the command, and its goal in seconds
     "data": ((*PROGRAM, "data", str(CONFIG)), 1.5),
     "run --dry-run": ((*PROGRAM, "run", str(CONFIG), "--dry-run"), 1.5),
     "power": ((*PROGRAM, "power", str(CONFIG)), 1.5),
-    "compare": ((*PROGRAM, "compare", "--experiment", EXPERIMENT, *STORE), 2.5),
-    "history": ((*PROGRAM, "history", "--experiment", EXPERIMENT, *STORE), 2.5),
+    "compare": ((*PROGRAM, "compare", "--experiment", EXPERIMENT, *STORE), None),
+    "history": ((*PROGRAM, "history", "--experiment", EXPERIMENT, *STORE), None),
 }
 
 

@@ -211,6 +211,17 @@ def _whole_days(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return frame.assign(time=days), config | {"split": {"type": "last_n", "n": 5}}
 
 
+def _integer_dates(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = seeded
+    days = pd.to_datetime(frame["time"], unit="s").dt.strftime("%Y%m%d").astype(int)
+    return frame.assign(time=days), config
+
+
+def _not_rated(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = seeded
+    return frame.assign(stars=frame["stars"].where(rng.random(len(frame)) < 0.6, 0)), config
+
+
 def _newcomers(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     """Add 40 users with three random interactions before the cut and the most popular items after it."""
     frame, config = seeded
@@ -253,4 +264,6 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
         "40 further users have three random interactions, and then want what is popular",
         _newcomers,
     ),
+    "EV120": ("times are integers such as 20250615", _integer_dates),
+    "EV121": ("40 % of the ratings are not given, and 0 in the data", _not_rated),
 }

@@ -14,9 +14,9 @@ from evalplugin.execution.runner import Job
 from evalplugin.execution.tasks import TaskResult
 
 
-def done(seconds: float) -> TaskResult:
+def done(seconds: float, start: float = 13.0) -> TaskResult:
     unused: Any = None
-    return TaskResult(unused, unused, Costs(seconds / 2, seconds / 4, seconds / 8, 0.0, seconds / 8))
+    return TaskResult(unused, unused, Costs(seconds / 2, seconds / 4, seconds / 4, 0.0, start))
 
 
 def job(folds: int, *results: TaskResult | TaskFailure) -> Job:
@@ -32,6 +32,10 @@ def test_nothing_is_estimated_before_a_task_is_done() -> None:
 def test_tasks_take_as_long_as_those_of_their_model_did() -> None:
     assert Pace([job(5, done(2.0), done(4.0))], workers=1).seconds_left() == pytest.approx(3 * 3.0)
     assert Pace([job(5, done(2.0), done(4.0))], workers=3).seconds_left() == pytest.approx(3.0)
+
+
+def test_imports_and_compilation_before_a_fit_are_not_expected_again() -> None:
+    assert Pace([job(3, done(2.0, start=40.0))], workers=1).seconds_left() == pytest.approx(2 * 2.0)
 
 
 def test_models_without_a_task_that_is_done_take_as_long_as_the_average_model() -> None:

@@ -111,7 +111,7 @@ def test_baseline_is_champion_while_none_is_registered(uri: str, first: SimpleNa
     assert first.reports[0] == first.decision.notes[0]
     start, _, end = first.reports[-1].partition(f"to serve it: MLFLOW_TRACKING_URI={uri} ")
     assert start == f"svd is registered: version 1 of {NAME}, now its champion; "
-    assert end.endswith(f"mlflow models serve -m models:/{NAME}@champion --env-manager local")
+    assert end.endswith(f"mlflow models serve -m models:/{NAME}@champion --env-manager local --port 5001")
 
 
 def test_registered_champion_is_added_to_the_config(uri: str, second: SimpleNamespace) -> None:

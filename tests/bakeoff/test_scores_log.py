@@ -16,7 +16,6 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.report.frames import compare_csv, segment_frame
 from evalplugin.report.notebook import Comparisons
-from evalplugin.tracking import large
 
 N = 48
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -63,23 +62,6 @@ CHOICES = [
     {"cluster": "text", "segments": ["subject", "level"]},
     {"baseline": "small", "segments": "subject"},
 ]
-
-
-def test_large_tables_go_to_their_folder_and_are_read_back(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(large, "LARGE", 1000)
-    folder = tmp_path / "large"
-    expected, _ = compare(scores()), compare(scores(), uri, large_artifacts=str(folder))
-    assert len([*folder.rglob("*.parquet")]) >= 3  # of each model
-    read = evalplugin.compare(tracking_uri=uri)
-    assert compare_csv(read.comparisons) == compare_csv(expected.comparisons)
-    with pytest.raises(DataError, match="nothing is written to https:"):
-        compare(scores(), uri, large_artifacts="https://example.org/large")
-    with pytest.raises(DataError, match="log=True"):
-        compare(scores(), large_artifacts=str(folder))
-    options = "--scores answers.csv --unit question --model llm --large-artifacts large"
-    assert main(["compare", *options.split()]) == 2
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ from evalplugin.execution.results import ModelResult
             "url https://hooks.slack.com/services/T0/B0/abc, on",
             "url https://hooks.slack.com/***, on",
         ),
+        ("file:/ann:hidden@/x.csv: no such file", "file:/***@/x.csv: no such file"),
         ("two ftp://a:b@c/ and ftp://d:e@f/", "two ftp://***@c/ and ftp://***@f/"),
     ],
 )
@@ -67,6 +68,8 @@ def test_redact_hides_credentials(text: str, hidden: str) -> None:
         "http://host:8080/a@b",
         "metrics: [ndcg@10, recall@10]",
         "config: https://example.org/x and mail to a@b.org",
+        "models:/shop@champion: no such alias",
+        "file:/home/ann:smith@corp/x.csv",
         "password:",
         "password: ${DB_PASSWORD}",
         "tokens: 3",

@@ -148,12 +148,90 @@ def test_times_that_are_no_dates_have_no_days() -> None:
     assert "100 % of the test interactions are of one day, 2025-10-09" in found
 
 
+@pytest.mark.parametrize(
+    ("split", "advice"),
+    [
+        ({"type": "last_n", "n": 4}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
+        ({"type": "kfold", "k": 3}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
+        (
+            {"type": "temporal", "quantile": 0.8},
+            "test a whole week, by an earlier cutoff or a lower quantile, or",
+        ),
+    ],
+)
+def test_the_advice_on_a_test_of_one_day_fits_the_split(split: dict[str, Any], advice: str) -> None:
+    frame = table([10] * 30)
+    in_test = np.arange(len(frame)) % 5 == 0
+    frame["time"] = np.where(in_test, 1_760_000_000, 1_750_000_000 + 86_400 * (np.arange(len(frame)) % 30))
+    (found,) = texts("EV109", frame, split=split)
+    assert advice in found
+    frame["time"] = np.where(in_test, 1_760_000_000, 1_760_000_000 - 86_400)  # no week to test
+    (found,) = texts("EV109", frame, split=split)
+    assert "cutoff: 20" not in found
+
+
+def test_too_few_users_are_not_found_after_a_promotion() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.random(30)
+    values = {"random": base, "popularity": base + rng.normal(0.1, 0.2, 30)}
+    checked, data = prepared(table([5] * 30), gate={"champion": "random", "min_gain": 0.001})
+    results = [
+        model_result(name, scores=PerUserScores(np.arange(30), column[:, None], ("ndcg@10",)))
+        for name, column in values.items()
+    ]
+    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0])
+    decided = SplitResults(checked, data, results, comparison)
+    (found,) = of_results["EV108"].find(decided)
+    assert "30 users are too few to find a true gain below" in found.text
+    assert list(of_results["EV108"].find(replace(decided, promoted=True))) == []
+
+
 def test_train_data_later_than_the_own_test_is_told_apart() -> None:
     frame = table([10] * 30).assign(time=1_750_000_000)
     assert texts("EV101", frame) == []  # all at once: nothing is later
     frame["time"] = np.arange(300)
     (found,) = texts("EV101", frame)
     assert "and 100 % of the test users have some of their own" in found
+
+
+def within_a_second() -> pd.DataFrame:
+    """Return 30 users with ten events 0.1 s apart, each user in a second of its own."""
+    frame = table([10] * 30)
+    milliseconds = 1000 * (1_750_000_000 + frame["user"]) + 100 * np.tile(np.arange(10), 30)
+    return frame.assign(time=milliseconds.to_numpy().astype("M8[ms]"))
+
+
+def test_train_data_later_within_a_second_is_from_the_future() -> None:
+    frame = within_a_second()
+    first, last = (np.tile(np.arange(10), 30) == place for place in (0, 9))
+    assert "and 100 % of the test users have some of their own" in texts("EV101", frame, held_out=first)[0]
+    assert "have some of their own" not in texts("EV101", frame, held_out=last)[0]
+    _, data = prepared(frame)
+    [cut] = Temporal(cutoff="2025-06-15T15:06:45.5").split(data.info.full, np.random.default_rng(0))
+    later = np.isin(data.info.full.pairs(), cut.test.pairs())
+    assert texts("EV101", frame.sort_values(["user", "item"]), held_out=later) == []
+
+
+def test_events_of_a_second_are_no_equal_times() -> None:
+    frame = within_a_second()
+    last = np.tile(np.arange(10), 30) == 9
+    assert texts("EV118", frame, held_out=last) == []
+    frame["time"] = frame["time"].astype("M8[s]")
+    assert texts("EV118", frame, held_out=last)[0].startswith(
+        "split last_n: 100 % of the test users (30 of 30)"
+    )
+
+
+def test_copies_within_a_second_are_told_by_their_times() -> None:
+    frame = within_a_second().assign(rating=1.0)
+    [copies] = texts("EV110", with_copies(frame, 4))
+    assert copies.startswith(
+        "4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more items and"
+    )
+    [others] = texts(
+        "EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
+    )
+    assert "have exactly the 10 or more items of another one, at other times" in others
 
 
 def test_the_remedy_for_the_future_says_whom_it_would_leave() -> None:
@@ -341,3 +419,71 @@ def test_ties_that_decide_who_leads_say_so() -> None:
 
 def test_ties_of_users_without_history_are_not_the_models() -> None:
     assert ties_of(flat(cold=True), recommend={"n": 20}) == []
+
+
+def dated(*times: int) -> pd.DataFrame:
+    return table([5] * 20).assign(time=np.resize(times, 100))
+
+
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        (
+            (20260131, 20260201),
+            "20260131, and are read as seconds since 1970: their order is right, days and",
+        ),
+        ((202601312359, 202602010000), "202601312359, and"),
+        ((20260131235959, 20260201000000), "20260131235959, and"),
+    ],
+)
+def test_times_that_are_dates_as_integers_are_found(times: tuple[int, ...], first: str) -> None:
+    (text,) = texts("EV120", dated(*times))
+    assert text.startswith(f"100 % of the times are dates written as integers, such as {first}")
+    assert text.endswith("write them as text, such as 2026-01-31")
+
+
+def test_a_few_markers_among_dates_as_integers_do_not_hide_them() -> None:
+    (text,) = texts("EV120", dated(0, *[20260131] * 19))
+    assert text.startswith("95 % of the times are dates")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        tuple(range(1_769_817_600, 1_769_817_700)),  # seconds
+        tuple(range(1_769_817_600_000, 1_769_817_600_100)),  # milliseconds
+        tuple(range(20260100, 20260200)),  # a running number: a third are dates
+        (1, 2, 3),
+        (20261331, 20260132),
+        (-20260131, 0),
+    ],
+)
+def test_other_times_are_no_dates_as_integers(times: tuple[int, ...]) -> None:
+    assert texts("EV120", dated(*times)) == []
+
+
+def rated(*ratings: float) -> pd.DataFrame:
+    return table([5] * 20, ratings=lambda user: np.resize(ratings, len(user)))
+
+
+def test_zeros_among_explicit_ratings_are_found_from_a_third_on() -> None:
+    (text,) = texts("EV121", rated(0, 0, 0, 1, 5, 7, 8, 10))
+    assert text == (
+        '39 % of the ratings are 0, and the others are 1 to 10: 0 may mean "not rated", and models would learn it as '
+        "the worst rating; leave these rows out by filters: [{type: rating, min: 1}]"
+    )
+    assert "min: 0.5}" in texts("EV121", rated(0, 0, 0, 0.5, 1, 1.5, 2, 5))[0]
+
+
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        (0, 1, 2, 3, 4, 5),  # few zeros
+        (0, 0, 0, 1, 2, 3, 4),  # judgements of relevance
+        (0, 1),
+        (0, 0, 0, -1, 1, 2, 3, 4, 5),  # 0 is in the middle
+        (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 5, 100),  # counts
+    ],
+)
+def test_zeros_that_are_meant_are_not_found(ratings: tuple[float, ...]) -> None:
+    assert texts("EV121", rated(*ratings)) == []

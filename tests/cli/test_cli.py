@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from evalplugin import __version__
 from evalplugin.cli import main
+from evalplugin.cli.program import cli
 
 ROOT = Path(__file__).parents[2]
 KNN = str(ROOT / "configs" / "knn.yaml")
@@ -83,6 +86,27 @@ def test_usage_error_is_one_message_and_exit_code_2(
     assert expected in captured.err.replace("No such option: --sett", "No such option '--sett'")
     assert captured.out == ""
     assert "Traceback" not in captured.err
+
+
+def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [*commands()], ids=lambda value: value if isinstance(value, tuple) else ""
+)
+def test_an_option_of_one_value_is_refused_when_it_is_repeated(
+    path: tuple[str, ...], command: click.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.multiple and not option.is_flag:
+            given = [option.opts[0], *["1"] * option.nargs]
+            assert main([*path, *given, *given]) == 2
+            assert f"Error: {option.opts[-1]} is given 2 times: it takes one value" in capsys.readouterr().err
 
 
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:

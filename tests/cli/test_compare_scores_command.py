@@ -64,16 +64,28 @@ def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture
         ([*TABLE, "--primary", "point"], "there is no metric 'point'; did you mean 'points'?"),
         ([*TABLE, "--segment", "subjct"], "scores.csv: no segment column 'subjct'; did you mean 'subject'?"),
         ([*TABLE, "--pairs", "baseline"], "no baseline is named (baseline); models: 01, 02"),
-        (["compare", "--scores", "scores.json", *TABLE[3:]], "name the file .csv, .tsv or .parquet"),
+        (["compare", "--scores", "scores.txt", *TABLE[3:]], "name the file .csv, .tsv, .jsonl or .parquet"),
     ],
 )
 def test_options_that_do_not_fit_end_with_exit_code_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path("scores.csv").read_text()
-    Path("scores.json").write_text("[]")
+    Path("scores.txt").write_text("[]")
     assert main(arguments) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert message in said
     assert "--truth-format" not in said
     assert Path("scores.csv").read_text() == before
+
+
+def test_every_value_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.read_csv("scores.csv", dtype={"llm": str})
+    frame.assign(style=-frame["points"], tone=1 - frame["points"]).to_csv("scores.csv", index=False)
+    more = [*TABLE, "--value", "style", "--value", "tone", "--primary", "style"]
+    assert main(more) == 0
+    out = capsys.readouterr().out
+    titles = [line for line in out.splitlines() if "higher is better" in line]
+    assert [title.split(": ")[1].split(",")[0] for title in titles] == ["style", "points", "tone"]
+    assert main([*more, "--users", "01", "02"]) == 0
+    assert "style of 01" in capsys.readouterr().out

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from samples import write_config
 
 from evalplugin.cli import main
 from evalplugin.comparison.statistics import detectable_gain, users_needed
@@ -92,7 +94,24 @@ def config(uri: str, **gate: object) -> dict[str, object]:
     }
 
 
-def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> None:
+def test_spreads_are_logged_ones_only_where_they_are_asked_for(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write_config(config(uri))
+    assert main(["run", file, "--experiment", "nightly"]) == 0
+    capsys.readouterr()
+    assert main(["power", file, "--format", "json"]) == 0
+    assert {row["origin"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"assumed"}
+    assert main(["power", file, "--experiment", "nightly", "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {row["origin"] for row in report["rows"]} == {"logged"}
+    assert {row["users"] for row in report["rows"]} == {40}
+    assert main(["power", file, "--experiment", "nights"]) == 2
+    assert "has no experiment 'nights'; did you mean 'nightly'?" in capsys.readouterr().err
+
+
+def test_spreads_are_assumed_and_that_is_said(uri: str) -> None:
     checked = load(config(uri, min_gain=0.01, decisions=30))
     data = prepare(checked, None, Observer())
     found = power_of_config(Workspace.open(checked), data)

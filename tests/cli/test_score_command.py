@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from math import nan
@@ -533,3 +534,58 @@ def test_wrong_formats_and_pools_are_refused_with_the_remedy(
     Path("a.inter").write_text("user_id:token\titem_id:token\n1\t20\n")
     assert score("--lists", "lists.csv", "-m", "recall@10", *options) == 2
     assert re.search(re.escape(message).replace(r"\.\*", ".*"), capsys.readouterr().err)
+
+
+def test_lists_of_several_systems_are_compared_in_every_format(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LISTS.assign(rank=[2, 1, 2, 1, 1]).to_parquet("other.parquet", index=False)
+    assert score(*asked(), "--lists", "other.parquet") == 0
+    out, err = capsys.readouterr()
+    assert "rr, model against model" in out
+    assert "hit@1, model against model" in out
+    assert [line for line in out.splitlines() if re.match(r" [12]   (lists|other) ", line)]
+    assert "lists: 1 user of the truth without a list" in err
+    assert score(*asked(), "--lists", "other.parquet", "--format", "csv") == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    means = table.drop_duplicates(["metric", "model"]).set_index(["metric", "model"])["mean"]
+    for name, lists in (("lists", "lists.csv"), ("other", "other.parquet")):
+        expected = evalplugin.score(lists, "truth.csv", ["rr", "hit@1"])
+        assert {metric: means[metric, name] for metric in expected.means} == pytest.approx(expected.means)
+    (pair,) = table[(table["metric"] == "rr") & table["difference"].notna()].to_dict("records")
+    first, second = (evalplugin.score(f, "truth.csv", ["rr"]) for f in ("lists.csv", "other.parquet"))
+    difference = abs(first.difference(second, "rr").interval.mean)
+    assert (abs(pair["difference"]), pair["pairs"]) == (pytest.approx(difference), 3)
+    assert score(*asked(), "--lists", "other.parquet", "--format", "json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["metrics"] == ["rr", "hit@1"]
+
+
+def test_systems_are_named_by_their_files_or_else_by_their_paths(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lists, names in (
+        (["lists.csv", "folder"], ["lists", "folder"]),
+        (["lists.csv", "lists.parquet"],) * 2,
+    ):
+        given = [word for file in lists[1:] for word in ("--lists", file)]
+        assert score(*asked(lists[0]), *given, "--format", "csv") == 0
+        assert set(pd.read_csv(io.StringIO(capsys.readouterr().out))["model"]) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "scores.csv"], "--out: for the lists of one system; name one --lists"),
+        (["--log", "--name", "both"], "--log, --name: for the lists of one system; name one --lists"),
+        (["--as", "recbole"], "--as: for the lists of one system; name one --lists"),
+        (["-m", "coverage@1"], "coverage@1: a number for all lists together has no differences by user"),
+        (["--lists", "./lists.csv", "--lists", "lists.csv"], "--lists: lists.csv is given twice"),
+    ],
+)
+def test_what_is_of_one_system_is_refused_for_several(
+    files: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(*asked(), "--lists", "lists.parquet", *options) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("scores.csv").exists()

@@ -114,6 +114,12 @@ def test_overrides_set_values_and_errors_name_the_override() -> None:
     assert changed.locate(wrong) == "--set models.1.params.k=20: models[1].params.k: is wrong"
 
 
+def test_a_key_that_is_set_twice_is_refused() -> None:
+    document = parse_document("seed: 1\n", "test.yaml")
+    with pytest.raises(ConfigError, match="--set seed=3: the key has a value already, by --set seed=2"):
+        document.override(["seed=2", "seed=3"])
+
+
 @pytest.mark.parametrize("text", ["*/7 * * * *", "@daily", "*.csv # all"])
 def test_override_starting_with_yaml_indicator_is_text(text: str) -> None:
     assert parse_override(f"a.b= {text} ") == (("a", "b"), text)

@@ -269,3 +269,30 @@ def test_json_schema_is_valid_draft_2020_12() -> None:
 
     jsonschema.Draft202012Validator.check_schema(json_schema())
     json.dumps(json_schema())
+
+
+def test_missing_files_are_among_all_mistakes() -> None:
+    asked = small(
+        plugins=["nowhere.py"],
+        datasets=[{"name": "log", "type": "csv", "path": "log.csv", "usr": "u"}, {"type": "of_the_plugin"}],
+        split={"type": "last_n", "nn": 3},
+        recommend={"candidates": "given", "path": "pool.csv"},
+        metrics=["ndcg@10", "of_the_plugin@10"],
+        models=[
+            {"name": "theirs", "type": "lists", "params": {"path": "lists.csv", "usr": "u"}},
+            "of_the_plugin",
+        ],
+        compare={"primary": "of_the_plugin@10", "baseline": "of_the_plugin"},
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(asked)
+    folder = Path.cwd()
+    assert sorted(str(caught.value).splitlines()) == [
+        f"python: datasets[0].path: file not found: {folder / 'log.csv'}",
+        "python: datasets[0].usr: unknown parameter 'usr' of csv; did you mean 'user'?",
+        f"python: models[0].params.path: file not found: {folder / 'lists.csv'}",
+        "python: models[0].params.usr: unknown parameter 'usr' of lists; did you mean 'user'?",
+        f"python: plugins[0]: plugin file not found: {folder / 'nowhere.py'}",
+        f"python: recommend.path: file not found: {folder / 'pool.csv'}",
+        "python: split.nn: unknown parameter 'nn' of last_n; did you mean 'n'?",
+    ]

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +87,7 @@ TEXT_FILES = {
     "latin.csv": (b"user,item,rank\n1,caf\xe9,1\n", "is not UTF-8 text (byte 20); convert it"),
     "late.csv": (CSV * 20 + b"1,caf\xe9,1\n", "is not UTF-8 text"),
     "head.csv": (b'user,"item,rank\n1,2,1\n', "line 1: a quote is opened that is not closed"),
-    "quote.csv": (b'user,item,rank\n1,"2,1\n3,4,1\n', "is a quote opened and not closed?"),
+    "quote.csv": (b'user,item,rank\n1,"2,1\n3,4,1\n', "line 2: a quote is opened that is not closed"),
     "ragged.csv": (b"user,item,rank\n1,2,1\n3,4\n", "Row #3: Expected 3 columns, got 2"),
 }
 PARQUET_FILES = {
@@ -301,6 +302,82 @@ def test_line_breaks_in_quotes_empty_lines_and_inner_quotes_are_read() -> None:
     assert Csv("a.csv").load(LoadContext()).users.tolist() == [1, 3, 5]
     Path("b.csv").write_bytes(b"user,item\r1,2\r3,4\r")
     assert len(Csv("b.csv").load(LoadContext())) == 2
+
+
+@pytest.mark.parametrize("rows", [3, 60_000])
+def test_csv_text_of_several_lines_is_read_by_every_reader(rows: int) -> None:
+    text = 'a\nb, ""x""\n\nc\r\nd'
+    lines = [f'{n % 5},{n},{n % 7},"{text}"' for n in range(rows)]
+    Path("a.csv").write_text("user,item,score,text\n" + "\n".join(lines) + "\n", newline="")
+    assert rows < 10 or Path("a.csv").stat().st_size > 2**20  # more than a block
+    data = Csv("a.csv", items=ItemTable("a.csv", columns=["text"])).load(LoadContext())
+    assert len(data) == rows
+    assert set(data.item_attributes["text"]) == {text.replace('""', '"')}
+    Path("models.csv").write_text(
+        "item,model,score,text\n" + "".join(f'{n},{m},{n % 3},"{text}"\n' for n in range(rows) for m in "ab")
+    )
+    compared = evalplugin.compare_scores("models.csv", unit="item", model="model").comparisons[0]
+    assert compared.pairs[0].paired.users == rows
+    scores = evalplugin.score("a.csv", "a.csv", ["recall@5"])
+    assert len(scores.per_user) == min(rows, 5)
+
+
+def test_csv_text_longer_than_pythons_limit_is_read() -> None:
+    Path("a.csv").write_text('user,item,text\n1,2,"' + "line\n" * 60_000 + '"\n3,4,x\n')
+    assert len(Csv("a.csv").load(LoadContext())) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (
+            "sep=;\nuser;item\n1;2\n",
+            {},
+            "line 1 is 'sep=;', and not the names of the columns: delete what stands",
+        ),
+        ("sep=;\nuser;item\n1;2\n", {"separator": ";"}, "line 1 is 'sep=', and not the names of the columns"),
+        ("# of May\nuser,item\n1,2\n", {}, "line 1 is '# of May', and not the names of the columns: delete"),
+        (
+            "# of May\n1,2\n",
+            {"columns": ["user", "item"]},
+            "is the separator another one, or this line a comment?",
+        ),
+        ("user::item\n1::2\n", {}, "its header is one column, 'user::item': is '::' the separator?"),
+        ("1::2\n", {"columns": ["user", "item"]}, "got 1: 1::2; is the separator another one"),
+    ],
+)
+def test_lines_above_the_header_and_other_separators_are_named(
+    content: str, options: dict[str, Any], words: str
+) -> None:
+    Path("a.csv").write_text(content)
+    assert words in refusal(lambda: Csv("a.csv", **options).load(LoadContext()))
+
+
+def test_header_that_begins_with_a_number_sign_is_read() -> None:
+    Path("a.csv").write_text("# user,item\n1,2\n")
+    assert len(Csv("a.csv", user="# user").load(LoadContext())) == 1
+
+
+def test_separator_of_two_characters_is_read_without_quotes() -> None:
+    Path("ratings.dat").write_text("1::10::5::978300760\n1::20::3::978300761\n2::10::4::978300762\n")
+    Path("movies.dat").write_text('movie::title::genres\n10::"Cats": a film::Drama\n20::It\'s::Comedy|War\n')
+    columns = ["user", "item", "rating", "time"]
+    items = ItemTable("movies.dat", separator="::", item="movie", title="title")
+    data = Csv(
+        "ratings.dat", separator="::", columns=columns, rating="rating", timestamp="time", items=items
+    ).load(LoadContext())
+    assert data.rating.tolist() == [5, 3, 4]
+    assert data.timestamp is not None
+    assert data.timestamp.tolist() == [978300760, 978300761, 978300762]
+    assert data.titles is not None
+    assert data.titles.tolist() == ['"Cats": a film', "It's"]
+    assert data.item_attributes["genres"].tolist() == ["Drama", "Comedy|War"]
+    Path("movies.dat").write_bytes("movie::title::genres\n10::Café::Drama\n".encode("latin-1"))
+    message = refusal(
+        lambda: Csv("ratings.dat", separator="::", columns=columns, items=items).load(LoadContext())
+    )
+    assert "movies.dat: is not UTF-8 text" in message
+    assert "iconv -f LATIN1 -t UTF-8" in message
 
 
 def test_one_column_for_two_roles_is_refused_in_memory_and_out_of_core() -> None:

@@ -364,6 +364,21 @@ def test_one_file_of_a_format_comes_in_one_piece() -> None:
 ids = st.one_of(st.integers(-5, 99).map(str), st.sampled_from(["x", "007", "+1", "ä"]))
 
 
+def test_adjacency_lines_that_begin_with_a_count_are_refused() -> None:
+    Path("users.dat").write_text("3 17 4 9\n1 4\n3 2 9 8\n")
+    with pytest.raises(DataError) as error:
+        loaded("pairs", path="users.dat", format="adjacency")
+    assert "users.dat: each line begins with the number of ids behind it, and not with a user" in str(
+        error.value
+    )
+    assert "awk '{$1 = NR - 1; print}'" in str(error.value)
+
+
+def test_adjacency_lines_of_users_with_as_many_items_as_their_number_are_read() -> None:
+    Path("a.txt").write_text("1 17\n2 4 9\n")
+    assert len(loaded("pairs", path="a.txt", format="adjacency")) == 3
+
+
 @pytest.mark.slow
 @given(lists=st.dictionaries(ids, st.lists(ids, min_size=1, unique=True), min_size=1))
 def test_adjacency_lines_are_read_as_the_same_table_in_csv(lists: dict[str, list[str]]) -> None:
@@ -401,6 +416,11 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (COLUMN, "user,item,part\n1,1,train\n1,2,train\n", E, ["column 'part': there is no test part"]),
     (COLUMN, "user,item,prat\n1,1,train\n", E, ["no part column 'part'; did you mean 'prat'?"]),
     (COLUMN, "user,item,part\n" + "".join(f"1,{n},{n}\n" for n in range(101)), E, ["101 parts", "at most 100"]),
+    (
+        COLUMN, f"user,item,part\n1,1,{'1' * 5000}\n1,2,2\n", E,
+        ["column 'part': '1111", "is not the name of a part: it has 5,000 characters, and names have at most 200"],
+    ),
+    (ADJACENCY | {"n_items": 10**12}, "1 1\n", "1 2\n", ["n_items", "100000000"]),
     (ADJACENCY, T, E, ["train.csv: line 1 is 'user,item', without a space", "type: csv"]),
     (ADJACENCY, "1 1 2\n", "1\n", ["test.csv: has no rows, and is the test part"]),
     (ADJACENCY, "1 1 2\n", "1 x\n", ["column 'item' is string, but int64 in train.csv", "ids: text"]),

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import refusal
 
-from evalplugin.data import Interactions
+import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.data import Csv, Interactions, LoadContext
 
 
 def encoded(user: Any, item: Any, **columns: Any) -> Interactions:
@@ -208,41 +210,40 @@ DAY = 86_400
 
 
 @pytest.mark.parametrize(
-    ("times", "seconds", "rounded"),
+    ("times", "seconds", "fractions"),
     [
-        ([5, 7], [5, 7], 0),
-        ([5.0, 7.0], [5, 7], 0),
-        ([5.9, -0.5], [5, -1], 2),
-        (pd.to_datetime(["1970-01-02", "1969-12-31"]), [DAY, -DAY], 0),
-        (pd.to_datetime(["1970-01-02T01:00:00+01:00"] * 2), [DAY, DAY], 0),
-        (pd.to_datetime(["1970-01-02 00:00:00.5", "1969-12-31 23:59:59.5"]), [DAY, -1], 2),
-        (np.array(["9999-01-01", "0001-01-01"], dtype="M8[s]"), [253370764800, -62135596800], 0),
+        ([5, 7], [5, 7], None),
+        ([5.0, 7.0], [5, 7], None),
+        ([5.9, -0.5], [5, -1], [900, 500]),
+        (pd.to_datetime(["1970-01-02", "1969-12-31"]), [DAY, -DAY], None),
+        (pd.to_datetime(["1970-01-02T01:00:00+01:00"] * 2), [DAY, DAY], None),
+        (pd.to_datetime(["1970-01-02 00:00:00.5", "1969-12-31 23:59:59.5"]), [DAY, -1], [500, 500]),
+        (np.array(["9999-01-01", "0001-01-01"], dtype="M8[s]"), [253370764800, -62135596800], None),
     ],
 )
-def test_times_become_whole_seconds_and_lost_fractions_are_noted(
-    times: Any, seconds: list[int], rounded: int
+def test_times_are_whole_seconds_for_models_and_keep_their_fractions(
+    times: Any, seconds: list[int], fractions: list[int] | None
 ) -> None:
     data = encoded([1, 2], [1, 2], timestamp=times)
     assert data.timestamp is not None
     assert data.timestamp.tolist() == seconds
-    assert data.notes == (
-        (f"rounded {rounded} timestamps down to whole seconds (column 'timestamp')",) if rounded else ()
-    )
+    assert (None if data.fraction is None else data.fraction.tolist()) == fractions
+    assert data.notes == ()
 
 
 @pytest.mark.parametrize("unit", [1, 1e9])
-def test_events_of_a_user_within_a_second_are_in_the_order_of_their_fractions(unit: float) -> None:
+def test_events_of_a_user_within_a_second_have_the_order_of_their_fractions(unit: float) -> None:
     times = np.array([7.5, 7.25, 6.0, 7.0, 7.25, 9.5, 7.75])
     frame = pd.DataFrame({"user": [1, 1, 1, 2, 1, 2, 1], "item": [1, 2, 3, 4, 5, 6, 7]})
     frame["time"] = times if unit == 1 else pd.to_datetime((times * unit).astype(np.int64))
     events = Interactions.from_frame(frame, timestamp="time", duplicates="keep")
-    # Rows 0, 1, 4 and 6 have one second; of equal fractions the order of the rows stays.
-    assert events.items[events.item].tolist() == [2, 5, 3, 4, 1, 6, 7]
-    assert events.user.tolist() == [0, 0, 0, 1, 0, 1, 0]
-    # Pairs that occur once have no order within a second.
     pairs = Interactions.from_frame(frame, timestamp="time")
-    assert pairs.items[pairs.item].tolist() == frame["item"].tolist()
-    assert pairs.notes == events.notes == ("rounded 5 timestamps down to whole seconds (column 'time')",)
+    for data in (events, pairs):
+        assert data.time is not None
+        assert data.time.tolist() == (1000 * times).tolist()
+        order = np.lexsort((data.time, data.user))  # of equal times, the order of the rows stays
+        assert data.items[data.item[order]].tolist() == [3, 2, 5, 1, 7, 4, 6]
+        assert data.notes == ()
 
 
 def test_a_datetime_is_its_seconds_since_1970() -> None:
@@ -268,7 +269,7 @@ def test_a_datetime_is_its_seconds_since_1970() -> None:
         ([pd.Timestamp(0), pd.NaT], "row 2 (counted from 1) is empty: no timestamp may be missing"),
         (
             ["2020-01-01", "x"],
-            "row 1 (counted from 1) is '2020-01-01' (str): timestamps must be numbers or datetimes",
+            "row 2 (counted from 1) is 'x' (str): timestamps must be numbers or datetimes",
         ),
     ],
 )
@@ -357,3 +358,21 @@ def test_selecting_keeps_vocabularies_and_notes(frame: pd.DataFrame) -> None:
     assert (len(part), part.n_users, part.n_items, part.notes) == (1, 2, 2, ("a note",))
     assert part.item_counts.tolist() == [0, 1]
     assert data.rating_scale == (1.0, 4.0)
+
+
+def test_every_wrong_column_is_named() -> None:
+    frame = pd.DataFrame({"who": [1], "what": [2], "stars": [5]})
+    both = "no user column 'user'; columns: who, what, stars; no rating column 'star'; did you mean 'stars'?"
+    with pytest.raises(DataError) as caught:
+        Interactions.from_frame(frame, user="user", item="what", rating="star", source="log")
+    assert str(caught.value) == f"log: {both}"
+    frame.to_csv("log.csv", index=False)
+    with pytest.raises(DataError) as caught:
+        Csv("log.csv", item="what", rating="star").load(LoadContext())
+    assert str(caught.value).endswith(f"log.csv: {both}")
+    with pytest.raises(DataError, match=r"lists: no user column 'user'.*; no item column 'itm'"):
+        evalplugin.score(frame, frame, ["rr"], item="itm", rank="stars")
+    with pytest.raises(
+        DataError, match=r": no unit column 'q'.*; no model column 'm'.*; no score column 'value'"
+    ):
+        evalplugin.compare_scores(frame, unit="q", model="m", value="value")

@@ -58,8 +58,7 @@ def test_every_event_after_the_first_is_a_query_with_the_events_before_it():
     assert fold.notes == (
         "1 of 3 test sessions have one event, and so no query",
         "1 of 4 train sessions have one event: no item follows another one in them",
-        "1 events of 1 sessions have the time of the event before: these are in the order of their fractions of a "
-        "second, if any, and then of the rows",
+        "1 events of 1 sessions have the time of the event before: these are in the order of the rows",
         "the truth of 1 of 4 queries is an item without train data; kept: no list of a model that learns from items "
         "can have it",
         "4 queries of 2 sessions",

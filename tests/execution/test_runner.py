@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, ModelRecipe, load
-from evalplugin.data import LoadContext
+from evalplugin.config.sections import Recommend
+from evalplugin.data import Candidates, Interactions, LastN, LoadContext, NewUsers, NextItem, Splitter
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
@@ -27,6 +29,8 @@ from evalplugin.execution.runner import (
 )
 from evalplugin.execution.tasks import Task, run_task
 from evalplugin.metrics.relevance import Relevance
+from evalplugin.models import MODELS
+from evalplugin.tracking.registry.served import make_lists
 from evalplugin.workspace import Workspace
 
 
@@ -84,6 +88,17 @@ def test_every_user_with_a_truth_gets_a_list_and_progress_reaches_its_end() -> N
     assert observer.said[0] == "tiny: 1,500 interactions of 60 users with 80 items"
 
 
+def test_imports_and_compilation_before_a_fit_are_called_start_in_the_progress() -> None:
+    checked, observer = load(config()), Listening()
+    (prepared,) = prepare(checked, None, observer)
+    observer.watched.clear()
+    for model in checked.models:
+        run_model(checked, prepared, model, observer)
+    steps = [label for label in observer.watched if label.startswith(("start ", "fit "))]
+    started = "start surprise.SVD (imports and compiled code; longer the first time)"
+    assert steps == ["fit random", "fit popularity", started, "fit surprise.SVD"]
+
+
 def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
     checked = load(config())
     (prepared,) = prepare(checked, None, Observer())
@@ -102,6 +117,52 @@ def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
     np.testing.assert_array_equal(here.top_n.item, there.top_n.item)
     np.testing.assert_array_equal(here.top_n.score, there.top_n.score)
     np.testing.assert_array_equal(here.per_user.values, there.per_user.values)
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        LastN(n=1),
+        NewUsers(n_users=5, fold_in="before_last_n", n=1),
+        NextItem(test="n_sessions", n_sessions=5),
+    ],
+)
+def test_sequential_models_get_each_users_events_in_order(
+    split: Splitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Interactions] = []
+
+    @dataclass
+    class Remembering:
+        sequential = True
+
+        def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+            given.append(train)
+
+        def scores(self, users: np.ndarray) -> np.ndarray:
+            return np.zeros((len(users), 9))
+
+        def recommend_for(self, users: np.ndarray, history: Interactions) -> np.ndarray:
+            given.append(history)
+            return self.scores(users)
+
+    user, milliseconds = np.divmod(np.random.default_rng(0).permutation(20 * 12), 12)
+    frame = pd.DataFrame({"user": user, "item": np.arange(240) % 9, "time": 5 + milliseconds / 1000})
+    data = Interactions.from_frame(frame, timestamp="time", duplicates="keep")
+    [fold] = split.split(data, np.random.default_rng(0))
+    monkeypatch.setattr(MODELS, "create", lambda type, params=None: Remembering())
+    model = ModelRecipe("remembering", "popularity", {})
+    metrics = load(config(metrics=["hit@5"])).metrics
+    run_task(Task(model, fold, Candidates("all"), 0, (), 5, metrics, Relevance()), "remembering", Observer())
+    make_lists(model, data, Recommend(n=5), seed=0)
+    assert len(given) >= 2
+    for events in given:
+        assert events.time is not None
+        for code in np.unique(events.user):
+            assert (np.diff(events.time[events.user == code]) > 0).all()
+    ordered = data.in_order()
+    np.testing.assert_array_equal(ordered.user, data.user)  # each user's rows stay at the places of the user
+    assert ordered.in_order().digest == ordered.digest
 
 
 def test_a_model_that_cannot_do_what_is_asked_is_a_result_with_its_traceback() -> None:

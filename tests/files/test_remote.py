@@ -82,8 +82,11 @@ def test_only_uris_of_other_machines_are_remote() -> None:
     ]
     assert [is_remote(name) for name in names] == [True, True, True, *[False] * 5]
     assert local_path("file:///tmp/a%20b.csv") == Path("/tmp/a b.csv")
-    with pytest.raises(DataError, match="names the machine 'host'"):
-        local_path("file://host/a.csv")
+    for host in ("host", "[host"):
+        with pytest.raises(DataError, match="names a machine or a user; a file of this machine is file:///"):
+            local_path(f"file://{host}/a.csv")
+    with pytest.raises(DataError, match=r"^file://\*\*\*@/a.csv: names a machine or a user"):
+        local_path("file://ann:hunter2pass@/a.csv")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,25 @@ def test_text_ids_that_look_like_integers_stay_text() -> None:
     lists, _ = run(["sh", "-c", script, "sh", "{train}", "/dev/null", "{out}"], data=data, format="csv")
     assert lists.item[:, 0].tolist() == [-1, 0]
     assert Path("seen.csv").read_text() == 'user,item,rating\n1,7,1.0\n1,"8,9",1.0\n2,"8,9",1.0\n'
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_program_gets_times_to_their_resolution(form: str) -> None:
+    data = checkerboard()
+    fraction = (np.arange(len(data), dtype=np.int32) * 7) % 1000
+    data = replace(data, fraction=fraction, ticks_per_second=1000)
+    script = 'cp "$1" train.copy; printf "user,item,rank\\n100,1,1\\n" > "$2"'
+    if form == "parquet":
+        script = 'cp "$1" train.copy; cp "$3" "$2"'
+        pd.DataFrame({"user": [100], "item": [1], "rank": [1]}).to_parquet("lists.parquet")
+    run(["sh", "-c", script, "sh", "{train}", "{out}", "lists.parquet"], data=data, format=form)
+    read = pd.read_parquet("train.copy") if form == "parquet" else pd.read_csv("train.copy")
+    again = Interactions.from_frame(
+        read.assign(timestamp=pd.to_datetime(read["timestamp"], format="ISO8601")), timestamp="timestamp"
+    )
+    assert again.time is not None
+    assert data.time is not None
+    assert again.time.tolist() == data.time.tolist()
 
 
 def test_braces_of_the_programs_own_are_written_twice() -> None:

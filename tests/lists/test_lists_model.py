@@ -118,6 +118,10 @@ def test_lists_with_scores_are_sorted_by_them() -> None:
             "user ids are integers in the lists .* but text in the data",
         ),
         (pd.DataFrame({"user": [], "item": [], "rank": []}), "there are no rows"),
+        (
+            pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "c"], "score": [2**53, 2**53 + 1]}),
+            r"column 'score', row 1 .*: integer scores must be between",
+        ),
     ],
 )
 def test_bad_lists_are_refused(frame: pd.DataFrame, message: str) -> None:

@@ -340,8 +340,7 @@ SCORED = LISTS.drop(columns="rank")
         ),
         (
             LISTS, TRUTH.assign(rating=list("abcd")),
-            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers "
-            "(float32), not large_string",
+            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers (float32)",
         ),
     ],
 )  # fmt: skip
@@ -526,3 +525,38 @@ def test_lists_with_items_outside_of_the_pool_are_refused() -> None:
         evalplugin.score(listed, pool, ["pool_recall"])
     with pytest.raises(DataError, match="duplicates must be error or keep, not 'last'"):
         evalplugin.score(listed, pool, ["rr"], duplicates="last")  # type: ignore[arg-type]
+
+
+def test_lists_of_several_systems_are_compared_user_by_user() -> None:
+    other = LISTS.assign(rank=LISTS.groupby("user")["rank"].rank(ascending=False).astype(int))
+    systems = {"ours": LISTS, "theirs": other[other["user"] != "b"], "3": LISTS}
+    (compared,) = evalplugin.score(systems, TRUTH, ["rr", "hit@1"])
+    alone = {name: evalplugin.score(lists, TRUTH, ["rr", "hit@1"]) for name, lists in systems.items()}
+    for row in compared.models:
+        assert {metric: cell.mean for metric, cell in row.cells.items()} == pytest.approx(
+            alone[row.model].means
+        )
+    assert {frozenset((pair.model, pair.against)) for pair in compared.pairs} == {
+        frozenset(pair) for pair in (("ours", "theirs"), ("ours", "3"), ("theirs", "3"))
+    }
+    for pair in compared.pairs:
+        expected = alone[pair.model].difference(alone[pair.against], pair.metric)
+        assert pair.paired.interval.mean == pytest.approx(expected.interval.mean)
+
+
+def test_queries_of_several_systems_are_compared_by_session() -> None:
+    queries = {"a": "1:1", "b": "1:2", "c": "2:1", "d": "2:2"}
+    lists, truth = (table.assign(user=table["user"].map(queries)) for table in (LISTS, TRUTH))
+    (compared,) = evalplugin.score({"a": lists, "b": lists}, truth, ["rr"], query="user")
+    assert (compared.contest.unit, compared.contest.independent_unit) == ("query", "session")
+
+
+@pytest.mark.parametrize(
+    ("systems", "message"),
+    [({}, "two systems, and there are 0"), ({"a": LISTS}, "two systems, and there are 1")],
+)
+def test_a_mapping_of_fewer_than_two_systems_is_refused(
+    systems: dict[str, pd.DataFrame], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        evalplugin.score(systems, TRUTH, ["rr"])

@@ -19,6 +19,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.units import noun_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.frames import compare_csv
+from evalplugin.report.words import shared_lines
 
 N = 60
 
@@ -166,10 +167,10 @@ def test_segments_are_groups_of_units(table: pd.DataFrame) -> None:
 
 def test_missing_units_are_counted_and_pairs_are_the_common_ones(table: pd.DataFrame) -> None:
     comparison = compare(table.drop(index=[0, 1, N + 5]))
-    assert comparison.contest.notes == (
-        "57 of 60 questions have scores of all models; without a row: small 2, large 1; two models are compared on "
-        "the questions that both have",
-    )
+    assert shared_lines(comparison, ["points"]) == [
+        "Means and ranks are over 57 of 60 questions, those with values of all models; without a value: large 1, small "
+        "2.",
+    ]
     assert comparison.pairs[0].paired.users == 57
 
 

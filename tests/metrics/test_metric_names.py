@@ -86,6 +86,14 @@ def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "number", [str(10**400), "9" * 5000, "0" * 5000 + ".5"], ids=["400", "5000", "zeros"]
+)
+def test_numbers_of_thousands_of_digits_are_refused(number: str) -> None:
+    with pytest.raises(ParameterError, match=r"p: \d+ ... .* characters left out.* is too large a number"):
+        parse(f"rbp(p={number})")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (

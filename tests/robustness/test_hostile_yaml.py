@@ -115,11 +115,12 @@ def test_name_of_several_lines_is_a_mistake(
 
 
 URIS = [
-    ("http://[", "Invalid IPv6 URL"),
-    ("http://host:99999", "Port out of range"),
+    ("http://[", "its host or port is malformed"),
+    ("http://host:99999", "its host or port is malformed"),
     ("http://host:port", "it must look like http://host:5000"),
     ("https://", "names no host"),
     ("htp://host", "did you mean 'http'?"),
+    ("http://host:se", "its host or port is malformed; it must look like"),
     ("postgresql://host:port/db", "it must look like postgresql://host:5432/mlflow"),
     ("postgresql+unknown://host/db", "is not a driver that SQLAlchemy knows"),
     ("oracle+cx_oracle://host/db", "its driver is not installed: No module named 'cx_Oracle'"),

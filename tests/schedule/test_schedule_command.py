@@ -308,6 +308,33 @@ def test_unwritable_outcome_file_does_not_fail_bake_off(capsys: pytest.CaptureFi
     assert "warning: --outcome /dev/full could not be written: No space left on device\n" in err
 
 
+@pytest.mark.parametrize("names", [("nightly.yaml", "./nightly.yaml"), ("nightly.yaml", "link.yaml")])
+def test_duplicate_config_is_refused(names: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    Path("link.yaml").symlink_to("nightly.yaml")
+    assert main(["schedule", *names]) == 2
+    assert "yaml: is given twice; give each config once" in capsys.readouterr().err
+
+
+def test_config_without_schedule_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", config(schedule=None)]) == 2
+    assert "nightly.yaml: has no schedule; add one, such as schedule: {cron" in capsys.readouterr().err
+
+
+def test_outcome_file_without_once_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "--outcome", "x", config()]) == 2
+    assert "--outcome goes with --once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("uri", ["./mlruns", "file:./mlruns"])
+def test_unusable_tracking_uri_is_refused_at_once(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = config(tracking={"uri": uri})
+    assert main(["schedule", file]) == 2
+    assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
+    assert main(["schedule", "--tracking-uri", uri, config()]) == 2
+    assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
+
+
 @dataclass(frozen=True)
 class Soon(Cron):
     """Due in a moment, and then not for long."""
@@ -328,7 +355,7 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     schedule = load(file).spec.schedule
     assert schedule is not None
     lines: list[str] = []
-    job = ScheduledConfig("nightly", file, schedule, Soon("0 3 * * *", "UTC"), ())
+    job = ScheduledConfig(file, schedule, Soon("0 3 * * *", "UTC"))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = Scheduler([job], (), lines.append, lambda text: None).run()

@@ -43,9 +43,7 @@ def soon() -> datetime:
 
 def planned(name: str, *times: datetime, hours: float = 12.0) -> ScheduledConfig:
     schedule = Schedule(cron="0 3 * * *", catch_up_hours=hours)
-    return ScheduledConfig(
-        name, Path(f"/configs/{name}.yaml"), schedule, Times("0 3 * * *", "UTC", times), ()
-    )
+    return ScheduledConfig(Path(f"/configs/{name}.yaml"), schedule, Times("0 3 * * *", "UTC", times))
 
 
 def interrupt() -> None:
@@ -74,7 +72,7 @@ class Watched:
             threading.Timer(0.05, interrupt).start()
 
     def _start(self, job: ScheduledConfig, arguments: Sequence[str]) -> Started:
-        self.started.append(job.name)
+        self.started.append(job.file.stem)
         code, payload = self.run(job)
         return Started(wait=lambda: code, payload=lambda: payload, stop=lambda at_once: None)
 
@@ -143,7 +141,7 @@ def test_running_job_is_not_started_again() -> None:
     watched = Watched(2)
 
     def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
-        watched.started.append(job.name)
+        watched.started.append(job.file.stem)
         return Started(wait=lambda: int(not done.wait(20)), payload=dict, stop=lambda at_once: None)
 
     def write(line: str) -> None:
@@ -184,7 +182,7 @@ def test_two_configs_do_not_run_at_once() -> None:
     jobs = [planned("a", when), planned("b", when)]
 
     def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
-        watched.started.append(job.name)
+        watched.started.append(job.file.stem)
         return Started(wait=wait, payload=dict, stop=lambda at_once: None)
 
     Scheduler(jobs, (), watched._write, watched.reports.append, start=start).run()

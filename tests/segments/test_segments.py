@@ -444,6 +444,14 @@ def test_invalid_segment_results_are_refused(
         segmentation("s", Sound(), [fold()], LoadContext())
 
 
+def test_groups_without_users_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert groups_of("cold", fold(test=[(1, 1), (2, 2)])) == {"with history": [1, 2]}
+    groups = Groups(("none", "a", "also none", "b"), np.array([3, -1, 1, 3, 1, 1], dtype=np.int32))
+    monkeypatch.setattr(Sound, "divide", lambda self, values: groups)
+    found = segmentation("s", Sound(), [fold()], LoadContext())
+    assert (found.labels, found.group.tolist()) == (("a", "b"), [1, -1, 0, 1, 0, 0])
+
+
 def test_a_segment_without_its_methods_is_refused() -> None:
     @dataclass
     class Half:

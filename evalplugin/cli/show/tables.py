@@ -42,6 +42,7 @@ from evalplugin.report.words import (
     marks_legend,
     no_interval,
     seed_lines,
+    shared_lines,
     small_legend,
     tuning_lines,
 )
@@ -222,17 +223,16 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 
 
 def show_data(report: DataReport) -> None:
-    """Print the cards of all datasets of a config, with drift; findings are warnings."""
+    """Print the cards of all datasets of a config; findings are warnings."""
     from evalplugin.features.data_card.report import (
         card_facts,
         card_title,
-        drift_lines,
         split_heads,
         split_rows,
     )
 
     console = stdout()
-    for card in report.data.cards:
+    for card in report.cards:
         console.print(f"[bold]{escape(card_title(card))}[/bold]", highlight=False, soft_wrap=True)
         facts = Table.grid(padding=(0, 2))
         for name, text in card_facts(card):
@@ -242,9 +242,6 @@ def show_data(report: DataReport) -> None:
         for row in split_rows(card):
             table.add_row(*map(escape, row))
         console.print(table)
-        if (drift := report.data.drifts.get(card.name)) is not None:
-            for line in drift_lines(drift):
-                console.print(escape(line), highlight=False, soft_wrap=True)
         console.print()
     for finding in report.findings:
         show_warning(finding.line)
@@ -356,6 +353,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [
+            *shared_lines(comparison, comparison.contest.metrics),
             *cluster_mean_legend(comparison, bakeoff.primary),
             *seed_lines(comparison),
             *tuning_lines(comparison),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
-from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat
 from evalplugin.data.interactions import Interactions
@@ -23,7 +23,8 @@ class Pairs(FileDataset):
     - ``adjacency``: a line is a user and all items of that user, separated by spaces (LightGCN and many papers);
     - ``recbole``: a table separated by tabs, whose header has types, as in ``user_id:token`` (.inter);
     - ``triples``: user, item, rating and time separated by tabs, without a header (Elliot; two columns are enough);
-    - ``npz``: a matrix as ``scipy.sparse.save_npz`` writes it; users and items are its rows and columns.
+    - ``npz``: a matrix as ``scipy.sparse.save_npz`` writes it (CSR, CSC or COO); users and items are its rows and
+      columns. Its values are stored in any order; a cell that is stored twice is a repeated pair, see ``duplicates``.
 
     The columns are called user, item, rating and timestamp; those of RecBole as in its header, by default user_id and
     item_id. As with other datasets, ratings and times are read if their columns are named.
@@ -42,6 +43,7 @@ class Pairs(FileDataset):
         int | None,
         Field(
             ge=1,
+            le=MOST_IDS,
             description="size of the catalogue, whose ids are the numbers from 0: items without interactions count "
             "too; null: the items of the data",
         ),

@@ -19,8 +19,9 @@ from evalplugin.components.parameters import Field
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import ColumnOptions
 from evalplugin.data.files import find_files
+from evalplugin.data.formats import with_times
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import Table, column_problem
+from evalplugin.data.tables import Table, columns_problem
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
@@ -90,7 +91,7 @@ class Sql(ColumnOptions, _Source):
         name = shown.render_as_string()
         with _connection(url, name) as connection:
             table, roles, columns = self._read(connection, name, context)
-        table = _with_times(table, self.timestamp)
+        table = with_times(table, self.timestamp)
         order = dict.fromkeys(
             roles[role] for role in ("timestamp", "user", "item", "rating", "part") if role in roles
         )
@@ -153,9 +154,8 @@ class Sql(ColumnOptions, _Source):
             if not result.returns_rows:
                 raise DataError(f"{name}: the query returns no rows, which a SELECT does")
             columns = list(map(str, result.keys()))
-        for role, column in self.roles.items():
-            if problem := column_problem(column, columns, role):
-                raise DataError(f"{name}: the query returns {problem}")
+        if problem := columns_problem(self.roles, columns):
+            raise DataError(f"{name}: the query returns {problem}")
         roles = self.roles_for(name, columns, context)
         result = result.columns(*(columns.index(column) for column in roles.values()))
         chunks: list[pa.Table] = []
@@ -243,14 +243,3 @@ def _array(role: str, column: str, values: Sequence[Any], name: str) -> pa.Array
         raise DataError(
             f"{name}: column {column!r} has values of the types {listed}: {error}; CAST it in the query"
         ) from None
-
-
-def _with_times(table: pa.Table, column: str | None) -> pa.Table:
-    """Return the table with times that are text, as in ISO 8601, as timestamps: SQLite has no type for them."""
-    if column is None or not pa.types.is_string(table.column(column).type):
-        return table
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        with suppress(pa.ArrowInvalid):
-            times = table.column(column).cast(kind)
-            return table.set_column(table.column_names.index(column), column, times)
-    return table

@@ -11,7 +11,7 @@ from evalplugin.base.errors import Problem
 from evalplugin.base.libraries import np
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import Field
-from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 
 _BLOCK_ROWS = 1_000_000  # interactions made at a time
@@ -51,10 +51,12 @@ class Synthetic:
     """
 
     n_users: Annotated[
-        int, Field(ge=1, description="number of users, each with one interaction at least")
+        int, Field(ge=1, le=MOST_IDS, description="number of users, each with one interaction at least")
     ] = 1000
-    n_items: Annotated[int, Field(ge=2, description="size of the catalogue")] = 1700
-    n_interactions: Annotated[int, Field(ge=1, description="number of distinct user-item pairs")] = 100_000
+    n_items: Annotated[int, Field(ge=2, le=MOST_IDS, description="size of the catalogue")] = 1700
+    n_interactions: Annotated[
+        int, Field(ge=1, le=10 * MOST_IDS, description="number of distinct user-item pairs")
+    ] = 100_000
     factors: Annotated[int, Field(ge=1, le=100, description="number of latent topics")] = 12
     scale: Annotated[Literal["1-5", "0.5-5"], Field(description="whole stars 1-5, or half stars 0.5-5")] = (
         "1-5"

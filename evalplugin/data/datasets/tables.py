@@ -1,4 +1,4 @@
-"""The datasets ``csv``, ``parquet`` and ``dataframe``: interactions from tables, with tables of items and users."""
+"""The datasets ``csv``, ``parquet``, ``json`` and ``dataframe``, with tables of items and users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.formats import CsvFormat, FileFormat, JsonLines, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.parts import PART, ROLES, folds_of, part_name
 from evalplugin.data.reading import path_text
@@ -45,7 +45,9 @@ class _SideTable:
 
     path: Annotated[
         str,
-        Field(min_length=1, description="the table, relative to the config, or a URI: .parquet, or else CSV"),
+        Field(
+            min_length=1, description="the table, relative to the config, or a URI: .parquet, .jsonl or CSV"
+        ),
     ]
     columns: Annotated[
         list[str] | None,
@@ -116,7 +118,7 @@ class ItemTable(_SideTable):
             source = open_attributes(context.base, self.path, self.separator)
             data = data.on_catalogue(EntityTable(source, "item", self.item, [self.item], data.items).ids)
         table, attributes = self._read(data.items, context.base)
-        data = replace(data, item_attributes=attributes)
+        data = replace(data, item_attributes=attributes).noting(*table.notes)
         if self.title is None:
             return data
         titles, ids = table.column(self.title, numbers=False), data.items.tolist()
@@ -140,9 +142,8 @@ class UserTable(_SideTable):
         """Return the data with attributes of its users; those that splits need are there as text too."""
         table, attributes = self._read(data.users, context.base)
         needed = {n: table.column(n, numbers=False) for n in context.user_columns if n in attributes}
-        return replace(
-            data, user_attributes=attributes, user_columns=Attributes({**data.user_columns, **needed})
-        )
+        columns = Attributes({**data.user_columns, **needed})
+        return replace(data, user_attributes=attributes, user_columns=columns).noting(*table.notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,13 +179,14 @@ class ColumnOptions:
         ItemTable | None,
         Field(
             description="a table of items, whose titles are shown and whose attributes models, metrics and segments "
-            "may use: {path, item, title, columns}"
+            "may use: {path, item, title, columns, separator}"
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
     users: Annotated[
         UserTable | None,
         Field(
-            description="a table of users, whose attributes models, metrics and segments may use: {path, user, columns}"
+            description="a table of users, whose attributes models, metrics and segments may use: {path, user, "
+            "columns, separator}"
         ),
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
 
@@ -378,6 +380,15 @@ class FileDataset(ColumnOptions, _PathOption):
         raise NotImplementedError
 
 
+_TextFiles = Annotated[
+    str | PartPaths,
+    Field(
+        description="a file, a pattern of several such as logs/2026-*, or a URI; or for `split: given` one for each "
+        "part: {train, test, validation}"
+    ),
+]
+
+
 @dataset("csv")
 @dataclass(frozen=True)
 class Csv(FileDataset):
@@ -388,16 +399,8 @@ class Csv(FileDataset):
     are numbers, or dates as in ISO 8601.
     """
 
-    path: Annotated[
-        str | PartPaths,
-        Field(
-            description="a file, a pattern of several such as logs/*.csv, or a URI; or for `split: given` one for each "
-            "part: {train, test, validation}"
-        ),
-    ]
-    separator: Annotated[str, Field(min_length=1, max_length=1, description="what stands between values")] = (
-        ","
-    )
+    path: _TextFiles
+    separator: Separator = ","
     columns: Annotated[
         list[str] | None,
         Field(min_length=2, description="names of all columns, for files without a header line"),
@@ -427,6 +430,21 @@ class Parquet(FileDataset):
 
     def _format(self) -> ParquetFormat:
         return ParquetFormat()
+
+
+@dataset("json")
+@dataclass(frozen=True)
+class Json(FileDataset):
+    """Interactions from one or several files of JSON lines, an object a line; compressed files (.gz, .bz2) too.
+
+    Columns are keys of the objects, which hold numbers or text; other keys, such as reviews, are not read. Times are
+    numbers, or dates as in ISO 8601.
+    """
+
+    path: _TextFiles
+
+    def _format(self) -> JsonLines:
+        return JsonLines()
 
 
 @dataset("dataframe")

@@ -18,7 +18,7 @@ from evalplugin.models import TopN
 
 Pictures = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # by place and file; PNGs by model
 
-_COLUMNS = ("user", "item", "rating", "timestamp", "count")
+_COLUMNS = ("user", "item", "rating", "timestamp", "fraction", "count")
 _FOLD_PARTS = ("train", "test", "history", "log")
 _FOLD_FACTS = ("fold", "overlap_allowed", "repeats", "notes")
 

@@ -31,6 +31,7 @@ class SplitResults:
     data: PreparedData
     models: Sequence[ModelResult]  # in config order, failed ones included
     comparison: Comparison
+    promoted: bool = False  # whether a gate has promoted a model
 
     @property
     def done(self) -> list[ModelResult]:

@@ -48,7 +48,10 @@ class ChecksFeature(Feature):
         observer, prepared = running.workspace.observer, running.prepared
         models = results.result.models
         with observer.progress("check the results"):
-            findings = result_findings(running.workspace.config, prepared, models, results.comparisons)
+            promoted = getattr(results.values.get("decision"), "promoted", None) is not None
+            findings = result_findings(
+                running.workspace.config, prepared, models, results.comparisons, promoted
+            )
             for finding in findings:
                 observer.warn(finding.line)
         comparisons = tuple(
@@ -92,6 +95,7 @@ def result_findings(
     prepared: Sequence[PreparedData],
     models: Sequence[ModelResult],
     comparisons: Sequence[Comparison],
+    promoted: bool = False,
 ) -> list[Finding]:
     """Return the findings in the results, each once, by dataset, split and code.
 
@@ -100,12 +104,15 @@ def result_findings(
         prepared: Its data.
         models: The results of all models on all data.
         comparisons: A comparison for each of ``prepared``, in the same order.
+        promoted: Whether a gate has promoted a model.
     """
     findings: list[Finding] = []
     for data, comparison in zip(prepared, comparisons, strict=True):
         place = DataSplit.of(data.info)
         here = [model for model in models if DataSplit.of(model.data) == place]
-        findings += _run(of_results, config, data.info, (SplitResults(config, data, here, comparison),))
+        findings += _run(
+            of_results, config, data.info, (SplitResults(config, data, here, comparison, promoted),)
+        )
     return _merged(findings, prepared)
 
 

@@ -95,7 +95,7 @@ def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found
 def _copies(data: Interactions, users: int) -> Iterator[str]:
     """Yield a line on users who are copies of others, and a line on users who only have the same items, with advice."""
     numbers = _find_copies(data)
-    columns = (("ratings", data.rating), ("times", data.timestamp))
+    columns = (("ratings", data.rating), ("times", data.time))
     kinds = [name for name, values in columns if values is not None and np.ptp(values)]
     copies = numbers.whole + numbers.at_other_times + numbers.near
     if not kinds and copies > _COPIES * users:
@@ -147,7 +147,8 @@ def _find_copies(data: Interactions) -> _Copies:
     if np.count_nonzero(looked_at) < 2:
         return _Copies()
     totals, repeated = [counts.astype(np.uint64)], []
-    times = data.timestamp if data.timestamp is not None and np.ptp(data.timestamp) else None
+    time = data.time
+    times = time if time is not None and np.ptp(time) else None
     ratings = data.rating if data.rating_scale[0] < data.rating_scale[1] else None
     entries = [hashed_ids(np.arange(data.n_items), 0, "EV110")[data.item]]
     for values in (ratings, times):

@@ -118,7 +118,8 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
     "EV108",
     title="too few users for min_gain",
     rule="Found where the gate asks for a `min_gain` above 0, and the gain that a one-sided test at its confidence "
-    "(corrected for the number of challengers) finds 4 times in 5 is larger than that for every challenger.",
+    "(corrected for the number of challengers) finds 4 times in 5 is larger than that for every challenger. Not "
+    "found after a promotion, for which the users were enough.",
     why="A model that is better by what you ask for would hardly ever be promoted: the test cannot see it.",
     source="Sakai: Statistical Reform in Information Retrieval? SIGIR Forum 2014 (on effect sizes and sample sizes).",
     remedy="Test more users, for example more of each user's data, several folds, or a longer time; or ask for a gain "
@@ -128,7 +129,7 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
     from evalplugin.metrics import parse
 
     gate, contest, champion = results.config.spec.gate, results.comparison.contest, _champion(results)
-    if gate is None or champion is None or gate.least_gain.value <= 0:
+    if gate is None or champion is None or gate.least_gain.value <= 0 or results.promoted:
         return
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
     challengers = [

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalplugin.base.arrays import row_entries, search
-from evalplugin.base.libraries import np
+from evalplugin.base.arrays import Flags, row_entries, search
+from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
 from evalplugin.features.checks.base import Found, data_check
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _LONG_TAIL = 20.0
 _SEEDS = ("random_state", "legacy_seed")
 _ZEROS = 0.1  # share of the values from which on zeros may mean that there is no rating
+# A larger share of zeros is hardly ratings on a scale of so many values above 0.
+_MANY_ZEROS, _LEVELS_ABOVE_ZERO = 1 / 3, 5
+_DATES = 0.9  # share of the times; chance gives 4 %
 _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
 
 
@@ -144,6 +147,42 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
 
 
 @data_check(
+    "EV120",
+    title="dates written as integers",
+    rule="Found where at least 90 % of the times are integers such as 20260131 (or with a time of day, 202601311530 "
+    "and 20260131153000): years from 1900 to 2100, months from 1 to 12, days from 1 to 31. By chance, 4 % of such "
+    "integers are dates. As seconds since 1970 they are days of August 1970, or thousands of years away.",
+    why="Integers are read as seconds since 1970: their order is right, their distances are not. Days, durations and "
+    "dates of a config (`7d`, the `cutoff` of a split, the half-life of a model) do not mean what they say.",
+    source="ISO 8601, whose basic format this is. Harper and Konstan: The MovieLens Datasets: History and Context. ACM "
+    "TiiS 2015, whose times are seconds since 1970.",
+    remedy="Write dates as text, 2026-01-31, or convert the column before: `pandas.to_datetime(column, "
+    "format='%Y%m%d')`. Where the order alone matters, put the code under `checks.ignore`.",
+)
+def _integer_dates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    times = data.info.full.timestamp
+    if times is None:
+        return
+    dates = times[_are_dates(times)]
+    if len(dates) >= _DATES * len(times):
+        first = str(dates[0])
+        yield Found(
+            f"{share(len(dates) / len(times))} of the times are dates written as integers, such as {first}, and are "
+            f"read as seconds since 1970: their order is right, days and durations are not; write them as text, such "
+            f"as {first[:4]}-{first[4:6]}-{first[6:8]}"
+        )
+
+
+def _are_dates(times: npt.NDArray[np.int64]) -> Flags:
+    """Return which integers (m,) are dates such as 20260131, perhaps followed by hours, minutes and seconds."""
+    is_date = np.zeros(len(times), dtype=np.bool_)
+    for clock in (1, 10**4, 10**6):
+        year, month, day = times // clock // 10_000, times // clock // 100 % 100, times // clock % 100
+        is_date |= (year >= 1900) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    return is_date
+
+
+@data_check(
     "EV114",
     title="explicit ratings without a relevance threshold",
     rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
@@ -223,6 +262,33 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     # Whole numbers from 1 of which 1 is the most common are small counts rather than stars.
     whole = bool((levels == np.floor(levels)).all())
     return "other" if whole and lowest == 1 and int(np.argmax(counts)) == 0 else "ratings"
+
+
+@data_check(
+    "EV121",
+    title="a rating of 0 that may mean no rating",
+    rule="Found where ratings look explicit, as for EV114, more than a third of them are 0, and there are at least "
+    "five values above 0 and none below. On no common scale of ratings is the worst value as frequent. Judgements of "
+    "relevance, such as 0 to 4, have many zeros that are meant, and fewer values.",
+    why="Models of ratings learn that these items are the worst, error metrics ask for a prediction of 0, and an item "
+    "that a user has chosen counts as a failure.",
+    source="Ziegler, McNee, Konstan and Lausen: Improving Recommendation Lists through Topic Diversification. WWW "
+    "2005, whose data, Book-Crossing, has 0 for books that were read and not rated (62 % of its rows).",
+    remedy="Leave these rows out, `filters: [{type: rating, min: 1}]`, or leave out the column `rating` to learn from "
+    "all of them alike. Where 0 is a rating, put the code under `checks.ignore`.",
+)
+def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    full = data.info.full
+    zeros = float(np.mean(full.rating == 0))
+    if zeros <= _MANY_ZEROS or full.rating_scale[0] < 0 or kind_of_values(full) != "ratings":
+        return
+    above = np.unique(full.rating[full.rating > 0])
+    if len(above) >= _LEVELS_ABOVE_ZERO:
+        yield Found(
+            f'{share(zeros)} of the ratings are 0, and the others are {above[0]:g} to {above[-1]:g}: 0 may mean "not '
+            f'rated", and models would learn it as the worst rating; leave these rows out by filters: [{{type: rating, '
+            f"min: {above[0]:g}}}]"
+        )
 
 
 @data_check(

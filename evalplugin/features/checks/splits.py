@@ -26,6 +26,11 @@ _ONE_GROUP = 0.8  # share of the test users
 _COLD_USERS = 0.5  # share of the test users
 _EQUAL_TIMES = 0.05  # share of the test users
 _DAY = 86_400  # seconds
+_LONGER = {  # how a split tests a longer time; others choose no time
+    "given": ", where the data is divided",
+    "next_item": " (test: last_day, days: 7)",
+    "temporal": ", by an earlier cutoff or a lower quantile, or several folds",
+}
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: other times are hardly seconds since 1970
 
 
@@ -75,9 +80,10 @@ def _remedy(info: DataInfo) -> str:
 
 def _left_by_time(full: Interactions) -> str:
     """Return a text on the users that the proposed split would leave for the test, without making it."""
-    assert full.timestamp is not None
+    time = full.time
+    assert time is not None
     position = int(_QUANTILE * len(full))
-    is_test = full.timestamp >= np.partition(full.timestamp, position)[position]
+    is_test = time >= np.partition(time, position)[position]
     if is_test.all():
         return "times are too alike to split by time"
     tested, known = (np.bincount(full.user[rows], minlength=full.n_users) > 0 for rows in (is_test, ~is_test))
@@ -95,14 +101,15 @@ def _future_shares(fold: Split) -> tuple[float, float] | None:
     """
     own = fold.history is None or fold.unit == "query"
     train, test = fold.train_events if own else fold.known, fold.test
-    if train.timestamp is None or test.timestamp is None:
+    train_time, test_time = train.time, test.time
+    if train_time is None or test_time is None:
         return None
     first = np.full(train.n_users, np.iinfo(np.int64).max)
-    np.minimum.at(first, test.user, test.timestamp)
+    np.minimum.at(first, test.user, test_time)
     tested = np.unique(test.user)
     has_later = np.zeros(train.n_users, dtype=np.bool_)
-    has_later[train.user[train.timestamp > first[train.user]]] = True
-    until = np.searchsorted(np.sort(train.timestamp), test.timestamp, side="right")
+    has_later[train.user[train_time > first[train.user]]] = True
+    until = np.searchsorted(np.sort(train_time), test_time, side="right")
     return float(has_later[tested].mean()), float(1 - np.mean(until) / len(train))
 
 
@@ -153,14 +160,15 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     tied = tested = 0
     for fold in data.folds:
         train, test = fold.known, fold.test
-        if train.timestamp is None or test.timestamp is None or fold.overlap_allowed:
+        train_time, test_time = train.time, test.time
+        if train_time is None or test_time is None or fold.overlap_allowed:
             return
         last, first = (
             np.full(train.n_users, np.iinfo(np.int64).min),
             np.full(train.n_users, np.iinfo(np.int64).max),
         )
-        np.maximum.at(last, train.user, train.timestamp)
-        np.minimum.at(first, test.user, test.timestamp)
+        np.maximum.at(last, train.user, train_time)
+        np.minimum.at(first, test.user, test_time)
         if (last > first).any():  # not the latest are held out
             return
         tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
@@ -202,7 +210,7 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     users, cold = (sum(fold.counts[key] for fold in data.folds) for key in ("test_users", "cold_users"))
     if cold > _COLD_USERS * users:
         tests = (
-            "nothing but what models do for newcomers; cut at another time to test more"
+            "nothing but what models do for newcomers; test users with train data to test more"
             if cold == users
             else "what models do for newcomers; recommend: {cold_users: skip} leaves them out"
         )
@@ -224,10 +232,13 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
     top = int(counts.argmax())
     if counts[top] <= _ONE_DAY * counts.sum():
         return None
-    day = datetime.fromtimestamp(int(days[top]) * _DAY, UTC).date()
+    last_week = end // _DAY - 6
+    day, cutoff = (datetime.fromtimestamp(int(n) * _DAY, UTC).date() for n in (days[top], last_week))
+    is_long = start // _DAY < last_week
+    by_time = f": split: {{type: temporal, cutoff: {cutoff}}}" if is_long else ", once there is more data"
     return (
         f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week"
-        f"{', or several folds' if info.unit == 'user' else ' (test: last_day, days: 7)'}"
+        f"{_LONGER.get(info.split_type, by_time)}"
     )
 
 

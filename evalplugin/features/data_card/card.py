@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ from evalplugin.base.numbers import share
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.queries import Unit
+
+Seconds: TypeAlias = int | float  # float where the data has fractions of a second
 
 _HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
 _PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
@@ -49,8 +52,8 @@ class Rating:
 class Times:
     """Timestamps: the first, the last, and the interactions of equally long periods from the one to the other."""
 
-    first: int
-    last: int
+    first: Seconds
+    last: Seconds
     interactions: tuple[int, ...]
 
 
@@ -65,9 +68,9 @@ class FoldCard:
     cold_users: int  # of the test users
     cold_items: int  # of the test items
     cold_interactions: int  # of the test interactions: their user or their item is cold
-    train_last: int | None = None  # timestamps; None: there are none
-    test_first: int | None = None
-    test_last: int | None = None
+    train_last: Seconds | None = None  # timestamps; None: there are none
+    test_first: Seconds | None = None
+    test_last: Seconds | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard
         by_user=_inequality(np.bincount(data.user, minlength=data.n_users)),
         by_item=_inequality(by_item),
         ratings=_ratings(data.rating),
-        times=None if data.timestamp is None else _times(data.timestamp),
+        times=_times(data),
         notes=(*data.notes, *_repeats(data, len(pairs))),
         splits=tuple(splits),
     )
@@ -153,13 +156,10 @@ def _fold(fold: Split) -> FoldCard:
     train, test, counts = fold.train, fold.test, fold.counts
     known_user = fold.known.rows.counts > 0
     is_known = known_user[test.user] & (train.item_counts > 0)[test.item]
-    times: dict[str, int] = {}
-    if train.timestamp is not None and test.timestamp is not None:
-        times = {
-            "train_last": int(train.timestamp.max()),
-            "test_first": int(test.timestamp.min()),
-            "test_last": int(test.timestamp.max()),
-        }
+    train_span, test_span = _span(train), _span(test)
+    times = {}
+    if train_span is not None and test_span is not None:
+        times = {"train_last": train_span[1], "test_first": test_span[0], "test_last": test_span[1]}
     return FoldCard(
         train_interactions=train.n_events,
         test_interactions=test.n_events,
@@ -224,9 +224,20 @@ def _powers(levels: npt.NDArray[np.float32], counts: Ints) -> tuple[Rating, ...]
     )
 
 
-def _times(timestamp: Ints) -> Times:
-    first, last = int(timestamp.min()), int(timestamp.max())
-    # As float64, as (time - first) x periods may not fit into 64 bits.
-    period = ((timestamp - first) / max(1, last - first) * _PERIODS).astype(np.int64)
+def _span(data: Interactions) -> tuple[Seconds, Seconds] | None:
+    """Return the first and the last time; None without times."""
+    if (time := data.time) is None:
+        return None
+    first, last, ticks = int(time.min()), int(time.max()), data.ticks_per_second
+    return (first, last) if ticks == 1 else (first / ticks, last / ticks)
+
+
+def _times(data: Interactions) -> Times | None:
+    time, span = data.time, _span(data)
+    if time is None or span is None:
+        return None
+    passed = time - time.min()
+    # As float64, as passed x periods may not fit into 64 bits.
+    period = (passed / max(1, int(passed.max())) * _PERIODS).astype(np.int64)
     counts = np.bincount(np.minimum(period, _PERIODS - 1), minlength=_PERIODS)
-    return Times(first, last, tuple(counts.tolist()))
+    return Times(*span, tuple(counts.tolist()))

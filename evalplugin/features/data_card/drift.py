@@ -11,11 +11,10 @@ from pydantic import TypeAdapter
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import plural
-from evalplugin.features.data_card.card import DataCard, Rating
-from evalplugin.tracking.connection import FAIL_FAST, store_exists
+from evalplugin.features.data_card.card import DataCard, Rating, Seconds
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
-from evalplugin.tracking.read.sqlite import RunReader, readable_store
 
 CARD = "data/card.json"  # of the summary run
 _EARLIER = 10  # bake-offs in which a dataset is looked for
@@ -47,8 +46,8 @@ class Drift:
     same: bool  # equal digests: the same interactions
     changes: tuple[CardChange, ...] = ()
     # Timestamps of the first and the last interaction then; None: no timestamps.
-    span_before: tuple[int, int] | None = None
-    span_now: tuple[int, int] | None = None
+    span_before: tuple[Seconds, Seconds] | None = None
+    span_now: tuple[Seconds, Seconds] | None = None
 
 
 def drift_between(before: DataCard, now: DataCard, *, bakeoff: str, at: str) -> Drift:
@@ -172,7 +171,7 @@ class DescribedData:
 
 
 def drifts_since(
-    client: RunReader, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
+    client: mlflow.MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
 ) -> dict[str, Drift | str]:
     """Return how each dataset differs from the latest bake-off with a dataset of its name, or why that is not known.
 
@@ -205,19 +204,6 @@ def drifts_since(
     else:
         reason = "no earlier bake-off of this experiment has a dataset of this name" if runs else _NO_EARLIER
     return {card.name: drifts.get(card.name, reason) for card in cards}
-
-
-def read_drifts(uri: str, experiment: str, cards: Sequence[DataCard]) -> dict[str, Drift | str]:
-    """Return the same for an experiment by its name; a store that cannot be reached is a reason too."""
-    reason = _NO_EARLIER
-    try:
-        if store_exists(uri):
-            with readable_store(uri, "read the data cards", settings=FAIL_FAST) as client:
-                if (home := client.get_experiment_by_name(experiment)) is not None:
-                    return drifts_since(client, home.experiment_id, cards)
-    except TrackingError as error:
-        reason = f"the data is not compared with an earlier bake-off: {error}"
-    return {card.name: reason for card in cards}
 
 
 def _cards(run: LoggedRun) -> dict[str, DataCard] | None:

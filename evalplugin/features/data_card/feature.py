@@ -1,4 +1,4 @@
-"""Data cards in a bake-off, on the page and in the command ``data``; how datasets differ from the bake-off before."""
+"""Data cards in a bake-off, on the page and in the command ``data``; how a bake-off's data differs from the last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.card import DataCard, Inequality, SplitCard, Times, card_of, split_card
-from evalplugin.features.data_card.drift import CARD, DescribedData, Drift, drifts_since, read_drifts
+from evalplugin.features.data_card.drift import CARD, DescribedData, Drift, drifts_since
 from evalplugin.features.data_card.report import (
     card_facts,
     card_markdown,
@@ -128,23 +128,23 @@ def _times(times: Times, splits: list[SplitCard]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DataReport:
-    """The data of a config: cards, drift, and what the checks find in it."""
+    """The data of a config: cards, and what the checks find in it."""
 
     config: str  # the file
-    data: DescribedData
+    cards: tuple[DataCard, ...]
     findings: tuple[Finding, ...]
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything as plain JSON values: ``config``, ``datasets`` and ``checks``."""
         return {
             "config": self.config,
-            **self.data.as_mapping(),
+            "datasets": [asdict(card) for card in self.cards],
             "checks": [asdict(finding) for finding in self.findings],
         }
 
 
 def describe_data(workspace: Workspace) -> DataReport:
-    """Return the cards of a config's datasets, how they differ from the previous bake-off, and findings.
+    """Return the cards of a config's datasets, and findings; no tracking store is opened.
 
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
@@ -155,11 +155,9 @@ def describe_data(workspace: Workspace) -> DataReport:
     prepared = workspace.prepare(cached=False)
     with observer.progress("count"):
         cards = cards_of(prepared)
-    with observer.progress("look for the previous bake-off"):
-        drifts = read_drifts(workspace.uri, workspace.experiment, cards)
     with observer.progress("check the data"):
         findings = tuple(data_findings(workspace.config, prepared))
-    return DataReport(workspace.config.name, DescribedData(cards, drifts), findings)
+    return DataReport(workspace.config.name, cards, findings)
 
 
 def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:

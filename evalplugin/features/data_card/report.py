@@ -10,7 +10,7 @@ import numpy as np
 from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
-from evalplugin.features.data_card.card import DataCard, Inequality, Rating, SplitCard
+from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard
 from evalplugin.features.data_card.drift import THRESHOLD, CardChange, Drift
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 
@@ -88,25 +88,13 @@ def card_markdown(card: DataCard, drift: Drift | str | None) -> list[str]:
 
 def drift_sentence(drift: Drift | str) -> str:
     """Return how a dataset differs from the one of an earlier bake-off, or why that is not known."""
-    head, parts = _drift_text(drift)
-    return f"{head}: {'; '.join(parts)}" if parts else head
-
-
-def drift_lines(drift: Drift | str) -> list[str]:
-    """Return the same as lines: one, or a head and a line for each number that has changed."""
-    head, parts = _drift_text(drift)
-    return [f"{head}: {parts[0]}"] if len(parts) == 1 else [head, *(f"- {part}" for part in parts)]
-
-
-def _drift_text(drift: Drift | str) -> tuple[str, list[str]]:
-    """Return with what a dataset is compared, and what has changed."""
     if isinstance(drift, str):
-        return drift, []
+        return drift
     parts = [*_span_parts(drift), *map(_change_text, drift.changes)]
     if drift.same:
         parts.insert(0, "the same data")
     nothing = f"other data, but no number differs by more than {share(THRESHOLD)}"
-    return f"since the bake-off {drift.bakeoff} of {drift.at[:10]}", parts or [nothing]
+    return f"since the bake-off {drift.bakeoff} of {drift.at[:10]}: {'; '.join(parts or [nothing])}"
 
 
 def card_picture(card: DataCard) -> bytes:
@@ -214,7 +202,7 @@ def _draw_times(axes: Axes, card: DataCard) -> None:
     _titled(axes, "interactions")
 
 
-def cuts_of(split: SplitCard) -> Sequence[int]:
+def cuts_of(split: SplitCard) -> Sequence[Seconds]:
     """Return the first time of the test data of each fold whose train data is all older."""
     return [
         fold.test_first

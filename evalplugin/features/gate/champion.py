@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, EvalpluginError, TrackingError, did_you_mean
+from evalplugin.base.text import json_of
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.checked import CHAMPION, inputs_at
@@ -199,7 +200,7 @@ def _recipe(version: ModelVersion, origin: str) -> Recipe | None:
     """Return the recipe in the tags of a version; None where they are incomplete."""
     tags = tags_of(version)
     try:
-        params, inputs = json.loads(tags["model_params"]), json.loads(tags.get("model_inputs", "[]"))
+        params, inputs = json_of(tags["model_params"]), json_of(tags.get("model_inputs", "[]"))
         origin = f"{origin}: {tags['model']} of bake-off {tags['bakeoff']}"
     except (KeyError, ValueError):
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
-from evalplugin.comparison.contest import Contest, with_choice
+from evalplugin.comparison.contest import Contest, with_choice, with_common_users
 from evalplugin.components.parameters import problems_of
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
@@ -28,7 +28,7 @@ from evalplugin.features.gate.decide import (
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.report import DECISION, decision_files, decision_tags
-from evalplugin.tracking.connection import existing_store, tracking_call
+from evalplugin.tracking.connection import check_stored_uri, existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
@@ -115,6 +115,7 @@ def decide_logged(
         contest, name = _with_run(contest, run, tracking_uri, read)
         note = f"the champion is the run {run}, here called {name}"
     check_challengers(gate, name)
+    contest = with_common_users(contest)  # of those that pass, the largest gain wins
     if gate.metric is not None:
         contest = with_choice(contest, primary=gate.metric)
     named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
@@ -224,6 +225,7 @@ def _logged_on(run_id: str) -> str:
 
 def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
     """Return whether a run has the same decision, with or without the same notes and decisions before it."""
+    check_stored_uri(client.get_run(run_id).info.artifact_uri, client.tracking_uri)
     if DECISION not in {file.path for file in client.list_artifacts(run_id)}:
         return False
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:

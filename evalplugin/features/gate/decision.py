@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import signed
+from evalplugin.base.text import json_of
 from evalplugin.config.gate import FailOn
 from evalplugin.config.sections import GateOutcome
 from evalplugin.data.queries import Unit
@@ -194,7 +195,7 @@ class Decision:
             DataError: The text is something else, or of another format.
         """
         try:
-            values: dict[str, Any] = json.loads(text)
+            values: dict[str, Any] = json_of(text)
             written = values.pop("format")
             if written not in _READ:
                 raise DataError(

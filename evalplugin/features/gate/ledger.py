@@ -9,6 +9,7 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.text import json_of
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
@@ -135,7 +136,7 @@ class Ledger:
     def _entry(self, key: str, text: str) -> tuple[str, float] | None:
         """Return bake-off and error of a tag; None: it is of another dataset or split."""
         try:
-            entry = json.loads(text)
+            entry = json_of(text)
             bakeoff, error = str(entry["bakeoff"]), float(entry["error"])
             place = DataSplit(entry["dataset"], entry["split"])
             if not 0 <= error <= 1 or _tag(place, bakeoff, error) != (key, text):

@@ -7,6 +7,7 @@ from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
+from evalplugin.base.text import escape_nested
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.history.report import NO_LINE, PROMOTED, WORSE
@@ -69,7 +70,7 @@ def write_trend(history: History, path: str | Path) -> None:
     check_picture(path)
     import vl_convert
 
-    spec, kind = trend_spec(history), PurePath(path).suffix.lower()
+    spec, kind = escape_nested(trend_spec(history)), PurePath(path).suffix.lower()
     if kind == ".png":
         drawn = vl_convert.vegalite_to_png(spec, scale=2)
     elif kind == ".svg":

@@ -16,6 +16,8 @@ from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.history.report import trend
 from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
 from evalplugin.report.sections import Section
+from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import (
@@ -27,7 +29,6 @@ from evalplugin.tracking.read.runs import (
     in_config_order,
     run_pages,
 )
-from evalplugin.tracking.read.sqlite import RunReader, readable_store
 
 LAST = 30  # bake-offs that a trend shows by default
 _MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
@@ -85,7 +86,7 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
         DataError: There is no such experiment, or no bake-off in it.
         TrackingError: The store cannot be reached.
     """
-    with readable_store(tracking_uri, "read the bake-offs") as client:
+    with existing_store(tracking_uri, "read the bake-offs") as client:
         (home,) = experiments_called(client, experiment)
         bakeoffs = past_of(client, home, last)
     if not bakeoffs:
@@ -95,7 +96,7 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
 
 
 def past_of(
-    client: RunReader, experiment_id: str, last: int = LAST, *, models_each: int = _MODELS
+    client: mlflow.MlflowClient, experiment_id: str, last: int = LAST, *, models_each: int = _MODELS
 ) -> list[PastBakeoff]:
     """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first.
 
@@ -114,12 +115,14 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
     Raises:
         TrackingError: The store cannot be reached.
     """
-    with readable_store(tracking_uri, "read the bake-offs before") as client:
+    with existing_store(tracking_uri, "read the bake-offs before") as client:
         experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
 
-def _models(client: RunReader, experiment: str, last: int, models_each: int) -> dict[str, list[LoggedRun]]:
+def _models(
+    client: mlflow.MlflowClient, experiment: str, last: int, models_each: int
+) -> dict[str, list[LoggedRun]]:
     """Return the ended runs of models of the latest bake-offs, by bake-off, in config order."""
     by_bakeoff: dict[str, list[LoggedRun]] = {}
     size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
@@ -133,7 +136,7 @@ def _models(client: RunReader, experiment: str, last: int, models_each: int) -> 
 
 
 def _summaries(
-    client: RunReader, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
+    client: mlflow.MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
 ) -> dict[str, LoggedRun]:
     """Return the summary runs of bake-offs; the one that runs now has none yet."""
     summaries: dict[str, LoggedRun] = {}

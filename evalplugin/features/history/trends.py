@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +10,13 @@ from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.base.libraries import pd, special
+from evalplugin.base.text import escape_html
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
+from evalplugin.report.plain import plain_text
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
@@ -65,7 +66,7 @@ class PastBakeoff:
     at: datetime  # when it started, in UTC
     primary: str  # canonical name
     baseline: str | None
-    models: tuple[PastModel, ...]
+    models: tuple[PastModel, ...] = field(repr=False)
     outcome: str | None = None  # promote, keep, cannot_tell or refuse
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the model that beat it
@@ -113,7 +114,7 @@ class Point:
 class History:
     """Bake-offs of one experiment by one metric, the oldest first: the result of ``evalplugin.history``.
 
-    A notebook shows it as a table of models by bake-off.
+    A notebook and ``print`` show it as a table of models by bake-off.
     """
 
     experiment: str
@@ -149,10 +150,15 @@ class History:
         """Return one row for each point, the oldest first; see ``rows``."""
         return pd.DataFrame(self.rows())
 
+    def __repr__(self) -> str:
+        from evalplugin.features.history.report import history_tables, worse_lines
+
+        return plain_text(history_tables(self), [*worse_lines(self), *self.damaged])
+
     def _repr_html_(self) -> str:
         from evalplugin.features.history.report import history_tables, worse_lines
 
-        lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
+        lines = (f"<div>{escape_html(line)}</div>" for line in (*worse_lines(self), *self.damaged))
         return "".join([*map(table_html, history_tables(self)), *lines])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalplugin.base.numbers import number, p_equals, percent
-from evalplugin.base.text import cut
+from evalplugin.base.text import cut, escape_html
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
@@ -106,7 +105,7 @@ def ranks_lines(ranks: Ranks) -> Iterator[str]:
         )
         yield "Ranks only: a mean over datasets would add up different scales."
     for model, without in ranks.left_out.items():
-        yield f"{model} is left out: it has no value of {ranks.metric} on {', '.join(without)}."
+        yield f"{model} is left out: it has no value of {ranks.metric}, or too few, on {', '.join(without)}."
     for dataset, first in ranks.same_data.items():
         yield f"{dataset} does not count: its test data are those of {first}."
 
@@ -243,7 +242,7 @@ def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
     drawing = _drawing(ranks)
     parts = [
         f'<svg class="ranks" viewBox="0 0 {_WIDTH:g} {drawing.height:g}" role="img" '
-        f'aria-label="{html.escape(ranks_headline(ranks))}">'
+        f'aria-label="{escape_html(ranks_headline(ranks))}">'
     ]
     for line in sorted(drawing.lines, key=lambda line: line.model is None):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line.points)
@@ -252,6 +251,6 @@ def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
     for text in drawing.texts:
         quiet = ' class="quiet"' if text.quiet else ""
         parts.append(
-            f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}"{quiet}>{html.escape(text.text)}</text>'
+            f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}"{quiet}>{escape_html(text.text)}</text>'
         )
     return "".join([*parts, "</svg>"])

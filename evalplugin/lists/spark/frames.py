@@ -19,7 +19,7 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.base.libraries import pa
 from evalplugin.data.queries import QUERY_IDS, SEPARATOR, Unit
-from evalplugin.data.tables import Ids, Table, column_problem, ids_of
+from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest, check_same_kinds
@@ -152,8 +152,6 @@ class _Side:
         numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         chosen, ids = [], []
         for new, (kind, name) in zip(_COLUMNS, names.items(), strict=False):
-            if problem := column_problem(name, frame.columns, kind):
-                raise DataError(f"{role}: {problem}")
             position = frame.columns.index(name)
             data_type, column = frame.schema[position].dataType.simpleString(), f"c{position}"
             allowed, rule = _RULES.get(kind) or ((*_WHOLE, "string"), f"{kind} ids must be integers or text")
@@ -290,7 +288,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     # Rows of users are made of the bytes when they are read, as Java takes long for each row.
     schema = ", ".join([f"`user` {id_type}", *(f"{value} double" for value in values)])
     rows = scored.select("users").mapInArrow(unpack, schema).toDF("user", *metrics)
-    return SparkScores(outcome.totals(), rows, scored)
+    return SparkScores(outcome.totals(), rows, cached=scored)
 
 
 def _is_connect(session: SparkSession) -> bool:

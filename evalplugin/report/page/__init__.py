@@ -13,6 +13,7 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import jinja2
 from evalplugin.base.numbers import percent
+from evalplugin.base.text import escape_controls, escape_nested
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
@@ -45,7 +46,8 @@ _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Section] = ()) -> str:
     """Return a deterministic HTML document that shows comparisons, a tab for each, and the sections of features.
 
-    It needs no network, no storage and no other file, and shows ids, names and titles unchanged. There is usually one
+    It needs no network, no storage and no other file, and shows ids, names and titles unchanged but for control
+    characters, see ``escape_controls``. There is usually one
     comparison for each dataset and split of a bake-off.
 
     Raises:
@@ -210,16 +212,25 @@ def _theme(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _json(value: Any) -> Any:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(escape_nested(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _trusted([text.translate(_INERT)])
 
 
 @cache
 def _template() -> Any:
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        finalize=_shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.from_string(_source("page.html.j2"))
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of the template with its control characters escaped, unless it is the package's own code."""
+    return escape_controls(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _trusted(texts: Iterable[str]) -> Any:

@@ -13,7 +13,7 @@ from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.background import HISTORY
+from evalplugin.data.background import FOLD, HISTORY
 from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.metrics.relevance import Relevance
 
@@ -48,8 +48,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     all_users, values, _ = aligned(scores, metric)
     background = contest.background
     if background is not None:
-        # The known truth is of the first fold.
-        known = background.truth["user"].to_numpy(zero_copy_only=False)
+        known = _first_fold(background.truth)["user"].to_numpy(zero_copy_only=False)
         in_fold = np.isin(all_users, np.unique(known))
         all_users, values = all_users[in_fold], values[in_fold]
     spec = contest.spec(metric)
@@ -148,12 +147,15 @@ class _Items:
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
     """Return the first fold's rows of some users, with the index of the user as ``position``."""
+    table = _first_fold(table)
     column = table["user"]
     wanted = pc.is_in(column, value_set=pa.array(users.tolist(), type=column.type))
-    if "fold" in table.column_names:
-        wanted = pc.and_(wanted, pc.equal(table["fold"], 1))
     frame: pd.DataFrame = table.filter(wanted).to_pandas()
     return frame.assign(position=pd.Index(users).get_indexer(frame["user"]))
+
+
+def _first_fold(table: pa.Table) -> pa.Table:
+    return table.filter(pc.equal(table[FOLD], 1)) if FOLD in table.column_names else table
 
 
 def _listed(frame: pd.DataFrame, n_users: int, k: int, items: _Items) -> dict[str, list[Any]]:

@@ -163,8 +163,10 @@ function differenceFigures(contest, metric) {
     : contest.data.baseline === null ? "There is no baseline to compare with."
       : against !== contest.data.baseline && metric !== contest.data.metrics[0] ? `Only by ${contest.data.metrics[0].name} were all models compared with ${other.name}.`
         : `Nothing was compared: no ${units} in common.`;
+  const counts = pairs.map((pair) => pair.users);
+  const compared = [...new Set([Math.min(...counts), Math.max(...counts)])].map((count) => count.toLocaleString("en")).join(" to ");
   contest.find(".differences > .note").textContent = pairs.length
-    ? `Every model against ${other.name}, ${unit} by ${unit}, over the ${Math.min(...pairs.map((pair) => pair.users)).toLocaleString("en")} ${units} both are defined for.` : "";
+    ? `Every model against ${other.name}, ${unit} by ${unit}, over the ${compared} ${units} both are defined for.` : "";
   const tests = [...new Set(pairs.flatMap((pair) => Object.keys(pair.tests)))];
   const [up, down] = { 1: ["better", "worse"], "-1": ["worse", "better"], 0: ["higher", "lower"] }[metric.better];
   const ends = metric.better < 0 ? ["below", "above"] : ["above", "below"];

@@ -12,7 +12,15 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import MetricSpec
-from evalplugin.report.words import better_words, few_users_legend, marks_legend, seed_texts
+from evalplugin.report.tables import own_cell
+from evalplugin.report.words import (
+    better_words,
+    few_users_legend,
+    marks_legend,
+    ranking_basis,
+    seed_texts,
+    shared_lines,
+)
 
 _MARKS = {"+": "better", "-": "worse", "": ""}
 _COSTS = ("fit", "recommend", "memory")
@@ -24,6 +32,8 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
     specs = [comparison.contest.spec(metric) for metric in metrics]
     best = {spec.name: _best(spec, rows) for spec in specs}
     with_costs = not comparison.contest.is_table
+    units, primary = plural(comparison.contest.unit), comparison.contest.primary
+    own = [primary] if ranking_basis(comparison, primary) != "" else []  # whose numbers of users are shown
     best_tag = "the best" if len(comparison.may_be_best) == 1 else "may be best"
     return {
         "note": _note(comparison),
@@ -31,6 +41,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             _column("#", "rank"),
             _column("Model", "text"),
             *map(_metric_column, specs),
+            *(_column(f"Own {units}", "number", "descending") for _ in own),
             *(_column(name, "number") for name in _COSTS if with_costs),
         ],
         "rows": [
@@ -43,6 +54,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),
+                    *(_own_cell(row.cells.get(metric)) for metric in own),
                     *(_cost_cells(row) if with_costs else ()),
                 ],
             }
@@ -78,6 +90,7 @@ def _note(comparison: Comparison) -> str:
         f"Means over {plural(unit)} with {percent(comparison.level)} intervals; the best in bold, where higher or "
         f"lower is better."
     ]
+    sentences += shared_lines(comparison, comparison.contest.metrics)
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level, unit))
         sentences += few_users_legend(comparison.pairs, comparison.contest.independent_unit)
@@ -118,6 +131,11 @@ def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
         "mark": _MARKS[cell.mark],
         "best": cell.mean == best,
     }
+
+
+def _own_cell(cell: Cell | None) -> dict[str, Any]:
+    shown = own_cell(cell)
+    return _cell(math.nan if cell is None else cell.has, shown.text) | {"interval": shown.small}
 
 
 def _cost_cells(row: ComparedModel) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from evalplugin.models.base import ListRequest
 from evalplugin.models.recommend import user_blocks
 from evalplugin.models.selection import TopN, candidate_mask, select_top_n
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import FAIL_FAST, existing_store
+from evalplugin.tracking.connection import FAIL_FAST, check_stored_uri, existing_store
 from evalplugin.tracking.models.interface import Interface, Takes
 from evalplugin.tracking.models.pyfunc import PyfuncModel, local_folder
 from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
@@ -169,6 +169,11 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
             case "runs" if (logged := model_logged_as(client, *rest.split("/", 1))) is not None:
                 files = logged.artifact_location
         store = client.tracking_uri
+        if files != uri:
+            check_stored_uri(files, store)
+        if scheme_of(files) == "runs":
+            run_id = files.partition(":")[2].strip("/").partition("/")[0]
+            check_stored_uri(client.get_run(run_id).info.artifact_uri, store)
         path = mlflow.artifacts.download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=store)
         return Path(path), origin
 

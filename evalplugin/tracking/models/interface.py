@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Floats, position_in_row
 from evalplugin.base.errors import ModelError, did_you_mean
 from evalplugin.base.libraries import pd
+from evalplugin.data.tables import LARGE
 from evalplugin.lists.evaluation import is_list
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.tracking import mlflow
@@ -182,6 +183,8 @@ class Interface:
                 f"{self.subject} answers {n_pairs:,} pairs with {_shape(answer)}; allowed: as many numbers (an array, "
                 f"a Series or a list of them), or a table with the column {wanted!r}, one row a pair"
             )
+        if scores.dtype.kind != "f" and (large := (scores >= 2**53) | (scores <= -(2**53))).any():
+            raise ModelError(f"{self.subject} answers with {scores[large][0]}: {LARGE}")
         return scores.astype(np.float64)
 
     def _from_rows(self, answer: Any, rows: Sequence[Any], users: Any) -> pd.DataFrame:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import np, pa, pc
+from evalplugin.base.libraries import np, pa
+from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field
 from evalplugin.files import Format
@@ -41,8 +41,8 @@ class Lists:
         Field(
             min_length=1,
             description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config, "
-            "or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1; one of path and run "
-            "is needed",
+            "or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1, as a column fold "
+            "does; one of path and run is needed",
         ),
     ] = None
     run: Annotated[
@@ -134,8 +134,6 @@ class Lists:
                     f"evaluated and did not fail"
                 )
         notes = list(_check_train(run, table, request))
-        if "fold" in table.column_names:
-            table = table.filter(pc.equal(table["fold"], request.fold + 1))
         lists, left_out = lists_on(request, Table(table, str(run)), ListColumns())
         self.notes = notes + left_out
         return lists
@@ -174,7 +172,7 @@ def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
     described = (table.schema.metadata or {}).get(b"evalplugin")
     if described is not None:
         try:
-            return [str(digest) for digest in json.loads(described)["train_digests"]]
+            return [str(digest) for digest in json_of(described)["train_digests"]]
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None
     # Of an earlier version, which logged the digest of the first fold. Lists from elsewhere may be scored with train

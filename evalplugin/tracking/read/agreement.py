@@ -18,6 +18,7 @@ from evalplugin.base.libraries import pa, pd
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
+from evalplugin.data.background import FOLD
 from evalplugin.data.queries import Unit
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash
@@ -28,6 +29,7 @@ from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_
 _Users: TypeAlias = npt.NDArray[np.generic]
 
 _LENGTH = "length of the lists"
+_TRUTH = ["user", "item", "rating", FOLD]
 # What must agree, and whether it must for lists from elsewhere too.
 _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     "folds": (lambda run: run.folds, True),
@@ -224,21 +226,25 @@ def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iter
 def _common_users(
     runs: Sequence[LoggedRun], users: Sequence[_Users], same: Mapping[str, str]
 ) -> tuple[_Users | None, list[str]]:
-    """Return the users that all runs with scores have, with the same truth; None: everybody."""
+    """Return the users of runs, of those whose truths differ the ones with the same truth; None: all have the same.
+
+    Models that lack some of them are compared as those of a table are.
+    """
     # The units of tables are the same if their ids are.
     truths = {same[run.rules.test_digest]: run for run in runs if not run.is_table}
     if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
         return None, []
-    common, words = reduce(np.intersect1d, users), ""
+    common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
     if len(truths) > 1:
         of_same_truth = users_of_same_truth(list(truths.values()))
         if of_same_truth.dtype != common.dtype:
-            of_same_truth, common = as_text(of_same_truth), as_text(common)
-        common, words = np.intersect1d(common, of_same_truth), " with the same truth"
+            of_same_truth, common, every = map(as_text, (of_same_truth, common, every))
+        common, every = (np.intersect1d(users, of_same_truth) for users in (common, every))
+        words = " with the same truth"
     counts = _by_value(_n_users, runs)
     if not len(common):
         raise DataError(f"the runs have no {_unit(runs)} in common{words}: {counts}")
-    return common, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
+    return every, [f"{plural(_unit(runs))} in common{words}: {len(common):,} of {counts}"]
 
 
 def _only(
@@ -288,8 +294,7 @@ def same_truths(runs: Sequence[LoggedRun]) -> dict[str, str]:
     """Return the digest of each run's test data, mapped to the first digest of test data with the same content.
 
     A digest depends on the whole catalogue and the order of rows, so that a file of the truth has another one. The
-    truth is read only where digests differ. Runs have logged the truth of the first fold alone: a run with several
-    folds has the same test data only under the same digest.
+    truth is read only where digests differ.
     """
     by_digest: dict[str, list[LoggedRun]] = {}
     for run in runs:
@@ -309,34 +314,36 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
     """Return the users whose held-out items and ratings are the same in all runs.
 
     Raises:
-        DataError: A run has not logged its truth, or the truth of its first fold alone.
+        DataError: A run has not logged its truth of all folds.
     """
     tables = []
     for run in runs:
         table = _truth([run])
         if table is None:
-            why = "several folds" if run.folds > 1 else "no data/truth.parquet"
             raise DataError(
                 f"the test data of the runs differ, so only users whose truth is the same could be compared, but "
-                f"{run.model} has {why} to tell them by"
+                f"{run.model} has no data/truth.parquet{' of all folds' * (run.folds > 1)} to tell them by"
             )
         tables.append(table)
     rows = pd.concat([table.to_pandas() for table in with_ids_of_one_kind(tables)])
-    runs_with_row = rows.groupby(["user", "item", "rating"]).size()  # no run has a row twice
+    runs_with_row = rows.groupby(_TRUTH).size()  # no run has a row twice
     fewest = runs_with_row.groupby("user").min()
     users: _Users = fewest.index[fewest == len(runs)].to_numpy()
     return users
 
 
 def _truth(runs: Sequence[LoggedRun]) -> pa.Table | None:
-    """Return user, item and rating of runs on the same test data; None where no run has logged all of it."""
+    """Return user, item, rating and fold of runs on the same test data; None where no run has logged all of it."""
     for run in runs:
-        if run.folds == 1 and (table := run.table("truth")) is not None:
-            return table.select(["user", "item", "rating"])
+        table = run.table("truth")
+        if table is not None and FOLD not in table.column_names and run.folds == 1:
+            table = table.append_column(FOLD, pa.repeat(pa.scalar(1, pa.int32()), len(table)))
+        if table is not None and FOLD in table.column_names:
+            return table.select(_TRUTH)
     return None
 
 
 def _are_equal(first: pa.Table, second: pa.Table) -> bool:
-    order = [("user", "ascending"), ("item", "ascending")]
+    order = [(name, "ascending") for name in (FOLD, "user", "item")]
     first, second = (table.sort_by(order) for table in with_ids_of_one_kind([first, second]))
     return bool(first.equals(second))

@@ -14,10 +14,10 @@ from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics.given import with_all_bounds
 from evalplugin.segments import HistoryLengths, Segmentation
+from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.sqlite import readable_store
 from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
 
@@ -30,6 +30,8 @@ def read_contests(
     intersect: bool = False,
     baseline: str | None = None,
     primary: str | None = None,
+    dataset: str | None = None,
+    split: str | None = None,
     refuse_damaged: bool = False,
 ) -> list[Contest]:
     """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
@@ -45,6 +47,7 @@ def read_contests(
             refused.
         baseline: The model that the others are compared with; None: the runs' own, if they have one.
         primary: The metric that ranks; None: the runs' own.
+        dataset, split: Names of the only ones; None: all.
         refuse_damaged: Whether runs whose tags, parameters or metrics have changed since they were logged are an
             error; else they are left out, with a note.
 
@@ -53,7 +56,7 @@ def read_contests(
             ones, with ``refuse_damaged``.
         TrackingError: The store cannot be reached, or a run lacks logged files or values.
     """
-    with readable_store(tracking_uri, "read the runs") as client:
+    with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
         if selected.damage and refuse_damaged:
             raise DataError(
@@ -62,7 +65,9 @@ def read_contests(
             )
         contests, notes = [], [*selected.notes, *selected.damage]
         sound = [run for run in selected.runs if not run.damage]
-        for group in _same_data(sound, named=bool(runs), intersect=intersect):
+        groups = _same_data(sound, named=bool(runs), intersect=intersect)
+        named = {*runs} | ({baseline} if baseline else set())
+        for group in _asked(groups, named, dataset, split, notes):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
@@ -87,7 +92,7 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
         TrackingError: The store cannot be reached.
     """
     lists, items, background = [], [], None
-    with readable_store(tracking_uri, "read the lists") as client:
+    with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))
@@ -135,6 +140,37 @@ def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> li
     return groups
 
 
+def _asked(
+    groups: Sequence[list[LoggedRun]],
+    names: set[str],
+    dataset: str | None,
+    split: str | None,
+    notes: list[str],
+) -> list[list[LoggedRun]]:
+    """Return the groups of a dataset and split, of these those that have all named runs, if there is any.
+
+    None: of any dataset, of any split. ``notes`` are added on groups that lack a named run.
+    """
+    places = [_first(group).data_split for group in groups]
+    lacking = []
+    for group, place in zip(groups, places, strict=True):
+        if place == DataSplit(dataset or place.dataset, split or place.split):
+            called = {name for run in group for name in (run.id, run.name, run.model)}
+            lacking.append((group, place, sorted(names - called - {*_labels(group)[0]})))
+    if groups and not lacking:
+        asked = ", ".join(filter(None, (dataset, split)))
+        raise DataError(f"nothing was compared on {asked}; there is: {'; '.join(map(str, places))}")
+    if all(missing for _, _, missing in lacking):
+        return [group for group, _, _ in lacking]
+    notes += [f"left out: {place} has no {', '.join(missing)}" for _, place, missing in lacking if missing]
+    return [group for group, _, missing in lacking if not missing]
+
+
+def _first(runs: Sequence[LoggedRun]) -> LoggedRun:
+    """Return the first run of a bake-off's model, whose names of data are those of all; else the first."""
+    return next((run for run in runs if not run.rules.are_given), runs[0])
+
+
 def _under_same_rules(runs: Sequence[LoggedRun], intersect: bool) -> bool:
     """Return whether lists from elsewhere were scored by the metrics and the threshold of the others."""
     rules = {(run.rules.threshold, intersect or run.rules.metrics_hash) for run in runs}
@@ -169,7 +205,7 @@ def _contest(
     agreed = agree(runs, intersect=intersect)
     notes += [*agreed.notes, *(note for run in runs for note in run.notes)]
     names = dict.fromkeys(str(run.data_split) for run in runs)
-    first = next((run for run in runs if not run.rules.are_given), runs[0])
+    first = _first(runs)
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")
     has_text = any(map(_has_text_users, agreed.models))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.base.libraries import pd
+from evalplugin.base.libraries import np, pd
+from evalplugin.base.text import json_of, shorten
+from evalplugin.base.units import count_text
 from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import existing_store, is_missing, tracking_call
+from evalplugin.tracking.connection import check_stored_uri, existing_store, is_missing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 
 # Columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``.
@@ -57,9 +59,8 @@ def read_evaluations(
         for run, name in zip(named, names, strict=True):
             shown = name if names.count(name) == 1 else f"{name} ({run.info.run_id})"
             frame, own = _rows(client, run, unit, tracking_uri)
-            for column in others:
-                if problem := column_problem(column, [*frame]):
-                    raise DataError(f"run {shown}: {problem}")
+            if problem := "; ".join(filter(None, (column_problem(column, [*frame]) for column in others))):
+                raise DataError(f"run {shown}: {problem}")
             kept = dict.fromkeys([unit or INPUTS, *own, *others])
             frames.append(frame[[*kept]].assign(**{MODEL: shown}))
             metrics.append(own)
@@ -82,7 +83,12 @@ def _rows(
             tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
             tracking_call(resolve_uri(uri), f"download {_TABLE} of the run {name}"),
         ):
-            content = json.loads(Path(client.download_artifacts(run_id, _TABLE, folder)).read_text("utf-8"))
+            check_stored_uri(run.info.artifact_uri, client.tracking_uri)
+            frame = _table(Path(client.download_artifacts(run_id, _TABLE, folder)).read_bytes())
+    except ValueError as error:
+        raise DataError(
+            f"run {name} ({run_id}): {_TABLE} is not as mlflow.models.evaluate logs it: {error}"
+        ) from None
     except TrackingError as error:
         if not is_missing(error) and not isinstance(error.__cause__, OSError):
             raise
@@ -90,8 +96,7 @@ def _rows(
             f"run {name} ({run_id}) has no table of mlflow.models.evaluate ({_TABLE}); for runs of "
             f"mlflow.genai.evaluate leave out --unit"
         ) from None
-    columns = [str(column) for column in content["columns"]]
-    frame = pd.DataFrame(content["data"], columns=columns)
+    columns = [*frame]
     if problem := column_problem(unit, columns):
         raise DataError(f"run {name}: {problem}")
     # MLflow logs the mean of right/score as right/mean, and of latency as latency/mean.
@@ -100,7 +105,59 @@ def _rows(
     if not metrics:
         raise DataError(f"run {name} ({run_id}) has no metric with a score of each row")
     renamed = {column: column.removesuffix("/score") for column in metrics}
-    return frame.rename(columns=renamed), list(renamed.values())
+    return _with_scores(frame.rename(columns=renamed), list(renamed.values()), f"run {name} ({run_id})")
+
+
+def _table(content: bytes) -> pd.DataFrame:
+    """Return the table that ``mlflow.models.evaluate`` has logged.
+
+    Raises:
+        ValueError: It is none.
+    """
+    table = json_of(content)
+    if not isinstance(table, dict) or not all(
+        isinstance(table.get(key), list) for key in ("columns", "data")
+    ):
+        raise ValueError("it has no lists 'columns' and 'data'")
+    columns, rows = [str(column) for column in table["columns"]], table["data"]
+    if len({*columns}) < len(columns):
+        raise ValueError("two columns have one name")
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise ValueError(
+                f"row {number} is not a list of {count_text(len(columns), 'value')}, one a column"
+            )
+    return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def _with_scores(frame: pd.DataFrame, metrics: list[str], run: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with float64 columns of scores, NaN where there is none, and their names.
+
+    Raises:
+        DataError: A score is not a finite number.
+    """
+    for metric in metrics:
+        values = frame[metric].tolist()
+        scores = [*map(_score, values)]
+        for row, (value, score) in enumerate(zip(values, scores, strict=True), start=1):
+            if score is None:
+                raise DataError(
+                    f"{run}: {metric} of row {row} is {shorten(repr(value), 60)}, which is not a finite number"
+                )
+        frame = frame.assign(**{metric: np.array(scores, dtype=np.float64)})
+    return frame, metrics
+
+
+def _score(value: object) -> float | None:
+    """Return a score, NaN for null; None: it is not a finite number."""
+    if value is None:
+        return math.nan
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return None if math.isinf(value) else float(value)
+    except OverflowError:
+        return None
 
 
 def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[pd.DataFrame, list[str]]:
@@ -127,7 +184,9 @@ def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[p
     numeric = [
         m for m in sorted(metrics) if not any(isinstance(row.get(m), str | list | dict) for row in rows)
     ]
-    return pd.DataFrame(rows), numeric
+    return _with_scores(
+        pd.DataFrame(rows, dtype=object), numeric, f"run {run.info.run_name} ({run.info.run_id})"
+    )
 
 
 def _traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> Iterator[mlflow.entities.Trace]:

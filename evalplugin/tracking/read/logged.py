@@ -19,6 +19,7 @@ import numpy as np
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.base.libraries import pa
+from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import AS_LISTED, Rules
@@ -33,10 +34,8 @@ from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import tracking_call
-from evalplugin.tracking.large import manifest_path, read_large_table
+from evalplugin.tracking.connection import check_stored_uri, tracking_call
 from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
-from evalplugin.tracking.read.sqlite import RunReader
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -54,6 +53,8 @@ _REPAIR = (
 )
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
 VALUES = "evalplugin.values"  # the tag with the seal of a run
+_MOST_DIGITS = 19  # of a whole number among parameters and tags
+_MOST_PARTS = 10_000  # folds or seeds of a bake-off
 _DIGITS = 6  # hexadecimal, of the digest of a key or of a value in the seal
 _PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
 # Tags that are read back, and do not change once a model's results are logged.
@@ -66,15 +67,14 @@ _SEALED_TAGS = (
 class LoggedRun:
     """The run of one model. Its files are read on demand, once; a missing one raises TrackingError."""
 
-    def __init__(self, client: RunReader, run: mlflow.entities.Run) -> None:
+    def __init__(self, client: mlflow.MlflowClient, run: mlflow.entities.Run) -> None:
         info = run.info
         self.client, self.run = client, run
         self.id, self.name = str(info.run_id), str(info.run_name)
         self.status = str(info.status)  # RUNNING, FINISHED, FAILED or KILLED
         self.experiment_id = str(info.experiment_id)
-        self.started = datetime.fromtimestamp(info.start_time / 1000, UTC)
-        # Of an open run: when it was started.
-        self.ended = datetime.fromtimestamp((info.end_time or info.start_time) / 1000, UTC)
+        self.started = _time(info.start_time)
+        self.ended = _time(info.end_time or info.start_time)  # of an open run: when it was started
         self.model, self.bakeoff = self.tag("model"), self.tag("bakeoff")  # name and id
         self.data_split = DataSplit(self.tag("dataset"), self.tag("split"))
 
@@ -89,7 +89,7 @@ class LoggedRun:
     def place(self) -> int:
         """The position among the runs of its bake-off, from 0; 0 where it is not known."""
         text = self.tag("place")
-        return int(text) if text.isdecimal() else 0
+        return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS else 0
 
     @property
     def seal(self) -> str:
@@ -141,17 +141,20 @@ class LoggedRun:
         changed = ", ".join(self.changed_values)
         return f"{self} is left out: not what was logged are {changed}" if changed else ""
 
-    def _json_tag(self, key: str) -> Any:
-        """Return the value of a tag of JSON; None without the tag, or where its text was too long for one."""
+    def _json_tag(self, key: str, kind: type[_T]) -> _T:
+        """Return a tag of JSON that holds a value of a kind; an empty one without the tag, or where it holds another.
+
+        The text of some was too long for a tag.
+        """
         try:
-            return json.loads(self.tag(key))
+            value = json_of(self.tag(key))
         except ValueError:
-            return None
+            return kind()
+        return value if isinstance(value, kind) else kind()
 
     def mapping(self, key: str) -> dict[str, str]:
         """Return a tag of JSON that holds a mapping; empty without one."""
-        value = self._json_tag(key)
-        return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
+        return {name: str(text) for name, text in self._json_tag(key, dict).items()}
 
     @cached_property
     def checksums(self) -> dict[str, str]:
@@ -161,18 +164,18 @@ class LoggedRun:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences on the lists of the model; of earlier versions on the data too."""
-        return tuple(map(str, self._json_tag("warnings") or ()))
+        return tuple(map(str, self._json_tag("warnings", list)))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what was found in a table of scores."""
-        return tuple(map(str, self._json_tag("notes") or ()))
+        return tuple(map(str, self._json_tag("notes", list)))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the checks; empty for a run of a version with other checks or none."""
         try:
-            return tuple(Finding(**value) for value in self._json_tag("checks") or ())
+            return tuple(Finding(**value) for value in self._json_tag("checks", list))
         except TypeError:
             return ()
 
@@ -197,7 +200,7 @@ class LoggedRun:
         if not self.is_table:
             return {}
         try:
-            return metrics_of_plain(self._json_tag("given"))
+            return metrics_of_plain(json_of(self.tag("given")))
         except ValueError:
             raise TrackingError(
                 f"{self} does not say which way is better: the tag evalplugin.given is {_quoted(self.tag('given'))}"
@@ -227,9 +230,9 @@ class LoggedRun:
         return Rules(
             train_digest=self.digests.get("training"),
             test_digest=self.digests["evaluation"],
-            n=self._number("eval.n", int),
+            n=self._whole("eval.n"),
             candidates=self._needed("eval.candidates"),
-            threshold=None if threshold is None else self._number("eval.threshold", float),
+            threshold=None if threshold is None else self._number("eval.threshold"),
             metrics_hash=self.tag("metrics_hash"),
             ties=self.param("eval.ties") or Rules.ties,
             cold_users=self.param("eval.cold_users") or Rules.cold_users,
@@ -239,12 +242,12 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return 1 if self.is_table else self._number("split.folds", int)
+        return 1 if self.is_table else self._whole("split.folds", most=_MOST_PARTS)
 
     @cached_property
     def seed(self) -> int:
         """The root of the bake-off's randomness."""
-        return self._number("eval.seed", int)
+        return self._whole("eval.seed")
 
     @cached_property
     def primary(self) -> str:
@@ -299,9 +302,7 @@ class LoggedRun:
             {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
             for prefix in ("tune.split.", "tune.budget.")
         )
-        limits = {
-            key: self._number(f"tune.budget.{key}", float) for key, text in budget.items() if text != "null"
-        }
+        limits = {key: self._number(f"tune.budget.{key}") for key, text in budget.items() if text != "null"}
         return Tuned(metric, split_text(split), budget_text(limits), metrics.get("tune/optimism", math.nan))
 
     @cached_property
@@ -323,7 +324,10 @@ class LoggedRun:
             scores = self._scores()
             if not self.is_table:
                 fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
-            if self.param("eval.seeds") is not None and (seeds := self._number("eval.seeds", int)) > 1:
+            if (
+                self.param("eval.seeds") is not None
+                and (seeds := self._whole("eval.seeds", most=_MOST_PARTS)) > 1
+            ):
                 seed_means = self._means_at("seed", seeds)
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
@@ -343,11 +347,9 @@ class LoggedRun:
         """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
-            if (manifest := manifest_path(path)) in self._files:
-                return self._read(manifest, lambda file: read_large_table(file, name, str(self)))
-            if lost := {path, manifest} & set(self.checksums):
+            if path in self.checksums:
                 raise TrackingError(
-                    f"{self}: the artifact {lost.pop()} is missing, though it was logged. {_REPAIR}"
+                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
                 )
             return None
         return self._read(path, lambda file: read_table(file, name))
@@ -356,7 +358,7 @@ class LoggedRun:
         """Return the content of a JSON file in the folder ``data``, checked; None where the run has none."""
         if path not in self._files:
             return None
-        return self._read(path, lambda file: json.loads(file.read_bytes()))
+        return self._read(path, lambda file: json_of(file.read_bytes()))
 
     @property
     def background(self) -> Background | None:
@@ -393,14 +395,28 @@ class LoggedRun:
         except (TrackingError, TypeError, KeyError):
             return lost
 
-    def _number(self, key: str, of: Callable[[str], _T]) -> _T:
+    def _number(self, key: str) -> float:
         text = self._needed(key)
         try:
-            return of(text)
+            number = float(text)
         except ValueError:
-            raise TrackingError(
-                f"{self}: the parameter {key} is {text!r}, not a number: it was not logged as a model's run is"
-            ) from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._odd(key, "a finite number")
+        return number
+
+    def _whole(self, key: str, *, most: int = 10**_MOST_DIGITS) -> int:
+        text = self._needed(key)
+        number = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
+        if not 0 <= number <= most:
+            raise self._odd(key, f"a whole number from 0 to {most:,}")
+        return number
+
+    def _odd(self, key: str, allowed: str) -> TrackingError:
+        value = _quoted(self._needed(key))
+        return TrackingError(
+            f"{self}: the parameter {key} is {value}, not {allowed}: it was not logged as a model's run is"
+        )
 
     def _needed(self, key: str) -> str:
         text = self.param(key)
@@ -419,7 +435,8 @@ class LoggedRun:
             return LocalArtifacts(local_path(uri))
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        return get_artifact_repository(uri, tracking_uri=self.client.tracking_uri)
+        store = self.client.tracking_uri
+        return get_artifact_repository(check_stored_uri(uri, store), tracking_uri=store)
 
     @cached_property
     def _files(self) -> frozenset[str]:
@@ -514,6 +531,14 @@ class LocalArtifacts:
     def download_artifacts(self, path: str, folder: str) -> Path:
         """Return the file itself."""
         return self.folder / path
+
+
+def _time(milliseconds: int | None) -> datetime:
+    """Return a time of a run; 1970 where it has none, or one that is no date."""
+    try:
+        return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
 from evalplugin.execution.results import DataSplit
-from evalplugin.tracking.connection import FAIL_FAST, attempt, store_exists
+from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store, store_exists
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.sqlite import RunReader, readable_store
 
 _LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 PAGE_SIZE = 1000
@@ -39,7 +39,7 @@ class FoundRuns:
 
 
 def find_runs(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     *,
     runs: Sequence[str],
     bakeoff: str | None = None,
@@ -65,16 +65,22 @@ def find_runs(
     return scope.bakeoff(bakeoff or _LATEST)
 
 
-def experiments_called(client: RunReader, name: str | None) -> dict[str, str]:
+def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[str, str]:
     """Return the names of experiments by id: the one that is named, or all that are not deleted.
 
     Raises:
-        DataError: None has the name.
+        DataError: None has the name, or it is deleted.
     """
     if name is not None:
         experiment = client.get_experiment_by_name(name)
-        if experiment is not None and experiment.lifecycle_stage == "active":
-            return {str(experiment.experiment_id): name}
+        if experiment is not None:
+            experiment_id = str(experiment.experiment_id)
+            if experiment.lifecycle_stage == "active":
+                return {experiment_id: name}
+            raise DataError(
+                f"the experiment {name!r} of {redact(client.tracking_uri)} is deleted; mlflow experiments restore -x "
+                f"{experiment_id} brings it back"
+            )
     experiments = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
     names = {str(e.experiment_id): str(e.name) for e in experiments}
     if name is not None:
@@ -87,7 +93,7 @@ def experiments_called(client: RunReader, name: str | None) -> dict[str, str]:
 class _Scope:
     """The experiments that are searched: one, or all that are not deleted."""
 
-    client: RunReader
+    client: mlflow.MlflowClient
     experiments: dict[str, str]  # id -> name
     words: str  # for messages
 
@@ -116,13 +122,23 @@ class _Scope:
     def named(self, names: Sequence[str]) -> FoundRuns:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
         named: dict[str, LoggedRun] = {}
+        notes = []
+        everywhere = replace(self, experiments=experiments_called(self.client, None))
         for name in names:
-            runs = [self._by_id(name)] if _RUN_ID.fullmatch(name) else self._by_name(name)
+            if _RUN_ID.fullmatch(name):
+                runs = [self._by_id(name)]
+            # Lists that were scored are mostly in another experiment than the models.
+            elif self._any_called(name) or not everywhere._any_called(name):
+                runs = self._by_name(name)
+            else:
+                runs = everywhere._by_name(name)
+                home = everywhere.experiments[runs[0].experiment_id]
+                notes.append(f"{name} is not in {self.words}: it is taken from the experiment {home!r}")
             named.update({run.id: run for run in runs})
         experiments = dict.fromkeys(run.experiment_id for run in named.values())
         bakeoffs = dict.fromkeys(run.bakeoff for run in named.values())
-        common = bakeoffs if len(bakeoffs) == 1 else [self.experiments.get(e, e) for e in experiments]
-        return FoundRuns(tuple(named.values()), ", ".join(common))
+        common = bakeoffs if len(bakeoffs) == 1 else [everywhere.experiments.get(e, e) for e in experiments]
+        return FoundRuns(tuple(named.values()), ", ".join(common), tuple(notes))
 
     def latest_of_each_model(self) -> FoundRuns:
         """Return each model's latest run, for each dataset and split, the earliest first."""
@@ -160,11 +176,7 @@ class _Scope:
         return run
 
     def _by_name(self, name: str) -> list[LoggedRun]:
-        called: dict[str, LoggedRun] = {}
-        # With several datasets or splits, the name of a run is more than its model's.
-        for key in ("attributes.run_name", "tags.`evalplugin.model`"):
-            called.update({run.id: run for run in self._called(key, name)})
-        done, undone = _done(called.values())
+        done, undone = _done(self._any_called(name))
         if not done:
             if undone:
                 raise DataError(f"{self.words} has no run with results called {name!r}; {undone[0]}")
@@ -181,6 +193,14 @@ class _Scope:
         for run in runs:
             latest.setdefault(run.data_split, run)
         return list(latest.values())
+
+    def _any_called(self, name: str) -> list[LoggedRun]:
+        """Return the latest runs of models whose own name or model's name is this."""
+        called: dict[str, LoggedRun] = {}
+        # With several datasets or splits, the name of a run is more than its model's.
+        for key in ("attributes.run_name", "tags.`evalplugin.model`"):
+            called.update({run.id: run for run in self._called(key, name)})
+        return list(called.values())
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
@@ -218,7 +238,7 @@ def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
     """
     if not store_exists(uri):
         return None
-    with readable_store(uri, "look for the last bake-off", settings=FAIL_FAST) as client:
+    with existing_store(uri, "look for the last bake-off", settings=FAIL_FAST) as client:
         home = client.get_experiment_by_name(experiment)
         if home is None:
             return None
@@ -260,7 +280,7 @@ def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     size: int = PAGE_SIZE,
@@ -288,7 +308,7 @@ def run_pages(
 
 
 def search_runs(
-    client: RunReader,
+    client: mlflow.MlflowClient,
     experiments: Sequence[str],
     query: str,
     limit: int | None = None,

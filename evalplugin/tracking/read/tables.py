@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,9 @@ import numpy.typing as npt
 import yaml
 
 from evalplugin.base.libraries import pa, pc, pq
+from evalplugin.base.text import json_of
 from evalplugin.config import ModelRecipe
+from evalplugin.data.background import FOLD
 from evalplugin.files.inputs import ENV
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation, clustering
@@ -57,7 +58,10 @@ def read_table(file: Path, name: str) -> pa.Table:
         raise ValueError(f"has no column {missing[0]!r}; it has {', '.join(table.column_names) or 'none'}")
     for column in rules.ids:
         _check_ids(table.column(column), column)
-    if rules.unique and (twice := _first_duplicate(table, rules.ids)) is not None:
+    if FOLD in table.column_names:
+        _check_numbers(table, FOLD, finite=True)
+    folds = (FOLD,) if FOLD in table.column_names else ()
+    if rules.unique and (twice := _first_duplicate(table, (*rules.ids, *folds))) is not None:
         raise ValueError(f"has several rows of {twice}")
     for column in rules.numbers:
         _check_numbers(table, column, finite=True)
@@ -154,7 +158,7 @@ class _Described(NamedTuple):
 
 def _described(table: pa.Table) -> _Described:
     try:
-        described = json.loads((table.schema.metadata or {})[_SEGMENTS])
+        described = json_of((table.schema.metadata or {})[_SEGMENTS])
         labels = {str(name): list(map(str, texts)) for name, texts in described["segments"].items()}
         # Earlier versions left these out.
         from_truth, history = frozenset(map(str, described.get("from_truth", ()))), described.get("history")
@@ -207,7 +211,7 @@ def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
 def params_of(file: Path) -> dict[str, Any]:
     """Return the parameters of a tuned model."""
     try:
-        return dict(json.loads(file.read_bytes()))
+        return dict(json_of(file.read_bytes()))
     except (ValueError, TypeError):
         raise ValueError("is not a mapping of parameters") from None
 
@@ -225,5 +229,5 @@ def models_of(file: Path) -> dict[str, ModelRecipe]:
             inputs = tuple(map(text_of, model.get("inputs", ())))
             models[name] = ModelRecipe(name, str(model["type"]), dict(model["params"]), inputs)
         return models
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+    except (yaml.YAMLError, RecursionError, ValueError, KeyError, TypeError, AttributeError):
         raise ValueError("is not a resolved config with models") from None

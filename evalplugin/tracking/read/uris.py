@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.tracking_uri import store_kind
 from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
 from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store
-from evalplugin.tracking.location import resolve_uri, sqlite_path
+from evalplugin.tracking.connection import FAIL_FAST, attempt, check_stored_uri, existing_store
+from evalplugin.tracking.location import resolve_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo, LoggedModel
@@ -62,7 +63,9 @@ def stored_version(uri: str, store: str) -> str:
                 # MLflow would look for the model in the store of the environment.
                 if path and (logged := model_logged_as(client, run_id, path)) is not None:
                     return fingerprint([[logged.model_id]])
-                ended = [run_id, client.get_run(run_id).info.end_time]
+                info = client.get_run(run_id).info
+                check_stored_uri(info.artifact_uri, store)
+                ended = [run_id, info.end_time]
                 files = _files(lambda folder: client.list_artifacts(run_id, folder or None), path)
                 return fingerprint([ended, *files])
             case _:
@@ -77,7 +80,7 @@ def stored_version(uri: str, store: str) -> str:
 def registry_uri(uri: str) -> str:
     """Return the URI of a tracking store's registry: MLFLOW_REGISTRY_URI, or else the store's own."""
     own = os.environ.get(REGISTRY_VARIABLE, "").strip()
-    return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
+    return resolve_uri(own) if store_kind(own) == "sqlite" else own.rstrip("/") or uri
 
 
 def find_model(client: mlflow.MlflowClient, name: str) -> RegisteredModel | None:

@@ -67,7 +67,9 @@ class Registered:
         }
         named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
-        return " ".join([*named, *_path_of_scripts(), f"mlflow models serve -m {model} --env-manager local"])
+        # Not 5000, where MLflow's own server or user interface is running.
+        serve = f"mlflow models serve -m {model} --env-manager local --port 5001"
+        return " ".join([*named, *_path_of_scripts(), serve])
 
 
 def _path_of_scripts() -> list[str]:

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from evalplugin.base.libraries import pa, pq
+from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.numbers import share
 from evalplugin.base.remembering import remembered
 from evalplugin.base.units import plural
@@ -24,7 +25,6 @@ from evalplugin.report.figures import Curve, FigureRequest, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import HistoryLengths, Segmentation
-from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.labels import model_params
@@ -134,6 +134,17 @@ def _subtitle(curve: Curve, data: DataSplit, unit: Unit) -> str:
     users = f"{len(defined):,} {plural(unit)}"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
     return f"{' · '.join(filter(None, data))}: {users}{zeros}"
+
+
+def sampled_users(users: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.intp]:
+    """Return the positions of at most ``size`` users, ascending, those with the smallest hash of their id.
+
+    So every run samples the same users, and tables can be joined.
+    """
+    if len(users) <= size:
+        return np.arange(len(users))
+    hashes = pd.util.hash_array(np.asarray(users), categorize=False)
+    return np.sort(np.argsort(hashes, kind="stable")[:size])
 
 
 def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:

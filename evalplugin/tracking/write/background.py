@@ -13,8 +13,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,8 +28,6 @@ from evalplugin.base.signals import deferred_signals, ignore_signals
 from evalplugin.tracking import mlflow
 
 if TYPE_CHECKING:  # a command starts the process before it imports what it works with
-    from evalplugin.tracking.large import LargeTables
-    from evalplugin.tracking.read.sqlite import RunReader
     from evalplugin.tracking.write.board import Links
     from evalplugin.tracking.write.items import Item, Tag
     from evalplugin.tracking.write.runs import Key, Runs
@@ -76,14 +74,14 @@ class Logger:
         bakeoff: str,
         *,
         resume: Mapping[str, str] | None = None,
-        large: LargeTables | None = None,
     ) -> RemoteRuns:
         """Return the runs of a bake-off, opened by the process; see ``Runs.open``."""
-        runs = RemoteRuns(self, None if large is None else large.warn)
-        sent = None if large is None else replace(large, warn=None)
-        runs.experiment_id, runs.complete = runs.ask(
-            "open", uri, experiment, bakeoff, resume=resume, large=sent
-        )
+        runs = RemoteRuns(self)
+        from evalplugin.tracking.connection import store_exists
+
+        # MLflow cannot open a SQLite store whose creation was cut off.
+        with nullcontext() if store_exists(uri) else deferred_signals():
+            runs.experiment_id, runs.complete = runs.ask("open", uri, experiment, bakeoff, resume=resume)
         return runs
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -114,14 +112,14 @@ class Logger:
         """Whether an answer is here."""
         return not self._answers.empty()
 
-    def answer(self, seconds: float | None = None) -> tuple[Any, BaseException | None, list[str]]:
-        """Return the next answer: a value or an error, and warnings; ``queue.Empty`` is raised after some seconds."""
+    def answer(self, seconds: float | None = None) -> tuple[Any, BaseException | None]:
+        """Return the next answer: a value or an error; ``queue.Empty`` is raised after some seconds."""
         if (content := self._answers.get(timeout=seconds)) is None:
             self._answers.put(None)
             raise self._ended_error()
-        self.answered, value, error, warnings = pickle.loads(content)
+        self.answered, value, error = pickle.loads(content)
         self._waiting.pop(self.answered, None)
-        return value, error, warnings
+        return value, error
 
     def interrupt(self) -> None:
         """Interrupt the call that the process is at, and leave out those that wait."""
@@ -143,7 +141,6 @@ class RemoteRuns:
     """
 
     logger: Logger
-    warn: Callable[[str], object] | None  # receives warnings of ``Runs``
     experiment_id: str = ""
     complete: set[Key] = field(default_factory=set)  # the runs whose results are logged, for certain
     _finishing: dict[int, Key] = field(default_factory=dict)  # by the number of the call
@@ -199,7 +196,7 @@ class RemoteRuns:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -239,10 +236,7 @@ class RemoteRuns:
 
     def _receive(self) -> Any:
         """Return the next answer, or raise the error in it."""
-        value, error, warnings = self.logger.answer()
-        if self.warn is not None:
-            for warning in warnings:
-                self.warn(warning)
+        value, error = self.logger.answer()
         if error is not None:
             raise error
         if (key := self._finishing.pop(self.logger.answered, None)) is not None:
@@ -295,15 +289,13 @@ class _Served:
             raise self.error
 
     def answer(self, content: bytes) -> bytes:
-        """Return the answer to a call: its number, a value or an error, and warnings."""
-        number, value, error, warnings = 0, None, None, list[str]()
+        """Return the answer to a call: its number, and a value or an error."""
+        number, value, error = 0, None, None
         try:
             number, name, args, kwargs, known = pickle.loads(content)
             for secret in known:
                 secrets.register_secret(secret)
             if name == "open":
-                if kwargs["large"] is not None:
-                    kwargs["large"].warn = warnings.append
                 self.runs, self.error = None, None
                 self.runs = self.open(*args, **kwargs)
                 value = self.runs.experiment_id, self.runs.complete
@@ -317,7 +309,7 @@ class _Served:
         except BaseException as raised:  # noqa: BLE001 - raised again by the process that asked
             self._is_working = False
             error = self.error = _portable(raised)
-        return pickle.dumps((number, value, error, warnings), protocol=5)
+        return pickle.dumps((number, value, error), protocol=5)
 
 
 def _with_temporary_files(call: Callable[[], T]) -> T:

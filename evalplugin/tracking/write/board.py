@@ -14,10 +14,12 @@ from typing import Any
 from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.text import json_of
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.report.words import ranking_basis
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names
@@ -98,7 +100,7 @@ def save_board(
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
     def created(key: str) -> tuple[float, str]:
         try:
-            return float(json.loads(tags[key])["createdAt"]), key
+            return float(json_of(tags[key])["createdAt"]), key
         except (ValueError, KeyError, TypeError):
             return 0.0, key  # a view without a date: the bake-off's id, in its key, begins with one
 
@@ -115,9 +117,12 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
         return None
     names = metric_names(bakeoff.headline)
     headline = [name for metric, name in names.items() if metric in shown]
+    # Runs of several datasets and splits have no users to share.
+    shared = [m for m in shown if len(comparisons) == 1 and ranking_basis(comparisons[0], m)]
+    means = [f"shared/{name}" if m in shared else name for m, name in names.items() if m in shown]
     sections: list[dict[str, Any]] = []
     charts: list[dict[str, Any]] = []
-    for name, cards, columns_wide, height in _layout(result, cells, headline):
+    for name, cards, columns_wide, height in _layout(result, cells, headline, means):
         if cards:
             sections.append(_section(name, display=True) | {"columns": columns_wide, "cardHeight": height})
             charts.extend(
@@ -126,7 +131,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
             )
     sections.extend(_section(name, display=False) for name in _CLOSED)
     costs = ["cost/fit_seconds", "cost/recommend_seconds"] if _has_costs(result) else []
-    metrics = [*headline, "users", *costs]
+    metrics = [*means, "users", *costs]
     params = ["model.type", *_differing_params(result)]
     columns = [*(f"metrics.`{key}`" for key in metrics), *(f"params.`{key}`" for key in params)]
     return {
@@ -152,7 +157,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
         "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
         # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
         "searchFilter": models_filter(bakeoff.id),
-        "orderByKey": f"metrics.`{headline[0]}`",
+        "orderByKey": f"metrics.`{means[0]}`",
         "orderByAsc": bakeoff.spec(bakeoff.primary).direction < 0,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
@@ -160,7 +165,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
 
 
 def _layout(
-    result: BakeoffResult, cells: Sequence[Cell], headline: Sequence[str]
+    result: BakeoffResult, cells: Sequence[Cell], headline: Sequence[str], means: Sequence[str]
 ) -> Iterator[tuple[str, list[dict[str, Any]], int, int]]:
     """Yield each section: its title, its charts, how many are in a row, and their height in pixels."""
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
@@ -173,7 +178,7 @@ def _layout(
     units = {model.data.unit for model in result.models}
     unit = units.pop() if len(units) == 1 else "user"
     percentiles = f"Every {unit}, lowest to highest (step = percentile of {plural(unit)})"
-    yield f"Mean over {plural(unit)}", [_bar(key) for key in headline], 3, 280
+    yield f"Mean over {plural(unit)}", [_bar(key) for key in means], 3, 280
     yield percentiles, [_line(f"per_user_quantile/{key}") for key in per_user], 3, 340
     yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340
     differences = [_bar(f"vs_baseline/{key}") for key in compared]

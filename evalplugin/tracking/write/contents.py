@@ -17,6 +17,7 @@ from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict, verdict_sentence
+from evalplugin.report.words import ranking_basis
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.board import PAGE, Links
@@ -109,6 +110,7 @@ def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel)
     The findings are on its data, on its own results and on all models together.
     """
     yield from difference_metrics(bakeoff, row)
+    yield from shared_metrics(bakeoff, comparison, row)
     yield from group_metrics(bakeoff, comparison, row)
     if findings := [f for f in comparison.contest.findings if f.model in (None, row.model)]:
         yield findings_tag(findings)
@@ -259,6 +261,16 @@ def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]
         value
         for metric, cell in row.cells.items()
         for value in _difference(f"vs_baseline/{names[metric]}", cell)
+    )
+
+
+def shared_metrics(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
+    """Yield the means by which a model is ranked, where these are over fewer users than some model has."""
+    names = metric_names(bakeoff.metrics)
+    return _finite_metrics(
+        Metric(f"shared/{names[metric]}", cell.mean)
+        for metric, cell in row.cells.items()
+        if ranking_basis(comparison, metric) and cell.users
     )
 
 

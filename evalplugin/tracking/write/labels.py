@@ -159,7 +159,7 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
 
 
 def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
-    """Yield the train and the test data of a run (of the first fold), with digests of their whole content.
+    """Yield the train data (of the first fold) and the test data of a run, with digests of their whole content.
 
     Of a table of scores, its units are the test data.
     """
@@ -184,7 +184,8 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
             "rating_scale": list(data.rating_scale),
             "folds": info.n_folds,
         }
-        yield Dataset(dataset_name(info, part), data.digest, source, schema, json.dumps(profile), context)
+        digest = info.test_digest if part == "test" else data.digest
+        yield Dataset(dataset_name(info, part), digest, source, schema, json.dumps(profile), context)
 
 
 def dataset_name(info: ScoredOn, part: str) -> str:
@@ -199,7 +200,7 @@ def _columns(info: ScoredOn) -> list[dict[str, Any]]:
         data = info.full
         columns = {"user": _kind(data.users), "item": _kind(data.items), "rating": "float"}
         if data.timestamp is not None:
-            columns["timestamp"] = "long"
+            columns["timestamp"] = "long" if data.fraction is None else "datetime"
     return [{"type": kind, "name": name, "required": True} for name, kind in columns.items()]
 
 

@@ -84,8 +84,7 @@ class ScoredLists:
     scores: PerUserScores  # with curves in ``at_k``
     metrics: Sequence[MetricSpec]  # the first one is the primary metric
     relevance: Relevance
-    truth: Interactions
-    train: Interactions | None
+    folds: Sequence[tuple[Interactions | None, Interactions]]  # train data and truth of each
     asked: Mapping[str, object]  # the options of the command or function, plain values
     origin: str  # the command or function
     dataset: str  # name of the data
@@ -95,6 +94,7 @@ class ScoredLists:
     data_type: str = "files"
     candidates: str = AS_LISTED
     top_n: pa.Table | None = None  # user, item, rank, score
+    fold_means: tuple[Mapping[str, float], ...] = ()
 
     def bakeoff(self, experiment: str) -> Bakeoff:
         """Return the description of a bake-off of one model."""
@@ -113,6 +113,7 @@ class ScoredLists:
 
     def result(self) -> ModelResult:
         """Return the scores as a model's result."""
+        (train, truth), *later = self.folds
         data = DataInfo(
             dataset=self.dataset,
             type=self.data_type,
@@ -120,14 +121,16 @@ class ScoredLists:
             split="",
             split_type="given",
             split_params={},
-            full=self.truth,
-            train=self.train,
-            test=self.truth,
-            n_folds=1,
-            counts={"test_users": self.truth.n_users, "test_interactions": len(self.truth)},
+            full=truth,
+            train=train,
+            test=truth,
+            n_folds=len(self.folds),
+            later=tuple(later),
+            counts={"test_users": truth.n_users, "test_interactions": len(truth)},
             unit=self.scores.unit,
         )
-        return ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
+        result = ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
+        return replace(result, fold_means=self.fold_means)
 
 
 def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,11 +15,9 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, connect, tracking_call
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.read.logged import VALUES
 from evalplugin.tracking.read.runs import DONE, models_filter, search_runs
-from evalplugin.tracking.read.sqlite import RunReader, SqliteReader
 from evalplugin.tracking.write.board import Links, save_board
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, of_logged_model, open_logged_model
@@ -57,7 +56,6 @@ class Runs:
         bakeoff: str,
         *,
         resume: Mapping[str, str] | None = None,
-        large: LargeTables | None = None,
     ) -> Runs:
         """Return the runs of a bake-off in a reachable store, whose experiment has no dead runs of this machine.
 
@@ -66,7 +64,6 @@ class Runs:
             experiment: Its name.
             bakeoff: The id of the bake-off.
             resume: Tags of the process that resumes the bake-off's existing runs; None: they are not resumed.
-            large: Where large tables go; None: into the runs.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted.
@@ -74,7 +71,7 @@ class Runs:
         client = connect(uri)
         with tracking_call(uri, f"open the experiment {experiment!r}", settings=FAIL_FAST):
             experiment_id = _open_experiment(client, uri, experiment)
-        runs = cls(uri, bakeoff, client, RunWriter(client, experiment_id, large or LargeTables()))
+        runs = cls(uri, bakeoff, client, RunWriter(client, experiment_id))
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume is not None:
                 runs._resume(resume)  # first, as the process of these runs has ended too
@@ -201,14 +198,13 @@ class Runs:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function reads from the store; it is given a reader, the experiment's id and the arguments."""
+        """Return what a function reads from the store; given the client, the experiment's id and the arguments."""
         with tracking_call(self.uri, purpose):
-            reader = SqliteReader.of(self.uri) or self.client
-            return function(reader, self.experiment_id, *args, **kwargs)
+            return function(self.client, self.experiment_id, *args, **kwargs)
 
     def wait(self) -> None:
         """Wait until all is logged: it is."""
@@ -261,8 +257,8 @@ def _open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
     if experiment.lifecycle_stage != "active":
         raise TrackingError(
             f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "
-            f"choose another name, or restore it: MLFLOW_TRACKING_URI={uri} mlflow experiments restore "
-            f"--experiment-id {experiment.experiment_id}"
+            f"choose another name, or restore it: MLFLOW_TRACKING_URI={shlex.quote(redact(uri))} mlflow experiments "
+            f"restore --experiment-id {experiment.experiment_id}"
         )
     for key, value in _KIND.items():
         if key not in experiment.tags:

@@ -13,10 +13,9 @@ from evalplugin.report.drawing import Drawing, draw
 from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.tracking.large import LargeTables
+from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.sqlite import RunReader
 from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests, summary_artifact
 from evalplugin.tracking.write.background import Logger, RemoteRuns
 from evalplugin.tracking.write.board import Links, board_of
@@ -55,7 +54,6 @@ class MlflowTracker:
         *,
         resume: bool = False,
         progress: Progress = nullcontext,
-        large: LargeTables | None = None,
         board: bool = True,
         logger: Logger | None = None,
     ) -> MlflowTracker:
@@ -66,7 +64,6 @@ class MlflowTracker:
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
             resume: Whether to resume the bake-off's existing runs.
             progress: Reports the step that follows an exception, by its name, while the context lasts.
-            large: Where large tables go; None: into the runs.
             board: Whether to save a board.
             logger: The process that logs; None: this one, before a call returns.
 
@@ -78,7 +75,7 @@ class MlflowTracker:
         uri = resolve_uri(uri)
         open_runs = Runs.open if logger is None else logger.open
         resumed = process_tags() if resume else None
-        runs = open_runs(uri, bakeoff.experiment, bakeoff.id, resume=resumed, large=large)
+        runs = open_runs(uri, bakeoff.experiment, bakeoff.id, resume=resumed)
         return cls(bakeoff, uri, runs, tuple(common_tags(bakeoff)), progress, board)
 
     def __enter__(self) -> Self:
@@ -171,7 +168,7 @@ class MlflowTracker:
     def read(
         self,
         purpose: str,
-        function: Callable[Concatenate[RunReader, str, P], T],
+        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:

@@ -13,7 +13,6 @@ from typing import Any
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
 
@@ -24,7 +23,6 @@ class RunWriter:
 
     client: mlflow.MlflowClient
     experiment_id: str
-    large: LargeTables = field(default_factory=LargeTables)
     open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
     new_runs: dict[str, mlflow.entities.Run] = field(default_factory=dict)  # by id; in their first state
     _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
@@ -46,9 +44,6 @@ class RunWriter:
         """Log items into a run, without credentials; metrics and parameters are logged before files.
 
         ``folder``: of the files, which stay there; None: a temporary folder.
-
-        Raises:
-            TrackingError: A large table cannot be written to its URI.
         """
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
@@ -73,7 +68,7 @@ class RunWriter:
                 )
                 for artifact in artifacts:
                     write_artifact(artifact, folder)
-                paths = self.large.moved(run_id, folder, [artifact.path for artifact in artifacts])
+                paths = [artifact.path for artifact in artifacts]
                 # Files for programs are compared with these when the run is read back.
                 checksums = {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
                 if checksums:

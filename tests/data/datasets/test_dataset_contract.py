@@ -26,6 +26,9 @@ def test_every_registered_dataset_keeps_the_contract(name: str) -> None:
     elif name == "parquet":
         FRAME.to_parquet("ratings.parquet")
         params = {"path": "ratings.parquet", "rating": "rating"}
+    elif name == "json":
+        FRAME.to_json("ratings.jsonl", orient="records", lines=True)
+        params = {"path": "ratings.jsonl", "rating": "rating"}
     elif name == "pairs":
         Path("train.txt").write_text("1 5 6\n2 5\n")
         Path("test.txt").write_text("1 5\n2 6\n")

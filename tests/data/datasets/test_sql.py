@@ -103,6 +103,23 @@ def test_times_of_sqlite_may_be_text(shop: Path) -> None:
     assert loaded(with_zone).digest == loaded().digest
 
 
+@pytest.mark.parametrize("digits", [3, 6, 9])
+def test_times_of_sqlite_keep_their_fractions(shop: Path, digits: int) -> None:
+    places = f"printf('%0{digits}d', rowid)"
+    seconds = f"SELECT user_id, item_id, stars, time + rowid / 1e{digits} AS time FROM ratings"
+    text = (
+        f"SELECT user_id, item_id, stars, datetime(time, 'unixepoch') || '.' || {places} AS time FROM ratings"
+    )
+    data = loaded(text)
+    assert data.ticks_per_second == 10**digits
+    assert data.time is not None
+    assert (np.diff(data.time) >= 0).all()
+    assert sorted((data.time % 10**digits).tolist()) == list(range(1, len(ROWS) + 1))
+    assert data.notes == ()
+    if digits < 9:  # float64 has no nanoseconds of today
+        assert loaded(seconds).digest == data.digest
+
+
 def test_percent_signs_and_colons_have_no_meaning(shop: Path) -> None:
     query = "SELECT * FROM ratings WHERE item_id % 2 = 0 AND 'a:b' LIKE '%:b'"
     assert len(loaded(query)) == len(ROWS) // 2

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 from samples import interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
 from evalplugin.features.data_card.card import DataCard, Rating, _ratings, card_of, split_card
 from evalplugin.features.data_card.drift import DescribedData, Drift, _aligned, drift_between, total_variation
-from evalplugin.features.data_card.report import card_facts, drift_lines, drift_sentence, split_rows
+from evalplugin.features.data_card.report import card_facts, cuts_of, drift_sentence, split_rows
 from evalplugin.metrics import evaluate
 
 
@@ -26,6 +27,29 @@ def card(data: Interactions | None = None, **changes: Any) -> DataCard:
 
 def facts(data: Interactions) -> dict[str, str]:
     return dict(card_facts(card_of("toy", "csv", data)))
+
+
+def test_times_within_a_second_have_periods_and_cuts() -> None:
+    data = interactions()
+    data = replace(
+        data,
+        timestamp=np.full(len(data), 1_700_000_000),
+        fraction=np.arange(len(data), dtype=np.int32),
+        ticks_per_second=1000,
+    )
+    [fold] = Temporal(quantile=0.5).split(data, np.random.default_rng(0))
+    found = card_of("toy", "csv", data, [split_card("cut", "temporal", [fold])])
+    middle = len(data) // 2
+    assert found.times is not None
+    assert found.times.first == 1_700_000_000
+    assert found.times.last == pytest.approx(1_700_000_000 + (len(data) - 1) / 1000, abs=1e-6)
+    assert sum(count > 0 for count in found.times.interactions) == 40
+    assert cuts_of(found.splits[0]) == [pytest.approx(1_700_000_000 + middle / 1000, abs=1e-6)]
+    again = TypeAdapter(DataCard).validate_json(json.dumps(asdict(found)))
+    assert again == found
+    whole = TypeAdapter(DataCard).validate_json(json.dumps(asdict(card())))
+    assert whole.times is not None
+    assert type(whole.times.first) is int
 
 
 def test_gini_is_the_metric_of_the_same_name() -> None:
@@ -168,10 +192,10 @@ def test_drift_names_what_differs_by_more_than_the_threshold() -> None:
         ("interactions", "size"),
         ("long tail", "share"),
     ]
-    assert drift_lines(drift)[:2] == [
-        "since the bake-off 20261101-000000-aaaa of 2026-11-01",
-        f"- 100 % more interactions ({2 * before.interactions}, then {before.interactions})",
-    ]
+    assert drift_sentence(drift).startswith(
+        f"since the bake-off 20261101-000000-aaaa of 2026-11-01: 100 % more interactions ({2 * before.interactions}, "
+        f"then {before.interactions}); "
+    )
     small = replace(before, digest="other", interactions=before.interactions + 1)
     nothing = drift_between(before, small, bakeoff="b", at="2026-11-01")
     assert drift_sentence(nothing).endswith("other data, but no number differs by more than 5 %")

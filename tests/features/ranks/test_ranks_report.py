@@ -39,7 +39,7 @@ def test_words_on_few_datasets() -> None:
         "3 datasets prove little: even a model that is ahead on all of them could not be shown to differ; with 3 "
         "models that takes at least 7 datasets."
     )
-    assert lines[-1] == "broken is left out: it has no value of ndcg@10 on d1."
+    assert lines[-1] == "broken is left out: it has no value of ndcg@10, or too few, on d1."
     assert any("Friedman's test, p = 0.02" in line for line in lines)
     assert "Friedman's test needs three models" in " ".join(ranks_lines(ranked(2, "ab")))
 

@@ -159,6 +159,10 @@ def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any)
             lists.selectExpr("user", "item", "double('nan') score"),
             truth,
         ),
+        r"^lists: column 'score', the row of user 0 and item 0 is 9007199254740993 \(int\): integer scores must be ": (
+            lists.selectExpr("user", "item", "item + 9007199254740993 AS score"),
+            truth,
+        ),
         r"^the list of user 0 has item 0 twice$": (lists.unionAll(lists), truth),
         r"^the truth of user 3 has item \d+ twice$": (
             lists,

@@ -26,7 +26,7 @@ ODD = (
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
     "\"quoted\" & 'single' {{ 7 * 7 }}",
-    "日本 \u2028 ünï -->",
+    "日本 \u2028 \u202eünï -->",
 )
 N_ITEMS = 60
 

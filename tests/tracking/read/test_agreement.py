@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, shared_scores
 from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
@@ -105,9 +105,10 @@ def test_users_in_common_stay_in_their_clusters() -> None:
     b = scored("b", result=replace(b.result, scores=scores))
     for model in agree([a, b], intersect=True).models:
         assert model.scores is not None
-        assert model.scores.users.tolist() == [1, 3]
+        common = np.isin(model.scores.users, [1, 3])
+        assert np.count_nonzero(common) == 2
         assert model.scores.clusters is not None
-        assert len(set(model.scores.clusters.tolist())) == 1
+        assert len(set(model.scores.clusters[common].tolist())) == 1
 
 
 def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() -> None:
@@ -136,17 +137,18 @@ def test_definitions_that_were_not_logged_are_not_taken_for_the_same() -> None:
         agree([scored("a"), other], intersect=True)
 
 
-def test_other_users_of_the_same_truth_are_refused_or_cut_to_those_in_common() -> None:
+def test_other_users_of_the_same_truth_are_refused_or_compared_by_those_in_common() -> None:
     runs = [scored("a"), scored("b", users=(2, 3, 4, 5))]
     with pytest.raises(
         DataError, match="users: 3 in a; 4 in b\ntake what they have in common with --intersect"
     ):
         agree(runs, intersect=False)
     agreed = agree(runs, intersect=True)
-    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[2, 3], [2, 3]]
-    assert [c.scores.column("ndcg@10").tolist() for c in agreed.models if c.scores] == [
-        [0.1, 0.2],
-        [0.0, 0.1],
+    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[1, 2, 3], [2, 3, 4, 5]]
+    shared, _ = shared_scores({c.model: c.scores for c in agreed.models if c.scores}, ["ndcg@10"])
+    assert [own.column("ndcg@10").tolist() for own in shared.values()] == [
+        pytest.approx([np.nan, 0.1, 0.2], nan_ok=True),
+        pytest.approx([0.0, 0.1, np.nan, np.nan], nan_ok=True),
     ]
     assert agreed.metrics == ("ndcg@10", "rr")
     assert agreed.notes == (
@@ -238,7 +240,25 @@ def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
     )
 
 
-@pytest.mark.parametrize(("folds", "why"), [(1, "no data/truth.parquet"), (5, "several folds")])
+def test_truths_of_several_folds_are_compared_fold_by_fold() -> None:
+    def run(name: str, digest: str, *rows: tuple[int, int, float, int]) -> Any:
+        columns = zip(*rows, strict=True)
+        table = pa.table(dict(zip(("user", "item", "rating", "fold"), map(list, columns), strict=True)))
+        return scored(name, folds=2, table={"truth": table}.get, rules=replace(RULES, test_digest=digest))
+
+    one = run("a", "test1", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 11, 3.0, 2))
+    shuffled = run("b", "test2", (1, 11, 3.0, 2), (2, 10, 5.0, 1), (1, 10, 5.0, 1))
+    assert agree([one, shuffled], intersect=False).notes == ()
+    other = run("c", "test3", (1, 10, 5.0, 1), (2, 10, 5.0, 1), (1, 12, 3.0, 2))
+    with pytest.raises(DataError, match="test data: test1 in a; test3 in c"):
+        agree([one, other], intersect=False)
+    agreed = agree([one, other], intersect=True)
+    assert [model.scores.users.tolist() for model in agreed.models if model.scores] == [[2], [2]]
+
+
+@pytest.mark.parametrize(
+    ("folds", "why"), [(1, "no data/truth.parquet to"), (5, "no data/truth.parquet of all folds")]
+)
 def test_of_other_test_data_without_a_known_truth_nothing_is_compared(folds: int, why: str) -> None:
     other = replace(RULES, test_digest="test2")
     runs = [scored("a", folds=folds), scored("b", folds=folds, rules=other)]

@@ -201,7 +201,7 @@ def test_a_damaged_config_is_one_clear_error(store: SimpleNamespace, content: by
 def test_parameters_and_tags_that_were_overwritten_are_one_clear_error(store: SimpleNamespace) -> None:
     run = store.client.get_run(store.run_id)
     run.data.params["eval.n"] = "many"
-    with pytest.raises(TrackingError, match=r"the parameter eval.n is 'many', not a number"):
+    with pytest.raises(TrackingError, match=r"the parameter eval.n is 'many', not a whole number"):
         _ = LoggedRun(store.client, run).rules
     run.data.tags["evalplugin.definitions"] = "[1]"
     assert LoggedRun(store.client, run).definitions["ndcg@10"].startswith("unknown")

@@ -10,14 +10,15 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from mlflow import MlflowClient
 from samples import small_config
 
 import evalplugin
-from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.base.errors import DataError, EvalpluginError, TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.command import decide_logged
@@ -204,3 +205,37 @@ def _run_all_with(store: Store, table: str, run: str, key: str, value: str | flo
                 raise AssertionError(f"{command}: {table} {key} = {value!r}") from error
     finally:
         store.set(table, run, key, before)
+
+
+def test_values_of_another_run_are_checked_where_they_enter() -> None:
+    def run(params: dict[str, str] | None = None, start: int | None = 0, **tags: str) -> LoggedRun:
+        info = SimpleNamespace(
+            run_id="1",
+            run_name="theirs",
+            status="FINISHED",
+            experiment_id="1",
+            start_time=start,
+            end_time=None,
+        )
+        data = SimpleNamespace(
+            params=params or {}, metrics={}, tags={f"evalplugin.{key}": text for key, text in tags.items()}
+        )
+        return LoggedRun(cast(Any, None), cast(Any, SimpleNamespace(info=info, data=data, inputs=None)))
+
+    for start in (None, 10**18, -(10**18)):
+        assert run(start=start).started.year == 1970
+    deep = "[" * 5000
+    assert run(place="9" * 5000).place == 0
+    for text in (deep, "5", '"text"', "{}"):
+        assert run(warnings=text).warnings == run(notes=text).notes == run(checks=text).findings == ()
+    for text in (deep, "5", "[]"):
+        assert run(definitions=text).mapping("definitions") == {}
+        with pytest.raises(TrackingError, match=r"run theirs .1. does not say which way is better"):
+            _ = run(given=text).given
+    for text in ("1000000000", "9" * 5000, "-1", "1.5", "x"):
+        with pytest.raises(
+            TrackingError,
+            match=r"run theirs .1.: the parameter split.folds is .* not a whole number from 0 to",
+        ):
+            _ = run({"split.folds": text}).folds
+    assert run({"split.folds": "3", "eval.seed": str(2**63 - 1)}).folds == 3

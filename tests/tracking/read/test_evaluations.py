@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ ANSWERS = {"one": "1234", "two": "1200"}
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+def uri(tmp_path: Path, store: Path) -> str:
+    uri = f"sqlite:///{shutil.copy(store, tmp_path / 'theirs.db')}"
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment("evaluations")
     return uri
@@ -79,6 +80,49 @@ def test_other_columns_of_the_tables_are_segments_and_clusters(uri: str) -> None
             DataError, match=r"run one: no column 'country'; columns: inputs, topic, text, target, "
         ):
             compare(**options)
+
+
+def logged(content: bytes) -> str:
+    """The id of a run that holds a table as it is, and a metric ``right`` of it."""
+    with mlflow.start_run(run_name="theirs") as run:
+        mlflow.log_metric("right/mean", 0.5)
+        Path("eval_results_table.json").write_bytes(content)
+        mlflow.log_artifact("eval_results_table.json")
+    return str(run.info.run_id)
+
+
+def table(*rows: str, columns: str = '["inputs", "right/score"]') -> bytes:
+    return f'{{"columns": {columns}, "data": [{", ".join(rows)}]}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"{}", "it has no lists 'columns' and 'data'"),
+        (b"null", "it has no lists 'columns' and 'data'"),
+        (b"[]", "it has no lists 'columns' and 'data'"),
+        (b'{"columns": 3, "data": {}}', "it has no lists 'columns' and 'data'"),
+        (b"", "Expecting value"),
+        (table('["a", 1]', '["b"]'), "row 2 is not a list of 2 values, one a column"),
+        (table('["a", 1]', '["b", 1, 2]'), "row 2 is not a list of 2 values"),
+        (table('["a", 1]', "7"), "row 2 is not a list of 2 values"),
+        (table(columns='["inputs", "inputs"]'), "two columns have one name"),
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b'{"columns": ["\xff"]}', "codec can't decode byte 0xff"),
+        (table('["a", 1]', f'["b", {10**400}]'), "right of row 2 is 1000.*, which is not a finite number"),
+        (table(f'["a", {"9" * 5000}]'), "Exceeds the limit"),
+        (table('["a", Infinity]'), "right of row 1 is inf, which is not a finite number"),
+        (table('["a", "good"]'), "right of row 1 is 'good', which is not a finite number"),
+        (table('["a", [1]]'), "right of row 1 is .1., which is not a finite number"),
+        (table('[["a"], 1]', '[{"b": 1}, 1]'), ""),
+        (table("[null, 1]"), ""),
+    ],
+)
+def test_a_damaged_table_names_its_run(uri: str, content: bytes, told: str) -> None:
+    run = logged(content)
+    with pytest.raises(DataError, match=rf"theirs.*{told}" if told else "inputs") as error:
+        evalplugin.compare_scores(runs=[run], unit="inputs", tracking_uri=uri)
+    assert len(str(error.value)) < 500
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from samples import small_config
 import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.contest import Contest, with_common_users
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -58,7 +58,7 @@ def compared(store: SimpleNamespace, name: str, lists: str, truth: str, *options
 
 
 def assert_equal(contest: Contest) -> None:
-    theirs, ours = (model.scores for model in contest.models)
+    theirs, ours = (model.scores for model in with_common_users(contest).models)
     assert theirs is not None and ours is not None
     assert (contest.dataset, contest.split, contest.rules.candidates) == ("tiny", "last_n", "unseen")
     np.testing.assert_array_equal(theirs.users, ours.users)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import signal
 import sqlite3
 import tempfile
@@ -19,7 +20,6 @@ from evalplugin.base import secrets
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
-from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.write import background
 from evalplugin.tracking.write.background import Logger, _Served
 from evalplugin.tracking.write.items import Tag
@@ -33,6 +33,19 @@ OWN = (
     "evalplugin.board",
     "evalplugin.compare",
 )
+
+
+@pytest.fixture(autouse=True)
+def _copied_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that logs finds an empty store, whose tables would take seconds to make."""
+    open_runs = Logger.open
+
+    def opened(self: Logger, uri: str, *args: Any, **options: Any) -> background.RemoteRuns:
+        if not (file := Path(uri.removeprefix("sqlite:///"))).exists():
+            shutil.copy(store, file)
+        return open_runs(self, uri, *args, **options)
+
+    monkeypatch.setattr(Logger, "open", opened)
 
 
 @pytest.fixture(scope="module")
@@ -178,31 +191,17 @@ def test_secrets_stay_secret(make: SimpleNamespace, tmp_path: Path, logger: Logg
     assert tracker.read("read the tag", _tag, run_id) == "***"
 
 
-def test_warnings_are_passed_on() -> None:
-    def open_runs(*, large: LargeTables) -> SimpleNamespace:
-        assert large.warn is not None
-        large.warn("a table is large")
-        return SimpleNamespace(experiment_id="1", complete=set())
-
-    served: Any = _Served(open_runs)  # type: ignore[arg-type]
-    call = pickle.dumps((7, "open", (), {"large": LargeTables()}, frozenset()))
-    assert pickle.loads(served.answer(call)) == (7, ("1", set()), None, ["a table is large"])
-
-
 def test_an_interruption_while_it_waits_refuses_calls_and_loses_none() -> None:
     ended = []
     runs = SimpleNamespace(run_id=lambda key: "1", end_open=lambda: ended.append(True))
     served: Any = _Served(lambda: runs, runs)  # type: ignore[arg-type]
     served.interrupt(signal.SIGINT, None)
-    number, value, error, _ = pickle.loads(
-        served.answer(pickle.dumps((1, "run_id", ("a",), {}, frozenset())))
-    )
+    number, value, error = pickle.loads(served.answer(pickle.dumps((1, "run_id", ("a",), {}, frozenset()))))
     assert (number, value, type(error)) == (1, None, KeyboardInterrupt)
     assert pickle.loads(served.answer(pickle.dumps((2, "end_open", (), {}, frozenset())))) == (
         2,
         None,
         None,
-        [],
     )
     assert ended == [True]
 
@@ -222,7 +221,7 @@ def test_a_call_whose_temporary_folder_was_deleted_is_made_again(
 
     served: Any = _Served(lambda: None, SimpleNamespace(log_summary=log_summary))  # type: ignore[arg-type]
     call = pickle.dumps((1, "log_summary", (["item"],), {}, frozenset()))
-    assert pickle.loads(served.answer(call)) == (1, None, None, [])
+    assert pickle.loads(served.answer(call)) == (1, None, None)
     assert calls == [["item"], ["item"]]
 
 

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
-from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table
+from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
 from evalplugin.tracking.write.contents import (
     difference_metrics,
     model_metrics,

@@ -1,0 +1,48 @@
+"""Credentials in URIs that options and arguments are given: no command prints them, in whole or in part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from samples import small_config, write_config
+
+from evalplugin.cli import main
+
+SECRET = "hunter2pass"
+URIS = (
+    f"file://ann:{SECRET}@/x.csv",
+    f"file://[ann:{SECRET}@/x.csv",
+    f"https://ann:{SECRET}@host/x.csv",
+    f"https://ann:{SECRET}/w@host/x.csv",
+    f"https://ann:{SECRET}@[host/x.csv",
+    f"s3://AKIA:{SECRET}@bucket/x.csv",
+    f"hdfs://ann:{SECRET}@host:8020/x.csv",
+    f"https://host/x.csv?token={SECRET}",
+)
+SCORE = "score --lists lists.csv --truth truth.csv --rank rank --metric ndcg@1"
+COMMANDS = (
+    "score --lists URI --truth truth.csv --rank rank --metric ndcg@1",
+    "score --lists lists.csv --truth URI --rank rank --metric ndcg@1",
+    f"{SCORE} --out URI",
+    "compare --html URI --tracking-uri sqlite:///none.db",
+    "compare --scores URI --unit user",
+    "history --experiment x --tracking-uri sqlite:///none.db --chart URI",
+    "data shop.yaml --pictures URI",
+    "run URI",
+    "run shop.yaml --dry-run --data-home URI",
+    "run shop.yaml --dry-run --set tracking.uri=URI",
+    "run shop.yaml --dry-run --set datasets.0.type=URI",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_prints_the_credentials_of_a_uri(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    write_config(small_config())
+    Path("lists.csv").write_text("user,item,rank\n1,1,1\n")
+    Path("truth.csv").write_text("user,item\n1,1\n")
+    for uri in URIS:
+        main([part.replace("URI", uri) for part in command.split()])
+        shown = "".join(capfd.readouterr())
+        assert SECRET not in shown, (uri, shown)
+        assert "Traceback" not in shown, (uri, shown)

@@ -1,0 +1,108 @@
+"""What print and repr show of results."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import FAILING, TINY, interactions, small_config
+
+import evalplugin
+from evalplugin.bakeoff.flow import Outcome
+from evalplugin.config import load
+from evalplugin.data import Split
+from evalplugin.models import TopN
+from evalplugin.report.plain import LINES, WIDTH, plain_text
+from evalplugin.report.tables import TextCell, TextTable
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    own = {"datasets": [{**TINY, "n_users": 120, "n_interactions": 3000}]}
+    return small_config(**{**own, **changes})
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
+    splits = [{"name": f"last {n}", "type": "last_n", "n": n} for n in (1, 2, 3, 4, 5)]
+    return evalplugin.run(config(split=splits), tracking_uri=uri)
+
+
+def check_fits(text: str) -> list[str]:
+    lines = text.splitlines()
+    assert 1 < len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    return lines
+
+
+def test_an_outcome_is_printed_as_verdicts_and_tables(outcome: Outcome) -> None:
+    text = str(outcome)
+    lines = check_fits(text)
+    assert text == repr(outcome)
+    assert "popularity is the best by ndcg@10" in " ".join(lines[:4])
+    assert lines[-1].startswith("... (") and lines[-1].endswith("more lines; to_frame() has all numbers)")
+    assert lines[0].startswith(f"{TINY['name']}, last 1: ndcg@10")
+
+
+def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Outcome) -> None:
+    one = dataclasses.replace(outcome, comparisons=outcome.comparisons[-1:])
+    shown = evalplugin.compare(one, pairs="baseline")
+    lines = check_fits(repr(shown))
+    (head,) = [i for i, line in enumerate(lines) if line.split()[:2] == ["model", "mean"]]
+    first, second = lines[head + 1 : head + 3]
+    assert first.startswith("1  popularity") and second.startswith("2  random")
+    frame = shown.to_frame("ndcg@10").set_index("model")
+    assert f"{frame['mean']['popularity']:.4f} (" in first
+    assert any("difference" in line for line in lines[head:])
+
+
+def test_failed_models_and_warnings_are_printed() -> None:
+    Path("failing.py").write_text(FAILING)
+    outcome = evalplugin.run(config(plugins=["failing.py"], models=["random", "popularity", "failing"]))
+    lines = check_fits(repr(outcome))
+    assert lines[0] == "failing failed: RuntimeError: this model cannot learn"
+
+
+def test_compared_scores_are_printed() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "question": np.tile(np.arange(200), 12),
+            "llm": np.repeat(list("abcdefghijkl"), 200),
+            "score": rng.random(2400),
+        }
+    )
+    lines = check_fits(repr(evalplugin.compare_scores(table, unit="question", model="llm")))
+    assert "may be the best by score" in lines[0] + lines[1]
+
+
+def test_a_wide_table_loses_its_last_columns_and_says_so() -> None:
+    heads = ("", "model", *(f"number {i}" for i in range(30)))
+    row = tuple(TextCell(f"{i}\u202e") for i in range(32))
+    lines = check_fits(plain_text([TextTable("many", heads, (row,))]))
+    assert lines[-1].startswith("Too wide to show: number ") and "number 0" in lines[2]
+    assert "\\u202e" in lines[3]  # no control character reaches the terminal
+
+
+def test_values_with_arrays_have_a_short_repr(outcome: Outcome) -> None:
+    data = interactions(200, 20, seed=1)
+    assert repr(data).startswith(
+        "Interactions(user=int32 (2015,), item=int32 (2015,), rating=float32 (2015,)"
+    )
+    assert repr(data.rows) == "Rows(indptr=int64 (201,), item=int32 (2015,), rating=float32 (2015,))"
+    (model, *_) = outcome.result.models
+    users = np.arange(200, dtype=np.int32)
+    lists = TopN(users, np.zeros((200, 10), np.int32), np.zeros((200, 10)))
+    assert repr(lists) == "TopN(user=int32 (200,), item=int32 (200, 10), score=float64 (200, 10))"
+    test = np.arange(len(data)) % 2 == 0
+    comparison = outcome.comparisons[0]
+    for value in (
+        Split(data.select(~test), data.select(test)), outcome.result, model, model.per_user, comparison,
+        comparison.models[0], load(config()),
+    ):  # fmt: skip
+        assert type(value).__name__ in repr(value)
+        assert len(repr(value)) < 4000
