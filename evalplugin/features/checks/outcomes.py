@@ -10,7 +10,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.statistics.clusters import RELIABLE_FROM
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 
 if TYPE_CHECKING:
@@ -198,8 +197,8 @@ def _power(
 @result_check(
     "EV122",
     title="a few large clusters decide the means",
-    rule=f"Found where scores are in clusters, such as the queries of sessions, whose effective number is below "
-    f"{RELIABLE_FROM} and below half of their number. It is (sum n)^2 / sum n^2 over the numbers n of each cluster's "
+    rule="Found where scores are in clusters, such as the queries of sessions, whose effective number is below "
+    "100 and below half of their number. It is (sum n)^2 / sum n^2 over the numbers n of each cluster's "
     "scores. From it on, 95 % intervals of means held in 93 % or more of simulated bake-offs, but for sizes whose "
     "largest are in hardly any sample (experiments/statistics, unequal_clusters.md).",
     why="Most samples lack the few clusters that matter: where large clusters are served better or worse than small "
