@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,6 @@ from evalplugin.base.libraries import np, pa
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
-from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
 from evalplugin.data.background import joined_folds
@@ -47,6 +46,12 @@ from evalplugin.segments import (
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
 TaskExecutor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
+
+# Parameters of splits that name random streams only where they are set, so that sampled candidates stay what they were.
+_NAMED_IF_SET: Mapping[str, Mapping[str, object]] = {
+    "temporal": {"folds": 1, "every": None, "window": None, "gap": 0},
+    "next_item": {"cluster": None},
+}
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,13 @@ def _report_tenths(observer: Observer) -> Callable[[str, float | None], None]:
     return report
 
 
+def split_stream(split: Named[Splitter]) -> tuple[str, str]:
+    """Return what names the random streams of a split besides the data: its type, and its parameters as JSON."""
+    unset = _NAMED_IF_SET.get(split.type, {})
+    params = {key: value for key, value in split.params.items() if key not in unset or value != unset[key]}
+    return split.type, json.dumps(params, sort_keys=True)
+
+
 def _prepare(
     config: CheckedConfig,
     dataset: NamedDataset,
@@ -160,8 +172,8 @@ def _prepare(
 ) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset or a split changes no result.
-    stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
-    named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
+    stream = (data.digest, *split_stream(split))
+    named = list(inputs_named_in(split.params, [config.folder, Path.cwd()]))
     make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
     folds = make() if cache is None else cache.folds(data, split, seed, named, make)
     try:
@@ -194,7 +206,7 @@ def _prepare(
         params=dataset.params,
         split=split.name,
         split_type=split.type,
-        split_params=as_mapping(split.component),
+        split_params=split.params,
         full=data,
         train=first.train,
         test=first.test,

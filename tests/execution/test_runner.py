@@ -14,9 +14,18 @@ import yaml
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, ModelRecipe, load
+from evalplugin.config import CheckedConfig, ModelRecipe, Named, load
 from evalplugin.config.sections import Recommend
-from evalplugin.data import Candidates, Interactions, LastN, LoadContext, NewUsers, NextItem, Splitter
+from evalplugin.data import (
+    Candidates,
+    Interactions,
+    LastN,
+    LoadContext,
+    NewUsers,
+    NextItem,
+    Splitter,
+    Temporal,
+)
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
@@ -26,6 +35,7 @@ from evalplugin.execution.runner import (
     jobs_of,
     prepare,
     results_of,
+    split_stream,
 )
 from evalplugin.execution.tasks import Task, run_task
 from evalplugin.metrics.relevance import Relevance
@@ -323,3 +333,27 @@ def test_collections_leave_out_what_earlier_tasks_have_imported() -> None:
         frozen.append(gc.get_freeze_count())
         imported += [[n] for n in range(1000)]
     assert frozen[1] - frozen[0] >= 1000
+
+
+@pytest.mark.parametrize(
+    ("type", "split", "stream"),
+    [
+        ("temporal", Temporal(quantile=0.8), '{"cold": "keep", "cutoff": null, "quantile": 0.8}'),
+        (
+            "temporal",
+            Temporal(every="7d", folds=2),
+            '{"cold": "keep", "cutoff": null, "every": "7d", "folds": 2, "quantile": null}',
+        ),
+        (
+            "next_item",
+            NextItem(),
+            '{"cold": "keep", "days": null, "max_history": 100, "n_sessions": null, "queries": "all", '
+            '"test": "last_day"}',
+        ),
+        ("last_n", LastN(n=3), '{"cold": "keep", "min_train": 1, "n": 3}'),
+    ],
+)
+def test_sampled_candidates_of_a_split_are_drawn_by_the_stream_that_published_values_have(
+    type: str, split: Splitter, stream: str
+) -> None:
+    assert split_stream(Named("s", type, split)) == (type, stream)
