@@ -120,8 +120,10 @@ class Tuned:
 
 
 def split_text(split: Mapping[str, object]) -> str:
-    """Return type and parameters of a split as text: ``last_n(n=1)``."""
-    params = ", ".join(f"{name}={value}" for name, value in split.items() if name != "type")
+    """Return type and parameters of a split as text, unset ones left out: ``last_n(n=1)``."""
+    params = ", ".join(
+        f"{name}={value}" for name, value in split.items() if name != "type" and value is not None
+    )
     return f"{split['type']}({params})" if params else str(split["type"])
 
 

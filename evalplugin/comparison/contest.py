@@ -36,7 +36,7 @@ class Rules:
     candidates: str
     threshold: float | None
     metrics_hash: str  # of the definitions of all metrics
-    ties: str = "id"  # order of items with equal scores; earlier versions had no other
+    ties: str = "hashed"  # order of items with equal scores
     cold_users: str = "model"  # who answers users without train data
     pool: str | None = None  # a hash of given candidates
 

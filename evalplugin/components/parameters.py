@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Metadata of a field that was added later: without it, hashes of configs stay as they were.
-OMITTED_IF_DEFAULT = {"omitted_if_default": True}
 _MAPPING_KINDS = ("model_type", "model_attributes_type", "dataclass_type", "dict_type")
 _BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "min_length": "length >="}
 
@@ -90,15 +88,8 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
 
 
 def as_mapping(component: object) -> dict[str, Any]:
-    """Return a component's parameters as plain JSON values, nested dataclasses as mappings.
-
-    Fields with the metadata ``OMITTED_IF_DEFAULT`` are left out where they have their default.
-    """
-    return {
-        _name(f): _plain(getattr(component, f.name))
-        for f in _init_fields(type(component))
-        if not ("omitted_if_default" in f.metadata and getattr(component, f.name) == f.default)
-    }
+    """Return all parameters of a component as plain JSON values, nested dataclasses as mappings."""
+    return {_name(f): _plain(getattr(component, f.name)) for f in _init_fields(type(component))}
 
 
 def _plain(value: Any) -> Any:

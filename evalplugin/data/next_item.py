@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import count_text, duration_text, noun_of
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
+from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, as_texts
 from evalplugin.data.base import Split, split
 from evalplugin.data.given import in_one_piece
@@ -80,7 +80,7 @@ class NextItem:
             "such as user: the queries of all sessions with the same value depend on each other; null: those of one "
             "session do",
         ),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.test == "n_sessions") != (self.n_sessions is not None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import Annotated
@@ -11,7 +11,7 @@ from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.libraries import np
 from evalplugin.base.units import duration_text, seconds_of
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
+from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of
@@ -56,23 +56,21 @@ class Temporal:
         float | None, Field(gt=0, lt=1, description="share of the interactions that lies before the cut")
     ] = None
     cold: ColdRule = "keep"
-    folds: Annotated[int, Field(ge=1, description="number of test periods, one after another")] = field(
-        default=1, metadata=OMITTED_IF_DEFAULT
-    )
+    folds: Annotated[int, Field(ge=1, description="number of test periods, one after another")] = 1
     every: Annotated[
         int | str | None,
         Field(description="length of a test period, such as 7d, 12h or 2w; null: until the last interaction"),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
     window: Annotated[
         int | str | None,
         Field(description="length of the train period, such as 90d; null: all before the test period"),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
     gap: Annotated[
         int | str,
         Field(
             description="time between train and test period, such as 1d: how old a model is when it is used"
         ),
-    ] = field(default=0, metadata=OMITTED_IF_DEFAULT)
+    ] = 0
 
     def __post_init__(self) -> None:
         problems = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,6 @@ from evalplugin.base.libraries import np, pa
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
-from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
@@ -161,8 +160,8 @@ def _prepare(
 ) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset or a split changes no result.
-    stream = (data.pairs_digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
-    named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
+    stream = (data.pairs_digest, split.type, json.dumps(split.params, sort_keys=True))
+    named = list(inputs_named_in(split.params, [config.folder, Path.cwd()]))
     make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
     folds = make() if cache is None else cache.folds(data, split, seed, named, make)
     try:
@@ -195,7 +194,7 @@ def _prepare(
         params=dataset.params,
         split=split.name,
         split_type=split.type,
-        split_params=as_mapping(split.component),
+        split_params=split.params,
         full=data,
         train=first.train,
         test=first.test,

@@ -249,7 +249,8 @@ def _data_lines(info: ScoredOn) -> list[str]:
             for name, count in info.counts.items()
         },
     }
-    return [*lines, "", *_list(given)]
+    # ``users: None``, the table that a dataset does not have, would look like a count.
+    return [*lines, "", *_list({name: value for name, value in given.items() if value is not None})]
 
 
 def _data_row(name: str, data: Interactions) -> list[str]:

@@ -295,7 +295,7 @@ def test_tuning_takes_no_clusters() -> None:
     assert tuned.tuning is not None
     assert dict(tuned.tuning.settings["split"]) == {
         "type": "next_item", "test": "last_day", "days": None, "n_sessions": None, "queries": "all",
-        "max_history": 100, "cold": "keep",
+        "max_history": 100, "cold": "keep", "cluster": None,
     }  # fmt: skip
 
 

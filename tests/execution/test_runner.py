@@ -14,9 +14,18 @@ import yaml
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, ModelRecipe, load
+from evalplugin.config import CheckedConfig, ModelRecipe, Named, load
 from evalplugin.config.sections import Recommend
-from evalplugin.data import Candidates, Interactions, LastN, LoadContext, NewUsers, NextItem, Splitter
+from evalplugin.data import (
+    Candidates,
+    Interactions,
+    LastN,
+    LoadContext,
+    NewUsers,
+    NextItem,
+    Splitter,
+    Temporal,
+)
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult

@@ -8,14 +8,14 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TextIO
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import np, pa
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
+from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.download import download, open_url
@@ -76,7 +76,7 @@ class MovieLens:
     ]
     genres: Annotated[
         bool, Field(description="read the genres of the films too, as the attribute `genres` of the items")
-    ] = field(default=False, metadata=OMITTED_IF_DEFAULT)
+    ] = False
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem for each required file that is missing from an existing folder."""

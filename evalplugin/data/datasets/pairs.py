@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
+from evalplugin.components.parameters import Field
 from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat
@@ -47,10 +47,10 @@ class Pairs(FileDataset):
             description="size of the catalogue, whose ids are the numbers from 0: items without interactions count "
             "too; null: the items of the data",
         ),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
     ids: Annotated[
         Literal["auto", "text"], Field(description="what ids are read as; see the dataset csv")
-    ] = field(default="auto", metadata=OMITTED_IF_DEFAULT)
+    ] = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()

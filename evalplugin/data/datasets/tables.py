@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import np, npt, pa
-from evalplugin.components.parameters import OMITTED_IF_DEFAULT, Field
+from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
@@ -110,7 +110,7 @@ class ItemTable(_SideTable):
             description="whether the table is the catalogue: its items without interactions may be listed and count in "
             "metrics of coverage"
         ),
-    ] = field(default=False, metadata=OMITTED_IF_DEFAULT)
+    ] = False
 
     def add_to(self, data: Interactions, context: LoadContext) -> Interactions:
         """Return the data with attributes and titles of its items; an id stands for a missing title, with a note."""
@@ -174,21 +174,21 @@ class ColumnOptions:
             description="name of the column of the part (train, validation, test) or the fold of each row, for "
             "`split: given`; null: the data comes in one piece"
         ),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
     items: Annotated[
         ItemTable | None,
         Field(
             description="a table of items, whose titles are shown and whose attributes models, metrics and segments "
             "may use: {path, item, title, columns, separator}"
         ),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
     users: Annotated[
         UserTable | None,
         Field(
             description="a table of users, whose attributes models, metrics and segments may use: {path, user, "
             "columns, separator}"
         ),
-    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    ] = None
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return the problems of the tables of items and users."""

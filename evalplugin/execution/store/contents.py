@@ -118,7 +118,7 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
         overall=facts["overall"],
         at_k={name: dict(curve) for name, curve in facts["at_k"]},
         pr_curve=dict(facts["pr_curve"]),
-        unit=facts.get("unit", "user"),  # earlier versions knew users alone
+        unit=facts["unit"],
     )
     scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
     return TaskResult(lists, per_user, replace(lists.costs, **scored))

@@ -233,7 +233,7 @@ def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
     given = redact_text(DECISION, decision.to_json())
     try:
         first, second = (replace(Decision.from_json(text), notes=(), budget=None) for text in (logged, given))
-    except DataError:  # of another version
+    except DataError:  # of another format
         return False
     return first == second
 

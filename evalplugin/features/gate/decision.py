@@ -15,7 +15,6 @@ from evalplugin.config.sections import GateOutcome
 from evalplugin.data.queries import Unit
 
 FORMAT = 2  # of the JSON
-_READ = (1, FORMAT)  # 1 had no detectable gains and no budget
 NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users
 _ROUNDING = 1e-12  # of sums of errors
 
@@ -183,8 +182,6 @@ class Decision:
     def to_json(self) -> str:
         """Return the decision as JSON text; ``from_json`` reads it back."""
         values = {"format": FORMAT, **asdict(self)}
-        if self.unit == "user":  # so that decisions on users stay readable for earlier versions
-            del values["unit"]
         return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -197,13 +194,11 @@ class Decision:
         try:
             values: dict[str, Any] = json_of(text)
             written = values.pop("format")
-            if written not in _READ:
-                raise DataError(
-                    f"a decision of format {written}; this version reads format {FORMAT} and older"
-                )
+            if written != FORMAT:
+                raise DataError(f"a decision of format {written}; this version reads format {FORMAT}")
             conditions = tuple(Condition(**condition) for condition in values.pop("conditions"))
             values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
-            budget = values.pop("budget", None)
+            budget = values.pop("budget")
             return cls(
                 **values, conditions=conditions, budget=None if budget is None else DecisionBudget(**budget)
             )

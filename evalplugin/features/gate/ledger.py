@@ -88,31 +88,27 @@ class Ledger:
             DataError: As ``budget``.
             TrackingError: The store cannot be reached or refuses.
         """
-        before = self._spent(take_over=True)
+        before = self._spent()
         decision = decide(self._budget(before, decisions))
         if decision.outcome == "refuse":
             return decision
         own = before.get(self.bakeoff, 0.0)
-        self._write({self.bakeoff: max(own, decision.error_spent)})
+        self._write(max(own, decision.error_spent))
         after = self._spent()
         if after.keys() == before.keys() | {self.bakeoff}:
             return decision
         budget = self._budget(after, decisions)
         # More at once than are left each find none left, and not too many taken.
         decision = decide(replace(budget, taken=min(budget.taken, decisions)))
-        self._write({self.bakeoff: max(own, decision.error_spent)})
+        self._write(max(own, decision.error_spent))
         return replace(decision, notes=(*decision.notes, _AT_ONCE))
 
     def _budget(self, spent: Mapping[str, float], decisions: int) -> DecisionBudget:
         others = [error for bakeoff, error in spent.items() if error > 0 and bakeoff != self.bakeoff]
         return DecisionBudget(decisions, len(others), sum(others))
 
-    def _spent(self, *, take_over: bool = False) -> dict[str, float]:
-        """Return what each bake-off has spent, by its id.
-
-        That is as it was counted; or, as long as only versions have decided that counted in the runs alone, as those
-        have it, which ``take_over`` counts here.
-        """
+    def _spent(self) -> dict[str, float]:
+        """Return what each bake-off has spent, by its id."""
         if self.experiment is None:
             return {}
         with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
@@ -123,14 +119,8 @@ class Ledger:
             spent = dict(
                 filter(None, (self._entry(key, tags[key]) for key in tags if key.startswith(_PREFIX)))
             )
-            runs = search_runs(client, [self.experiment], query, deleted=True) if latest and not spent else []
-        for run in runs:
-            bakeoff, error = _spent_by(run)
-            spent[bakeoff] = max(error, spent.get(bakeoff, 0.0))
         for run in latest:
             self._check(run, spent)
-        if runs and take_over:
-            self._write(spent)
         return spent
 
     def _entry(self, key: str, text: str) -> tuple[str, float] | None:
@@ -156,15 +146,14 @@ class Ledger:
             raise DataError(
                 f"decisions of the experiment with the id {self.experiment} are missing among its tags "
                 f"{_PREFIX}*: {latest} is number {counted:,} and spent {error:.3g}, and {len(spent):,} are counted, "
-                f"{spent.get(bakeoff, 0.0):.3g} for it: tags were deleted or changed, or an earlier version of "
-                f"evalplugin has decided since. {_ANEW}"
+                f"{spent.get(bakeoff, 0.0):.3g} for it: tags were deleted or changed. {_ANEW}"
             )
 
-    def _write(self, spent: Mapping[str, float]) -> None:
+    def _write(self, error: float) -> None:
+        """Count what the bake-off has spent."""
         assert self.experiment is not None  # the runs that are decided on are in it
         with existing_store(self.uri, "count the decision") as client:
-            for bakeoff, error in spent.items():
-                client.set_experiment_tag(self.experiment, *_tag(self.place, bakeoff, error))
+            client.set_experiment_tag(self.experiment, *_tag(self.place, self.bakeoff, error))
 
 
 def _tag(place: DataSplit, bakeoff: str, error: float) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
-from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, Named
 from evalplugin.config.checked import TuningPlan
@@ -118,7 +116,7 @@ def _validation(
     seed = config.spec.seed
     split = plan.split or _split_of(config, prepared)
     given = fold.validation if plan.split is None else None
-    params = json.dumps(as_mapping(split.component), sort_keys=True)
+    params = json.dumps(split.params, sort_keys=True)
     stream = (fold.train.pairs_digest, split.type, params, str(fold.fold), "tune")
     place = f"{prepared.info.dataset}, {prepared.info.split}, fold {fold.fold + 1}"
     try:
@@ -140,7 +138,7 @@ def _validation(
         raise DataError(
             f"tune: the train data of {place} cannot be split for validation{hint}: {error}"
         ) from None
-    settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
+    settings = plan.as_mapping() | {"split": {"type": split.type, **split.params}}
     drawing = generator(seed, *stream, "candidates")
     return validation, _candidates(config, DataSplit.of(prepared.info), validation, fold, drawing), settings
 

@@ -170,13 +170,10 @@ def _check_train(run: LoggedRun, table: pa.Table, request: ListRequest) -> Itera
 def _train_digests(run: LoggedRun, table: pa.Table) -> list[str] | None:
     """Return the digest of each fold's train data that a run's lists were made from; None: unknown."""
     described = (table.schema.metadata or {}).get(b"evalplugin")
-    if described is not None:
-        try:
-            return [str(digest) for digest in json_of(described)["train_digests"]]
-        except (ValueError, KeyError, TypeError):
-            raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None
-    # Of an earlier version, which logged the digest of the first fold. Lists from elsewhere may be scored with train
-    # data, but it is unknown from which data they were made.
-    if run.rules.are_given or run.folds > 1 or run.rules.train_digest is None:
+    # Lists from elsewhere may be scored with train data, but it is unknown from which data they were made.
+    if described is None:
         return None
-    return [run.rules.train_digest]
+    try:
+        return [str(digest) for digest in json_of(described)["train_digests"]]
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{run}: the metadata of data/top_n.parquet is damaged") from None

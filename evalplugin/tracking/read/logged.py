@@ -163,7 +163,7 @@ class LoggedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on the lists of the model; of earlier versions on the data too."""
+        """Sentences on the lists of the model."""
         return tuple(map(str, self._json_tag("warnings", list)))
 
     @property
@@ -173,7 +173,7 @@ class LoggedRun:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of the checks; empty for a run of a version with other checks or none."""
+        """The findings of the checks; empty where they are not there or cannot be read."""
         try:
             return tuple(Finding(**value) for value in self._json_tag("checks", list))
         except TypeError:
@@ -234,8 +234,8 @@ class LoggedRun:
             candidates=self._needed("eval.candidates"),
             threshold=None if threshold is None else self._number("eval.threshold"),
             metrics_hash=self.tag("metrics_hash"),
-            ties=self.param("eval.ties") or Rules.ties,
-            cold_users=self.param("eval.cold_users") or Rules.cold_users,
+            ties=self._needed("eval.ties"),
+            cold_users=self._needed("eval.cold_users"),
             pool=self.param("eval.pool"),
         )
 

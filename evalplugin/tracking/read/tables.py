@@ -129,7 +129,7 @@ def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
 
 
 def histories_of(table: pa.Table) -> HistoryLengths | None:
-    """Return the lengths of histories in a table of segments; None where an earlier version wrote it."""
+    """Return the lengths of histories in a table of segments; None where they are not known."""
     if (name := _described(table).history) is None:
         return None
     users = raw_ids(table.column("user"))
@@ -160,8 +160,8 @@ def _described(table: pa.Table) -> _Described:
     try:
         described = json_of((table.schema.metadata or {})[_SEGMENTS])
         labels = {str(name): list(map(str, texts)) for name, texts in described["segments"].items()}
-        # Earlier versions left these out.
-        from_truth, history = frozenset(map(str, described.get("from_truth", ()))), described.get("history")
+        from_truth = frozenset(map(str, described["from_truth"]))
+        history = described.get("history")  # left out for lists from elsewhere
         of_clusters = described.get("clusters")
         clusters = None if of_clusters is None else (str(of_clusters["name"]), str(of_clusters["column"]))
     except (KeyError, ValueError, TypeError, AttributeError):

@@ -221,8 +221,16 @@ def test_a_dataframe_is_read_as_it_is() -> None:
     data = loader.load(LoadContext())
     assert rows(data) == [(2, "x", 1.0), (1, "y", 1.0)]
     assert data.unused == (("rating", "score"),)
-    logged = {"user": "who", "item": "what", "rating": None, "timestamp": None, "duplicates": "error"}
-    assert as_mapping(loader) == logged
+    assert as_mapping(loader) == {
+        "user": "who",
+        "item": "what",
+        "rating": None,
+        "timestamp": None,
+        "duplicates": "error",
+        "part": None,
+        "items": None,
+        "users": None,
+    }
 
 
 class ArrowStream:
@@ -427,9 +435,9 @@ def test_missing_file_or_column_of_a_side_table_is_a_config_problem(
     assert message.endswith("item.csv; did you mean 'items.csv'?")
 
 
-def test_a_dataset_without_side_tables_has_the_parameters_that_it_always_had() -> None:
-    assert not {"items", "users"} & set(as_mapping(Csv("log.csv")))
-    assert as_mapping(Csv("log.csv", items=NAMED))["items"]["path"] == "items.csv"
+def test_a_dataset_shows_its_side_tables_and_null_without_them() -> None:
+    shown = as_mapping(Csv("log.csv", items=NAMED))
+    assert (shown["items"]["path"], shown["users"]) == ("items.csv", None)
 
 
 def test_columns_that_splits_need_have_one_text_for_each_user(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -263,14 +261,3 @@ def test_it_is_said_for_how_long_the_confidence_holds() -> None:
 def test_a_decision_with_a_budget_is_read_back() -> None:
     decision = decided(gaining(0.004), decisions=90)
     assert Decision.from_json(decision.to_json()) == decision
-
-
-def test_a_decision_of_the_first_format_is_read() -> None:
-    decision = replace(decided(gaining(0.05)), budget=None)
-    values = json.loads(decision.to_json()) | {"format": 1}
-    del values["budget"]
-    new = ("upper", "detectable", "sought", "users_needed")
-    values["conditions"] = [{k: v for k, v in c.items() if k not in new} for c in values["conditions"]]
-    old = Decision.from_json(json.dumps(values))
-    assert (old.outcome, old.promoted, old.budget) == ("promote", "new", None)
-    assert not any(c.is_undecided for c in old.conditions)

@@ -596,7 +596,8 @@ def full_decision() -> Decision:
 def test_decision_json_round_trip() -> None:
     decision = full_decision()
     assert Decision.from_json(decision.to_json()) == decision
-    assert json.loads(decision.to_json())["format"] == 2
+    values = json.loads(decision.to_json())
+    assert (values["format"], values["unit"]) == (2, "user")
 
 
 @pytest.mark.parametrize(
@@ -604,8 +605,9 @@ def test_decision_json_round_trip() -> None:
     [
         ("{", "this is no decision of evalplugin"),
         ("[]", "this is no decision of evalplugin"),
-        ('{"format": 1}', "this is no decision of evalplugin: KeyError"),
-        ('{"format": 3}', "a decision of format 3; this version reads format 2 and older"),
+        ('{"format": 2}', "this is no decision of evalplugin: KeyError"),
+        ('{"format": 1}', "a decision of format 1; this version reads format 2"),
+        ('{"format": 3}', "a decision of format 3; this version reads format 2"),
     ],
 )
 def test_from_json_refuses_invalid_decisions(text: str, told: str) -> None:

@@ -136,6 +136,10 @@ def undescribed(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({"evalplugin": b"[1, 2"})
 
 
+def of_another_format(table: pa.Table) -> pa.Table:
+    return table.replace_schema_metadata({"evalplugin": json.dumps({"segments": {}})})
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
@@ -151,6 +155,7 @@ def undescribed(table: pa.Table) -> pa.Table:
         ("per_user", anonymous, "has 1 rows without a value in the column 'user'"),
         ("segments", doubled, r"has several rows of user \d+"),
         ("segments", undescribed, "does not describe its groups of users"),
+        ("segments", of_another_format, "does not describe its groups of users"),
         ("truth", doubled, r"has several rows of user \d+, item \d+"),
         ("truth", infinite("rating"), "has inf in the column 'rating'"),
         ("history", without("item"), "has no column 'item'"),
@@ -203,5 +208,13 @@ def test_parameters_and_tags_that_were_overwritten_are_one_clear_error(store: Si
     run.data.params["eval.n"] = "many"
     with pytest.raises(TrackingError, match=r"the parameter eval.n is 'many', not a whole number"):
         _ = LoggedRun(store.client, run).rules
+    run.data.params["eval.n"] = "20"
+    for key in ("eval.ties", "eval.cold_users"):
+        text = run.data.params.pop(key)
+        with pytest.raises(
+            TrackingError, match=rf"run random \(.*\) has no parameter {key}: it was not logged"
+        ):
+            _ = LoggedRun(store.client, run).rules
+        run.data.params[key] = text
     run.data.tags["evalplugin.definitions"] = "[1]"
     assert LoggedRun(store.client, run).definitions["ndcg@10"].startswith("unknown")
