@@ -14,7 +14,7 @@ import yaml
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, ModelRecipe, Named, load
+from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.config.sections import Recommend
 from evalplugin.data import (
     Candidates,
@@ -24,7 +24,6 @@ from evalplugin.data import (
     NewUsers,
     NextItem,
     Splitter,
-    Temporal,
 )
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
