@@ -134,7 +134,7 @@ def run(
 
 def run_with(context: click.Context, argv: list[str]) -> int:
     """Run the command ``run`` from within another one, and return its exit code."""
-    return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
+    return int(run.main(argv, "run", standalone_mode=False, parent=context.parent) or EXIT_DONE)
 
 
 _REPEATED = ("overrides", "tracking_uri", "experiment", "data_home", "workers", "engine", "only")
