@@ -71,12 +71,16 @@ def register_secrets(values: Mapping[str, Any]) -> None:
     """Redact from now on the secrets of a config: by their key, by the option before them, or in a URL.
 
     They are hidden too where an error of another library repeats them. Of the URL of a webhook, the path and the query
-    are secret, as they often are the credential.
+    are secret, as they often are the credential; of an address of apprise, all behind the scheme.
     """
     _map_nested(values, _register_all, lambda text: _register_encoded(_PASSWORD.findall(text)))
     notify = values.get("notify")
-    if isinstance(notify, Mapping) and isinstance(url := notify.get("url"), str):
-        rest = re.sub(r"^https?://[^/?#\s]+", "", url)
+    if not isinstance(notify, Mapping):
+        return
+    rests = [re.sub(r"^https?://[^/?#\s]+", "", url) for url in [notify.get("url")] if isinstance(url, str)]
+    if isinstance(addresses := notify.get("apprise"), list):
+        rests += [url.rpartition("://")[2] for url in addresses if isinstance(url, str)]
+    for rest in rests:
         if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
             register_secret(rest)
 
@@ -148,7 +152,8 @@ def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def redact_yaml(text: str) -> str:
     """Return a config with every credential hidden: still the same YAML, with its comments.
 
-    Of the URL of a webhook only the host stays, as the rest of it often is the secret.
+    Of the URL of a webhook only the host stays, as the rest of it often is the secret, and of an address of apprise
+    nothing.
     """
     return _redacted_yaml(text, _secret_values())
 
@@ -192,7 +197,8 @@ def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int])
     elif isinstance(node, yaml.SequenceNode):
         before = ""
         for value in node.value:
-            if _OPTION.fullmatch(before) and _has_content(value.value):
+            is_address = path == ("notify", "apprise")
+            if (is_address or _OPTION.fullmatch(before)) and _has_content(value.value):
                 yield value
             else:
                 yield from _secret_nodes(value, path, seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.errors import EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
@@ -226,9 +227,9 @@ class Schedule(Closed):
 
 
 class Notify(Closed):
-    """The notifier: a command that gets the outcome of a bake-off as JSON on its standard input, or a URL by POST.
+    """The notifier: a command that gets the outcome of a bake-off as JSON on standard input, a URL by POST, or apprise.
 
-    `${NAME}` in either is replaced by an environment variable, whose value is never shown.
+    `${NAME}` in any of them is replaced by an environment variable, whose value is never shown.
     """
 
     command: list[str] | None = Field(
@@ -241,6 +242,13 @@ class Notify(Closed):
         default=None,
         description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
         examples=["${WEBHOOK_URL}"],
+    )
+    apprise: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Addresses of apprise (the extra `apprise`), such as mailto://... or slack://..., each of which is "
+        "sent the outcome and its reason as plain text.",
+        examples=[["slack://${SLACK_TOKENS}"]],
     )
     on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
         default=["promote", "keep", "refuse", "done", "failure"],
@@ -281,15 +289,44 @@ class Notify(Closed):
             raise ValueError("must name a host, such as https://example.org/hook")
         return value
 
+    @field_validator("apprise")
+    @classmethod
+    def _are_addresses(cls, value: list[str] | None) -> list[str] | None:
+        if value is None:
+            return value
+        if find_spec("apprise") is None:
+            how = how_to_install("apprise", "apprise")
+            raise ValueError(f"needs the package apprise, which is not installed: {how}")
+        from apprise.manager_plugins import NotificationManager
+
+        known = [*NotificationManager().schemas(), "http", "https"]
+        for url in value:
+            scheme, separator, rest = url.partition("://")
+            if url.startswith("${"):
+                continue
+            if not separator or not rest:
+                raise ValueError("must hold addresses such as slack://..., mailto://... or ${NAME}")
+            if scheme.lower() not in known:
+                near = did_you_mean(scheme, known, noun=None)
+                raise ValueError(f"apprise knows no address that begins with {scheme}://{near}")
+        return value
+
+    @property
+    def kind(self) -> Literal["command", "url", "apprise"]:
+        """The key that names who is told."""
+        if self.command is not None:
+            return "command"
+        return "apprise" if self.url is None else "url"
+
     @property
     def texts(self) -> list[str]:
         """The texts that may hold `${NAME}`."""
-        return self.command or [self.url or ""]
+        return self.command or self.apprise or [self.url or ""]
 
     @model_validator(mode="after")
-    def _command_or_url(self) -> Notify:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("needs a command or a url, one of them")
+    def _is_told_in_one_way(self) -> Notify:
+        if [self.command, self.url, self.apprise].count(None) != 2:
+            raise ValueError("needs a command, a url or apprise, one of them")
         return self
 
 

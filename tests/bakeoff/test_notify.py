@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
@@ -29,6 +29,14 @@ from evalplugin.tracking.write.board import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]
+CONFIG = {
+    "experiment": "toy",
+    "datasets": ["synthetic"],
+    "split": {"type": "last_n", "n": 2},
+    "metrics": ["ndcg@10"],
+    "models": ["random"],
+    "tracking": {"uri": "postgresql+psycopg2://ann:hunter2@db"},
+}
 SECRET = "T0/B0/xyzzy-plugh"
 
 
@@ -38,6 +46,7 @@ class Hook(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: list[int] = []
+        self.headers: dict[str, str] = {}
         self.seen: list[tuple[str, Any]] = []
 
     @property
@@ -52,6 +61,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append((self.path, json.loads(body)))
         self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
@@ -68,22 +80,19 @@ def hook() -> Iterator[Hook]:
 
 @pytest.fixture
 def header() -> ConfigHeader:
-    config = load(
-        {
-            "experiment": "toy",
-            "datasets": ["synthetic"],
-            "split": {"type": "last_n", "n": 2},
-            "metrics": ["ndcg@10"],
-            "models": ["random"],
-            "tracking": {"uri": "postgresql+psycopg2://ann:hunter2@db"},
-        }
-    )
+    config = load(CONFIG)
     return ConfigHeader(config.name, config.folder, config.spec.experiment, config.spec.notify)
 
 
 def notify(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:
+    """Return the warning and the waits, which take no time."""
     waits: list[float] = []
-    return deliver(spec, message, folder=folder, sleep=waits.append), waits
+    with pytest.MonkeyPatch.context() as patch:
+        # Not of the module itself, as subprocess waits by it too.
+        clock = SimpleNamespace(sleep=waits.append, time=time.time)
+        patch.setattr("evalplugin.features.notifications.delivery.time", clock)
+        patch.setattr("urllib3.util.retry.time", clock)
+        return deliver(spec, message, folder=folder), waits
 
 
 def python(code: str, *arguments: str) -> list[str]:
@@ -128,15 +137,23 @@ def test_only_selected_outcomes_are_notified(
 
 def test_webhook_retries_busy_server(hook: Hook) -> None:
     hook.answers = [503, 429]
-    assert notify(Notify(url=hook.url)) == (None, [1, 2])
+    assert notify(Notify(url=hook.url)) == (None, [2])  # the second try is made at once
     assert len(hook.seen) == 3
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7), ("86400", 30)])
+def test_webhook_waits_as_long_as_server_asks_up_to_a_limit(hook: Hook, asked: str, waited: int) -> None:
+    hook.answers, hook.headers = [429], {"Retry-After": asked}
+    assert notify(Notify(url=hook.url)) == (None, [waited])
+    assert len(hook.seen) == 2
 
 
 def test_webhook_warns_after_last_try(hook: Hook) -> None:
     hook.answers = [500] * 9
     warning, waits = notify(Notify(url=hook.url, tries=4))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it answered 500"
-    assert waits == [1, 2, 4]
+    assert waits == [2, 4]
+    assert len(hook.seen) == 4
 
 
 def test_webhook_does_not_retry_permanent_errors(hook: Hook) -> None:
@@ -174,9 +191,9 @@ def answering(*parts: bytes, every: float = 0.0) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"", "it closed the connection without an answer"),
-        (b"220 mail.example.org ESMTP\r\n", "its answer is not HTTP"),
-        (b"HTTP/1.1 200" + b" OK" * 50_000 + b"\r\n", "its answer is not HTTP"),
+        (b"", "it cannot be reached (ProtocolError)"),
+        (b"220 mail.example.org ESMTP\r\n", "it cannot be reached (ProtocolError)"),
+        (b"HTTP/1.1 200" + b" OK" * 50_000 + b"\r\n", "it cannot be reached (ProtocolError)"),
     ],
 )
 def test_webhook_explains_broken_responses(answer: bytes, why: str) -> None:
@@ -185,9 +202,10 @@ def test_webhook_explains_broken_responses(answer: bytes, why: str) -> None:
     assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
 
 
-def test_webhook_tells_missing_tls_from_untrusted_certificate(hook: Hook) -> None:
-    warning, _ = notify(Notify(url=hook.url.replace("http:", "https:"), tries=1))
-    assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it makes no secure connection"
+def test_webhook_without_tls_is_not_tried_again(hook: Hook) -> None:
+    warning, waits = notify(Notify(url=hook.url.replace("http:", "https:")))
+    assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it cannot be reached (SSLError)"
+    assert waits == []
 
 
 def test_webhook_time_limit_ends_dripping_response() -> None:
@@ -203,21 +221,27 @@ def test_webhook_escapes_lone_surrogates(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "why", "tries"),
+    ("url", "why", "waited"),
     [
-        ("http://127.0.0.1:9/${HOOK}", "it cannot be reached", 3),
-        ("${HOOK}", "that is no address that can be posted to", 1),
-        ("http://127.0.0.1:${HOOK}", "that is no address that can be posted to", 1),
+        ("http://127.0.0.1:9/${HOOK}", "it cannot be reached (NewConnectionError)", [2]),
+        ("${HOOK}", "it cannot be reached (MissingSchema)", []),
+        ("http://127.0.0.1:${HOOK}", "it cannot be reached (InvalidURL)", []),
     ],
 )
 def test_notification_warnings_hide_secrets(
-    url: str, why: str, tries: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    url: str,
+    why: str,
+    waited: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("HOOK", SECRET)
     warning, waits = notify(Notify(url=url))
     assert warning == f"notify.url (${{HOOK}}) was not told of the bake-off: {why}"
-    assert len(waits) == tries - 1
+    assert waits == waited
     assert SECRET not in "".join(capfd.readouterr())
+    assert caplog.text == ""
 
 
 def test_webhook_url_may_come_from_environment(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +283,80 @@ def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
     warning, _ = notify(Notify(command=python(code), tries=1, timeout_seconds=0.3), tmp_path)
     assert warning is not None
     assert warning.endswith("was not told of the bake-off: it took more than 0.3 s")
+
+
+DONE = {
+    "outcome": "cannot_tell",
+    "config": "nightly.yaml",
+    "bakeoff": "b-1",
+    "decision": {"reason": "svd may be better: 200 users are too few"},
+    "error": None,
+    "standings": [
+        {"dataset": "toy", "split": "last_n", "metric": "ndcg@10", "may_be_best": ["svd", "knn"], "models": []}
+    ],
+    "failed": FAILED,
+    "links": {"store": "http://h", "board": "http://h/#/1", "compare": None},
+}  # fmt: skip
+
+
+def json_address(hook: Hook, path: str = "") -> str:
+    return f"json://127.0.0.1:{hook.server_address[1]}/{path}"
+
+
+def test_apprise_sends_outcome_reason_and_links_as_plain_text(hook: Hook) -> None:
+    assert notify(Notify(apprise=[json_address(hook, "a"), json_address(hook, "b")]), message=DONE) == (
+        None,
+        [],
+    )
+    assert [path.strip("/") for path, _ in hook.seen] == ["a", "b"]
+    assert hook.seen[0][1]["title"] == "cannot tell: nightly.yaml"
+    assert hook.seen[0][1]["message"].splitlines() == [
+        "svd may be better: 200 users are too few",
+        "toy, last_n: may be the best by ndcg@10: svd, knn",
+        "toy, last_n: svd failed: no",
+        "store: http://h",
+        "board: http://h/#/1",
+    ]
+
+
+def test_apprise_sends_error_of_bakeoff_that_could_not_run(hook: Hook, header: ConfigHeader) -> None:
+    message = failure_payload(header, DataError("ratings.csv: k\udcff is not there"))
+    assert notify(Notify(apprise=[json_address(hook)]), message=message) == (None, [])
+    assert hook.seen[0][1]["title"] == "failure: python"
+    assert hook.seen[0][1]["message"] == "ratings.csv: k\\udcff is not there"
+
+
+def test_apprise_retries_and_tells_the_other_addresses(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOOK", SECRET)
+    hook.answers = [500, 500, 204]
+    spec = Notify(apprise=[json_address(hook, "${HOOK}"), json_address(hook, "b")], tries=2)
+    warning, waits = notify(spec, message=DONE)
+    assert warning is not None
+    assert warning.startswith("notify.apprise was not told of the bake-off: apprise[0]: Failed to send JSON")
+    assert "error=500" in warning
+    assert waits == [1]
+    assert [path.strip("/") for path, _ in hook.seen] == [SECRET, SECRET, "b"]
+    assert SECRET not in warning + "".join(capfd.readouterr())
+
+
+def test_apprise_refuses_address_of_unknown_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK", f"nobody://{SECRET}")
+    assert notify(Notify(apprise=["${HOOK}"]), message=DONE) == (
+        "notify.apprise was not told of the bake-off: apprise[0]: apprise does not accept this address",
+        [],
+    )
+
+
+def test_apprise_that_is_not_installed_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("evalplugin.config.sections.find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"notify\.apprise: needs the package apprise, .* pip install apprise"
+    ):
+        load({**CONFIG, "notify": {"apprise": ["json://127.0.0.1"]}})
 
 
 def test_payload_holds_standings_and_decision_without_credentials(
