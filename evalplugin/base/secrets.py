@@ -75,14 +75,8 @@ def register_secrets(values: Mapping[str, Any]) -> None:
     """
     _map_nested(values, _register_all, lambda text: _register_encoded(_PASSWORD.findall(text)))
     notify = values.get("notify")
-    if not isinstance(notify, Mapping):
-        return
-    rests = [re.sub(r"^https?://[^/?#\s]+", "", url) for url in [notify.get("url")] if isinstance(url, str)]
-    if isinstance(addresses := notify.get("apprise"), list):
-        rests += [url.rpartition("://")[2] for url in addresses if isinstance(url, str)]
-    for rest in rests:
-        if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
-            register_secret(rest)
+    if isinstance(notify, Mapping):
+        _map_nested([notify.get("url"), notify.get("apprise")], _register_all, _register_address)
 
 
 def register_uri(uri: str) -> None:
@@ -152,8 +146,7 @@ def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def redact_yaml(text: str) -> str:
     """Return a config with every credential hidden: still the same YAML, with its comments.
 
-    Of the URL of a webhook only the host stays, as the rest of it often is the secret, and of an address of apprise
-    nothing.
+    Of the URL of a webhook only the host stays, of an address of apprise nothing: the rest often is the secret.
     """
     return _redacted_yaml(text, _secret_values())
 
@@ -197,8 +190,7 @@ def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int])
     elif isinstance(node, yaml.SequenceNode):
         before = ""
         for value in node.value:
-            is_address = path == ("notify", "apprise")
-            if (is_address or _OPTION.fullmatch(before)) and _has_content(value.value):
+            if (path == ("notify", "apprise") or _OPTION.fullmatch(before)) and _has_content(value.value):
                 yield value
             else:
                 yield from _secret_nodes(value, path, seen)
@@ -228,6 +220,12 @@ def _register_encoded(values: Sequence[str]) -> None:
     """Redact from now on values of a URI, as they are and decoded."""
     _register_all(values)
     _register_all([unquote(value) for value in values])
+
+
+def _register_address(text: str) -> None:
+    rest = re.sub(r"^(https?://[^/?#\s]+|[\w+.-]+://)", "", text)
+    if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
+        register_secret(rest)
 
 
 def _register_all(value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from evalplugin.base.errors import EvalpluginError, did_you_mean, how_to_install
+from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
@@ -46,6 +45,20 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
         return value
 
     return AfterValidator(validate)
+
+
+def _check_address(address: str) -> None:
+    """Raise if apprise is not installed, or does not know the scheme of an address."""
+    try:
+        from apprise import NotificationManager
+    except ImportError:
+        how = how_to_install("apprise", "apprise")
+        raise DataError(f"needs the package apprise, which is not installed: {how}") from None
+    scheme, separator, _ = address.partition("://")
+    schemes = [*NotificationManager().schemas(), "http", "https"]
+    if not address.startswith("${") and not (separator and scheme.lower() in schemes):
+        near = did_you_mean(scheme, schemes, noun=None)
+        raise DataError(f"begins with no scheme of apprise, such as slack:// or mailto://{near}")
 
 
 class Recommend(Closed):
@@ -243,11 +256,10 @@ class Notify(Closed):
         description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
         examples=["${WEBHOOK_URL}"],
     )
-    apprise: list[str] | None = Field(
+    apprise: list[Annotated[str, _accepted_by(_check_address)]] | None = Field(
         default=None,
         min_length=1,
-        description="Addresses of apprise (the extra `apprise`), such as mailto://... or slack://..., each of which is "
-        "sent the outcome and its reason as plain text.",
+        description="Addresses of apprise (the extra `apprise`) that are sent the outcome and its reason as text.",
         examples=[["slack://${SLACK_TOKENS}"]],
     )
     on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
@@ -262,7 +274,12 @@ class Notify(Closed):
         default=3, ge=1, le=10, description="How often it is tried until it works.", examples=[5]
     )
     timeout_seconds: float = Field(
-        default=30.0, gt=0, le=600, description="How long each try may take.", examples=[10]
+        default=30.0,
+        gt=0,
+        le=600,
+        description="How long each try of a command may take; of a URL, to connect and for each read. Addresses of "
+        "apprise have their own: `?cto=5&rto=10` to connect and to read.",
+        examples=[10],
     )
 
     @field_validator("command")
@@ -289,42 +306,13 @@ class Notify(Closed):
             raise ValueError("must name a host, such as https://example.org/hook")
         return value
 
-    @field_validator("apprise")
-    @classmethod
-    def _are_addresses(cls, value: list[str] | None) -> list[str] | None:
-        if value is None:
-            return value
-        if find_spec("apprise") is None:
-            how = how_to_install("apprise", "apprise")
-            raise ValueError(f"needs the package apprise, which is not installed: {how}")
-        from apprise.manager_plugins import NotificationManager
-
-        known = [*NotificationManager().schemas(), "http", "https"]
-        for url in value:
-            scheme, separator, rest = url.partition("://")
-            if url.startswith("${"):
-                continue
-            if not separator or not rest:
-                raise ValueError("must hold addresses such as slack://..., mailto://... or ${NAME}")
-            if scheme.lower() not in known:
-                near = did_you_mean(scheme, known, noun=None)
-                raise ValueError(f"apprise knows no address that begins with {scheme}://{near}")
-        return value
-
-    @property
-    def kind(self) -> Literal["command", "url", "apprise"]:
-        """The key that names who is told."""
-        if self.command is not None:
-            return "command"
-        return "apprise" if self.url is None else "url"
-
     @property
     def texts(self) -> list[str]:
         """The texts that may hold `${NAME}`."""
         return self.command or self.apprise or [self.url or ""]
 
     @model_validator(mode="after")
-    def _is_told_in_one_way(self) -> Notify:
+    def _command_or_url_or_apprise(self) -> Notify:
         if [self.command, self.url, self.apprise].count(None) != 2:
             raise ValueError("needs a command, a url or apprise, one of them")
         return self

@@ -1,4 +1,4 @@
-"""Delivery of a notification to a command, a webhook or apprise: within a time limit, again where a retry may help."""
+"""Delivery of a notification to a command, a webhook or apprise: again where a retry may help."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import json
 import logging
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +17,7 @@ from evalplugin.base.placeholders import fill_placeholders, variables_in
 from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
 from evalplugin.config.sections import Notify
+from evalplugin.report.words import outcome_words
 
 _LONGEST_WAIT = 30  # seconds between two tries
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry
@@ -47,7 +45,7 @@ def deliver(spec: Notify, payload: Mapping[str, Any], *, folder: Path) -> str | 
         _send(spec, payload, folder)
     except (_DeliveryError, EvalpluginError) as error:
         return redact_message(f"{_target(spec)} was not told of the bake-off: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off; its words may repeat the address
         return f"{_target(spec)} was not told of the bake-off: {type(error).__name__}"
     return None
 
@@ -62,70 +60,28 @@ def is_wanted(spec: Notify, payload: Mapping[str, Any]) -> bool:
 
 def message_of(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Return the title and the plain text of a payload, for chat and mail."""
-    reasons = [(payload["decision"] or {}).get("reason"), payload["error"]]
-    standings = [
-        f"{_place(row)}: may be the best by {row['metric']}: {', '.join(row['may_be_best'])}"
-        for row in payload["standings"]
-        if row["may_be_best"]
+    lines = [
+        (payload["decision"] or {}).get("reason"),
+        payload["error"],
+        *(
+            f"{row['dataset']}: may be the best by {row['metric']}: {', '.join(row['may_be_best']) or 'none'}"
+            for row in payload["standings"]
+        ),
+        *(f"{row['dataset']}: {row['model']} failed: {row['error']}" for row in payload["failed"]),
+        *(f"{name}: {link}" for name, link in payload["links"].items() if link),
     ]
-    failed = [f"{_place(row)}: {row['model']} failed: {row['error']}" for row in payload["failed"]]
-    links = [f"{name}: {link}" for name, link in payload["links"].items() if link]
-    text = "\n".join([*filter(None, reasons), *standings, *failed, *links])
-    title = f"{payload['outcome'].replace('_', ' ')}: {payload['config']}"
-    return title, text.encode(errors="backslashreplace").decode() or f"bake-off: {payload['bakeoff']}"
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    return ", ".join(filter(None, (row["dataset"], row["split"])))
+    return f"{outcome_words(payload['outcome'])}: {payload['config']}", "\n".join(filter(None, lines))
 
 
 def _send(spec: Notify, payload: Mapping[str, Any], folder: Path) -> None:
-    texts = fill_placeholders(spec.texts, key=f"notify.{spec.kind}")
     # A lone surrogate, which no encoding has, is written as JSON's own \\u escape.
     body = json.dumps(payload, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
-    if spec.kind == "command":
-        _retry(spec.tries, partial(_run_command, texts, body, spec.timeout_seconds, folder))
-    elif spec.kind == "url":
-        # The timeout of requests is one of each read, and a server that sends a byte now and then never exceeds it.
-        longest = spec.tries * spec.timeout_seconds + (spec.tries - 1) * _LONGEST_WAIT
-        _time_limit(longest, partial(_post, texts[0], body, spec))
+    if spec.command is not None:
+        _run(fill_placeholders(spec.command, key="notify.command"), body, spec, folder)
+    elif spec.url is not None:
+        _post(fill_placeholders([spec.url], key="notify.url")[0], body, spec)
     else:
-        problems = []
-        for row, url in enumerate(texts):
-            try:
-                _retry(spec.tries, partial(_send_message, url, *message_of(payload), spec.timeout_seconds))
-            except _DeliveryError as error:  # the other addresses are told
-                problems.append(f"apprise[{row}]: {error}")
-        if problems:
-            raise _DeliveryError("; ".join(problems))
-
-
-def _retry(tries: int, send: Callable[[], None]) -> None:
-    """Call a function until it raises no temporary error, with longer and longer waits."""
-    for attempt in range(1, tries):
-        try:
-            return send()
-        except _TemporaryError:
-            time.sleep(min(2 ** (attempt - 1), _LONGEST_WAIT))
-    return send()
-
-
-def _time_limit(seconds: float, send: Callable[[], None]) -> None:
-    """Call a function that must end within some seconds; what takes longer is left behind in its thread."""
-    done: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            send()
-            done.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        done.result(seconds)
-    except TimeoutError:
-        raise _TemporaryError(f"no answer within {seconds:g} s") from None
+        _send_message(fill_placeholders(spec.texts, key="notify.apprise"), *message_of(payload), spec.tries)
 
 
 def _post(url: str, body: bytes, spec: Notify) -> None:
@@ -135,7 +91,6 @@ def _post(url: str, body: bytes, spec: Notify) -> None:
 
     retries = Retry(
         spec.tries - 1,
-        other=0,  # such as a certificate that is not trusted
         allowed_methods=["POST"],
         status_forcelist=_RETRIED,
         raise_on_status=False,
@@ -143,14 +98,14 @@ def _post(url: str, body: bytes, spec: Notify) -> None:
         backoff_max=_LONGEST_WAIT,
         retry_after_max=_LONGEST_WAIT,
     )
-    # It logs the path of an address that is tried again, which may be the secret.
-    logger = logging.getLogger("urllib3.connectionpool")
+    # urllib3 logs the path of an address that is tried again, which may be the secret.
+    logger = logging.getLogger("urllib3")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
         with requests.Session() as session:
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, HTTPAdapter(max_retries=retries))
+            session.mount("http://", HTTPAdapter(max_retries=retries))
+            session.mount("https://", HTTPAdapter(max_retries=retries))
             # The answer's body is not read: it may be long, slow, and repeat what was sent.
             status = session.post(
                 url,
@@ -160,10 +115,6 @@ def _post(url: str, body: bytes, spec: Notify) -> None:
                 allow_redirects=False,
                 stream=True,
             ).status_code
-    except (requests.RequestException, ValueError) as error:
-        # The type alone: the library's own words repeat the address.
-        reason = getattr(error.args[0], "reason", error) if error.args else error
-        raise _DeliveryError(f"it cannot be reached ({type(reason).__name__})") from None
     finally:
         logger.setLevel(level)
     if not 200 <= status < 300:
@@ -171,19 +122,28 @@ def _post(url: str, body: bytes, spec: Notify) -> None:
         raise _DeliveryError(f"it answered {status}{redirect}")
 
 
-def _send_message(url: str, title: str, text: str, seconds: float) -> None:
-    import apprise
+def _send_message(addresses: Sequence[str], title: str, text: str, tries: int) -> None:
+    from apprise import Apprise, AppriseAsset, LogCapture, NotifyFormat
 
-    def send() -> None:
-        sender = apprise.Apprise()
-        if not sender.add(url):
-            raise _DeliveryError("apprise does not accept this address")
-        if not sender.notify(text, title, body_format=apprise.NotifyFormat.TEXT):
-            raise _TemporaryError(log.getvalue().strip().split("\n")[-1][:300] or "it was not sent")
-
+    asset = AppriseAsset(default_service_retry=tries - 1, default_service_wait=5, http_redirects=False)
+    sender = Apprise(asset=asset)
     # What apprise logs is the reason, and is printed only as a part of the warning.
-    with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
-        _time_limit(seconds, send)
+    with LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
+        is_complete = sender.add(addresses)
+        is_sent = sender.notify(text, title, body_format=NotifyFormat.TEXT)
+    if not (is_complete and is_sent):
+        lines = (line for line in log.getvalue().splitlines() if not line.startswith("Attempt "))
+        raise _DeliveryError(" ".join(dict.fromkeys(lines)))
+
+
+def _run(command: Sequence[str], body: bytes, spec: Notify, folder: Path) -> None:
+    """Run a command until it succeeds, with longer and longer waits between the tries."""
+    for attempt in range(spec.tries - 1):
+        try:
+            return _run_command(command, body, spec.timeout_seconds, folder)
+        except _TemporaryError:
+            time.sleep(min(2**attempt, _LONGEST_WAIT))
+    return _run_command(command, body, spec.timeout_seconds, folder)
 
 
 def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Path) -> None:
