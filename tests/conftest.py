@@ -128,6 +128,15 @@ def _own_folder(_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _own_mlflow() -> Iterator[None]:
+    """The store and the experiment that a test sets for MLflow as a whole are gone after it."""
+    yield
+    if (mlflow := sys.modules.get("mlflow")) is not None:
+        mlflow.set_tracking_uri(None)
+        mlflow.tracking.fluent._active_experiment_id = None
+
+
+@pytest.fixture(autouse=True)
 def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test's config keeps secret is no secret to the next."""
     from evalplugin.base import secrets as redaction

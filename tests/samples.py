@@ -44,6 +44,11 @@ class Failing:
 """
 
 
+def line_of(part: str, code: str) -> int:
+    """Return the number of the first line of code that has a part."""
+    return 1 + code[: code.index(part)].count("\n")
+
+
 def excludes(interval: Interval, value: float = 0.0) -> bool:
     """Return whether a value lies outside an interval; False when its bounds are undefined."""
     return bool(value < interval.low or value > interval.high)

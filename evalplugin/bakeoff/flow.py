@@ -43,7 +43,7 @@ from evalplugin.workspace import Workspace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from evalplugin.features.data_card.drift import DescribedData
+    from evalplugin.features.data_card.card import DescribedData
     from evalplugin.features.gate.decision import Decision
     from evalplugin.features.history.trends import PastBakeoff
 
@@ -71,7 +71,7 @@ class Outcome:
     decision: Decision | None = None  # of the gate, where there is one
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
     unregistered: str | None = None  # why the winner could not be registered, where the config has a register
-    data: DescribedData | None = None  # cards of the datasets, and what has changed in them
+    data: DescribedData | None = None  # cards of the datasets
 
     def sections(self, comparisons: Sequence[Comparison] | None = None) -> list[Section]:
         """Return what the features add to the reports on the comparisons, or on others of the same results."""

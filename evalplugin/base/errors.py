@@ -115,7 +115,9 @@ class MissingPackageError(UsageError):
 
 
 class PluginError(UsageError):
-    """A plugin that cannot be loaded, or that registers something a registry refuses."""
+    """A plugin that cannot be loaded, that registers something a registry refuses, or that raises an exception."""
+
+    lists: object = None  # of a task that a metric of a plugin was to score
 
 
 class ConfigError(UsageError):

@@ -16,9 +16,7 @@ from evalplugin.cli.shared import echo_data, open_all
 @click.argument("config", type=click.Path(path_type=Path), required=False)
 @click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
 @click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")
-@click.option(
-    "--gain", type=float, help="The true gain that is to be found; else min_gain, or what was measured."
-)
+@click.option("--gain", type=float, help="The true gain that is to be found; else twice min_gain.")
 @click.option("--experiment", metavar="NAME", help="Take the spreads of its last bake-off.")
 @click.option("--bakeoff", metavar="ID", help="Take the spreads of this one; latest: the last one.")
 @click.option(

@@ -41,6 +41,7 @@ from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.sync import sync
 from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
+from evalplugin.components.registry import line_in_plugin
 
 
 def main(argv: Sequence[str] | None = None, *, is_program: bool = False) -> int:
@@ -96,8 +97,11 @@ def main(argv: Sequence[str] | None = None, *, is_program: bool = False) -> int:
 
         show_error(f"{path_text(error.filename)}: {reason_of(error)}")
         return EXIT_USAGE
-    except Exception:  # noqa: BLE001 - the edge of the program: shown whole
-        return _defect()
+    except Exception as error:  # noqa: BLE001 - the edge of the program
+        if state["debug"] or (line := line_in_plugin(error)) is None:
+            return _defect()
+        show_error(line)
+        return EXIT_FAILED
 
 
 def _drop_output() -> None:

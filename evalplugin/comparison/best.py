@@ -30,9 +30,13 @@ class BestModels:
     compared: tuple[str, ...]  # all models with a value, in the same order
     users: int  # below two, nothing is shown and all models may be the best
     rival: str | None  # hardest to tell from the leader; None: there is no other model
-    # How many more would tell the leader from the rival, 4 times out of 5. None: a single model may be the best, or no
-    # number is known, as the means are equal or there are fewer than two users.
+    # How many more would tell the leader from the rival, 4 times out of 5, if the true lead is the measured one. That
+    # may be chance, and the number is noise: other users may give a hundred times as many. None: a single model may be
+    # the best, or no number is known, as the means are equal or there are fewer than two users.
     users_to_tell: int | None
+    detectable: float | None = (
+        None  # the lead over the rival that these users show, 4 times out of 5; None: as above
+    )
     # Whether more users alone would not tell them apart, as other seeds move the means as much.
     needs_seeds: bool = False
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
@@ -80,10 +84,10 @@ def best_models(
     spreads = [seeds.get(name) for name in names]
     stays = may_be_best(values, level=level, seeds=spreads, clusters=clusters, rng=rng)
     kept = [i for i in order if stays[i]]
-    rival = users_to_tell = None
+    rival = users_to_tell = detectable = None
     needs_seeds = False
     if len(order) > 1:
-        rival, users_to_tell, needs_seeds = _rival(
+        rival, users_to_tell, detectable, needs_seeds = _rival(
             values, clusters, kept[0], kept[1:] or list(order[1:]), level, spreads
         )
     return BestModels(
@@ -94,6 +98,7 @@ def best_models(
         users=users,
         rival=None if rival is None else names[rival],
         users_to_tell=users_to_tell if len(kept) > 1 else None,
+        detectable=detectable if len(kept) > 1 else None,
         needs_seeds=needs_seeds and len(kept) > 1,
         fewest=min(
             (
@@ -120,10 +125,10 @@ def _rival(
     others: list[int],
     level: float,
     seeds: Sequence[SeedSpread | None],
-) -> tuple[int, int | None, bool]:
+) -> tuple[int, int | None, float | None, bool]:
     """Return the model with the smallest effect of the leader's lead, and how many more users would tell them apart.
 
-    Third, whether only more seeds would, and no number of users.
+    Third, the lead that these users show; fourth, whether only more seeds would tell, and no number of users.
     """
     # What is independent: users, or clusters of them.
     leads = [
@@ -131,7 +136,7 @@ def _rival(
         for other in others
     ]
     if len(leads[0]) < 2:
-        return others[0], None, False
+        return others[0], None, None, False
     gains = [mean_of_defined(lead) for lead in leads]
     spreads = [standard_deviation(lead) for lead in leads]
     effects = [
@@ -140,7 +145,7 @@ def _rival(
     ]
     hardest = int(np.argmin(effects))
     if not 0 < effects[hardest] < math.inf:
-        return others[hardest], None, False
+        return others[hardest], None, None, False
     # As one test of many: the critical value of the set is at most Bonferroni's.
     corrected = 1 - (1 - level) / (values.shape[1] - 1)
     gain, sd, units, users = gains[hardest], spreads[hardest], len(leads[hardest]), len(values)
@@ -149,6 +154,6 @@ def _rival(
     # The seeds' share of the variance of the difference does not fall with the number of users.
     left = 1 - detectable**2 * units * errors / (sd * gain) ** 2
     if left <= 0:
-        return others[hardest], None, True
+        return others[hardest], None, detectable, True
     needed = users_needed(sd, gain * math.sqrt(left), level=corrected, one_sided=True)
-    return others[hardest], max(1, users_of_units(needed, users, units) - users), False
+    return others[hardest], max(1, users_of_units(needed, users, units) - users), detectable, False

@@ -10,11 +10,14 @@ from typing import Literal
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np
+from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Tuned
+from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
@@ -87,6 +90,23 @@ class Contest:
     def independent_unit(self) -> str:
         """The noun of what is independent: the unit, or its clusters."""
         return "user" if self._scores is None else self._scores.independent_unit
+
+    @property
+    def few_clusters(self) -> str:
+        """The warning that a few large clusters decide the means; empty where they do not."""
+        clusters = None if self._scores is None else self._scores.clusters
+        codes = None if clusters is None else clusters_in_order(clusters)
+        if codes is None:
+            return ""
+        spread = cluster_spread(ClusterMoments.of(np.zeros(len(codes)), codes))
+        number, n = spread.effective, spread.clusters
+        if number >= RELIABLE_FROM or 2 * number >= n:
+            return ""
+        nouns = plural(self.independent_unit)
+        return (
+            f"a few of {n:,} {nouns} have most {plural(self.unit)}: means vary like those of {number:.0f} {nouns} of "
+            f"one size; below {RELIABLE_FROM}, fewer 95 % intervals hold the true mean, and more tests err"
+        )
 
     @property
     def is_table(self) -> bool:

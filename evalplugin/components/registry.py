@@ -8,13 +8,14 @@ import hashlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from evalplugin.base.errors import (
     EvalpluginError,
@@ -24,15 +25,20 @@ from evalplugin.base.errors import (
     did_you_mean,
     how_to_install,
 )
+from evalplugin.base.text import shorten
 from evalplugin.components.parameters import build
-from evalplugin.files.recording import recorded_inputs
+from evalplugin.files.recording import foreign_folders, recorded_inputs
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+
+_MAX_LINE = 1000  # characters
 
 _loaded: dict[str, bytes] = {}  # module of a plugin file -> its content when it was run
 _imports: dict[Path, set[str]] = {}  # plugin file -> modules that were imported while it was run
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
+_roots: set[str] = set()  # top-level modules and packages that have registered components
 
 
 def is_own(module: str) -> bool:
@@ -102,6 +108,7 @@ class Registry(Generic[T]):
             if taken is not None and (taken.origin, taken.cls.__qualname__) != (origin, cls.__qualname__):
                 raise PluginError(f"{origin}: {self.kind} {name!r} is already registered by {taken.origin}")
             self._entries[name] = Entry(name, cast(type[T], cls), origin)
+            _roots.add(cls.__module__.partition(".")[0])
             return cls
 
         return decorate
@@ -254,7 +261,8 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
             del sys.modules[name]
             if isinstance(error, EvalpluginError):
                 raise
-            raise PluginError(f"{path}: plugin cannot be loaded: {type(error).__name__}: {error}") from error
+            line = line_in_plugin(error) or f"{type(error).__name__}: {error}"
+            raise PluginError(f"{path}: plugin cannot be loaded: {line}") from error
 
 
 def modules_loaded_by(path: Path) -> frozenset[str]:
@@ -281,6 +289,44 @@ def _check_imports(path: Path, content: bytes) -> None:
                     f"{path}: line {node.lineno}: the module {name!r} that it imports is {loaded}, not the one beside "
                     f"the plugin: rename the latter"
                 )
+
+
+def call_component(component: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function returns that may be a plugin's; ``component`` is the kind and the name for messages.
+
+    Raises:
+        PluginError: Code of a plugin has raised an exception; its error names the file and the line.
+    """
+    try:
+        return function(*args, **kwargs)
+    except (EvalpluginError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if (line := line_in_plugin(error)) is None:
+            raise
+        raise PluginError(f"{component}: {line}") from error
+
+
+def line_in_plugin(error: BaseException) -> str | None:
+    """Return an exception and the innermost place in code of a plugin, such as ``mine.py:15: KeyError: 'a'``.
+
+    None: no such code was running: code of the user, or of a package with components.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[-1]
+    places = [
+        f"{Path(file).name}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_of_plugin(frame.f_globals.get("__name__") or "", file := frame.f_code.co_filename)
+    ]
+    text = " ".join("".join(traceback.format_exception_only(error)).split())
+    return f"{places[-1]}: {shorten(text, _MAX_LINE)}" if places else None
+
+
+def _is_of_plugin(module: str, file: str) -> bool:
+    if is_own(module) or file.startswith("<"):
+        return False
+    return module.partition(".")[0] in _roots or not os.path.abspath(file).startswith(foreign_folders())
 
 
 @contextmanager

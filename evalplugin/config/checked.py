@@ -12,6 +12,7 @@ import yaml
 from evalplugin.base.errors import ConfigError, DataError, KeyPath, did_you_mean
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
+from evalplugin.components.registry import call_component
 from evalplugin.config.document import Document
 from evalplugin.config.engines import Engine
 from evalplugin.config.schema import Config, Effect
@@ -71,7 +72,7 @@ class NamedDataset(Named[DatasetLoader]):
         Raises:
             DataError: The data is missing or breaks a rule, or a filter leaves nothing.
         """
-        data = self.component.load(context)
+        data = call_component(f"dataset {self.name}", self.component.load, context)
         try:
             return filtered(data, self.filters)
         except DataError as error:

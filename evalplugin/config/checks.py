@@ -18,7 +18,7 @@ from evalplugin.base.errors import (
     did_you_mean,
 )
 from evalplugin.components.parameters import as_mapping, problems_of
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Registry, call_component
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, inputs_at
 from evalplugin.config.components import (
     ComponentSpec,
@@ -133,7 +133,8 @@ class Checks:
 
     def _passes(self, component: object, path: KeyPath) -> bool:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
-        return self.extend(_own_problems(component, self.context), path)
+        problems = self.attempt(path, _own_problems, component, self.context)
+        return problems is not None and self.extend(problems, path)
 
     def _check_others(
         self, registry: Registry[T], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
@@ -307,4 +308,4 @@ class Checks:
 def _own_problems(component: object, context: LoadContext) -> list[Problem]:
     """Return the problems that a component's own check finds; their paths name parameters."""
     check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-    return check(context)
+    return call_component("check", check, context)

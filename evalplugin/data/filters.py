@@ -12,6 +12,7 @@ from evalplugin.base.arrays import Codes, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field, as_mapping
+from evalplugin.components.registry import call_component
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code
@@ -160,7 +161,7 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
     for type, step in filters:
         name = filter_text(type, step)
         try:
-            kept = _kept(step, data)
+            kept = call_component(f"filter {name}", _kept, step, data)
         except DataError as error:
             raise DataError(f"filter {name}: {error}") from None
         if not kept.mask.any():

@@ -114,16 +114,21 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def rows(self) -> Rows:
         """The interactions by user, each user's items in ascending order of code."""
+        order = self.by_pair()
+        ends = np.cumsum(np.bincount(self.user, minlength=self.n_users), dtype=np.int64)
+        return Rows(np.r_[0, ends], self.item[order], self.rating[order])
+
+    def by_pair(self) -> Ints:
+        """Return row numbers by user, item, rating and time, int64 (m,): the same for any order of the rows."""
         if self.repeats:
-            order = np.lexsort((self.item, self.user))
-            ends = np.cumsum(np.bincount(self.user, minlength=self.n_users), dtype=np.int64)
-            return Rows(np.r_[0, ends], self.item[order], self.rating[order])
+            time = () if self.timestamp is None else (self.timestamp,)
+            return np.lexsort((*time, self.rating, self.item, self.user))
         # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
         pairs = (self.user, self.item)
         matrix = sparse.coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
         matrix.sort_indices()
-        indptr, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
-        return Rows(indptr, item, self.rating[matrix.data])
+        order: Ints = matrix.data
+        return order
 
     def pairs(self) -> Ints:
         """Return user and item of every interaction as one number, user * n_items + item, ascending: int64 (m,)."""
@@ -163,15 +168,7 @@ class Interactions(ReadOnlyArrays):
         """A hash of the whole content, 32 hexadecimal digits; row order counts, as it can break ties."""
         content = hashlib.sha256()
         for name in ("user", "item", "rating", "timestamp", "users", "items"):
-            array = getattr(self, name)
-            content.update(name.encode())
-            if array is None:
-                continue
-            if array.dtype == object:
-                content.update(json.dumps(array.tolist()).encode())
-            else:
-                content.update(str(array.dtype).encode())
-                content.update(np.ascontiguousarray(array).data)
+            _add(content, name, getattr(self, name))
         for name, attributes in (("items", self.item_attributes), ("users", self.user_attributes)):
             if attributes:
                 content.update(f"{name} {attributes.digest}".encode())
@@ -185,6 +182,21 @@ class Interactions(ReadOnlyArrays):
             content.update(b"events")
         if self.count is not None:
             content.update(b"count" + np.ascontiguousarray(self.count).data)
+        return content.hexdigest()[:32]
+
+    @cached_property
+    def pairs_digest(self) -> str:
+        """A hash of the pairs of user and item by raw id, which names random streams: 32 hexadecimal digits.
+
+        Neither the order of rows counts nor ratings, times, attributes, titles and ids without interactions, so that
+        none of them changes what is drawn.
+        """
+        content, counts = hashlib.sha256(), self.rows.counts
+        item, items = _renumbered(self.rows.item, self.n_items)
+        _add(content, "users", self.users[counts > 0])
+        _add(content, "items", self.items[items])
+        _add(content, "counts", counts[counts > 0])
+        _add(content, "item", item)
         return content.hexdigest()[:32]
 
     def select(self, mask: npt.NDArray[np.bool_ | np.integer[Any]]) -> Interactions:
@@ -481,6 +493,18 @@ def joined(first: Interactions, second: Interactions) -> Interactions:
         for name, both in pairs.items()
     }
     return replace(first, **rows)
+
+
+def _add(content: hashlib._Hash, name: str, array: npt.NDArray[np.generic] | None) -> None:
+    """Add an array with its name to a hash."""
+    content.update(name.encode())
+    if array is None:
+        return
+    if array.dtype == object:
+        content.update(json.dumps(array.tolist()).encode())
+    else:
+        content.update(str(array.dtype).encode())
+        content.update(np.ascontiguousarray(array).data)
 
 
 def _renumbered(codes: Codes, n: int) -> tuple[Codes, Flags]:

@@ -11,7 +11,7 @@ from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.splits import by_time, draw, positions_in_user, tied_cuts, users_with
+from evalplugin.data.splits import by_time, draw, positions_in_user, shuffled, tied_cuts, users_with
 
 _BEFORE_LAST_N = "before_last_n"
 
@@ -121,5 +121,5 @@ class NewUsers:
         # The number of the others is rounded, halves down: 1 - 0.9 is less than 0.1.
         told = np.ceil(float(self.fold_in) * counts - 0.5).astype(np.int64)
         told = np.clip(told, self.min_history, np.maximum(counts - 1, self.min_history))
-        position = positions_in_user(data, rng.permutation(len(data)))
+        position = positions_in_user(data, shuffled(data, rng))
         return drawn[data.user] & (position >= told[data.user]), []

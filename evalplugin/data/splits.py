@@ -58,13 +58,13 @@ class Holdout:
         """Return one fold."""
         if self.by == "interactions":
             test = np.zeros(len(data), dtype=np.bool_)
-            test[rng.permutation(len(data))[: int(self.fraction * len(data) + 0.5)]] = True
+            test[shuffled(data, rng)[: int(self.fraction * len(data) + 0.5)]] = True
             return [held_out(data, test, self.cold)]
         counts = data.rows.counts
         size = np.minimum((self.fraction * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
         untested = int(((counts > 0) & (size == 0)).sum())
         notes = [f"{untested} users have too few interactions for one to be held out"] if untested else []
-        test = positions_in_user(data, rng.permutation(len(data))) < size[data.user]
+        test = positions_in_user(data, shuffled(data, rng)) < size[data.user]
         return [held_out(data, test, self.cold, notes=notes)]
 
 
@@ -80,7 +80,8 @@ class KFold:
         """Return k folds, of sizes that differ by one at most."""
         if len(data) < self.k:
             raise DataError(f"split kfold: {len(data)} interactions cannot make {self.k} folds; lower k")
-        fold_of = rng.permutation(len(data)) % self.k
+        fold_of = np.empty(len(data), dtype=np.int64)
+        fold_of[shuffled(data, rng)] = np.arange(len(data)) % self.k
         return [held_out(data, fold_of == fold, self.cold, fold=fold) for fold in range(self.k)]
 
 
@@ -146,7 +147,7 @@ class SampleUsers:
                 parameter="n_users",
             )
         last = self.hold == "last"
-        order = by_time(data, "sample_users", rng) if last else rng.permutation(len(data))
+        order = by_time(data, "sample_users", rng) if last else shuffled(data, rng)
         from_end = data.rows.counts[data.user] - positions_in_user(data, order)
         notes += tied_cuts(data, drawn, from_end, self.n) if last else []
         return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
@@ -224,10 +225,15 @@ def positions_in_user(data: Interactions, order: Ints) -> Ints:
     return positions
 
 
+def shuffled(data: Interactions, rng: np.random.Generator) -> Ints:
+    """Return the rows in random order, int64 (m,); which order they are in decides nothing."""
+    return data.by_pair()[rng.permutation(len(data))]
+
+
 def by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
     time = times_of(data, name)
-    # The seed alone: the stream of ``rng`` is named by the data, the order of its rows included.
+    # The seed alone: the stream of ``rng`` is named by the data, whose other rows decide no tie.
     seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
     user = hashed_ids(data.users, seed, "times", "user")
     item = hashed_ids(data.items, seed, "times", "item")

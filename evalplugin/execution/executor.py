@@ -18,7 +18,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.data import Split
 from evalplugin.execution.engines import Call, Handle, Session, run_calls
-from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
+from evalplugin.execution.isolation import TaskFailure, failure_of, outcome_of
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Result, TaskExecutor
@@ -124,8 +124,8 @@ class _Running:
             parts = [part for _, part in sorted(self.parts.items())]
             try:
                 result = _merged_result(self.task, self.fitted, parts)
-            except Exception:  # noqa: BLE001 - of a metric of a plugin
-                result = TaskFailure(error_text())
+            except Exception as error:  # noqa: BLE001 - of a metric of a plugin
+                result = failure_of(error)
         self.is_fitting, self.has_ended = False, True
         self.progress.close()
         return result

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
+from evalplugin.base.errors import PluginError
 from evalplugin.base.libraries import np
 from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
+from evalplugin.components.registry import line_in_plugin
 
 T = TypeVar("T")
 
@@ -30,11 +32,22 @@ class TaskFailure:
 
     error: str  # its traceback
     inputs: Mapping[str, str] | None = None  # files that it has read, with fingerprints; None: not known
+    plugin_error: PluginError | None = None  # of a metric, so that it is no failure of the model
+
+
+def failure_of(error: BaseException, inputs: Mapping[str, str] | None = None) -> TaskFailure:
+    """Return the failure of a task that the current exception has ended."""
+    return TaskFailure(error_text(), inputs, error if isinstance(error, PluginError) else None)
 
 
 def error_text() -> str:
-    """Return the traceback of the current exception: printable, and of bounded length."""
-    return shorten(escape_controls(traceback.format_exc()), _MAX_ERROR)
+    """Return the traceback of the current exception: printable, and of bounded length.
+
+    An error of a plugin has a last line with its place there.
+    """
+    text, error = shorten(escape_controls(traceback.format_exc()), _MAX_ERROR), sys.exception()
+    line = None if error is None else line_in_plugin(error)
+    return text if line is None else f"{text}\n{escape_controls(line)}\n"
 
 
 def last_line(error: str) -> str:
@@ -56,7 +69,7 @@ def outcome_of(function: Callable[[], T]) -> T | TaskFailure:
     except BaseException as error:  # the edge of a task: recorded whole, the others go on
         if isinstance(error, KeyboardInterrupt) and is_interrupted() is not False:
             raise
-        return TaskFailure(error_text())
+        return failure_of(error)
 
 
 @contextmanager

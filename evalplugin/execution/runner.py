@@ -17,6 +17,7 @@ from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.components.parameters import as_mapping
+from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.data import Candidates, Interactions, LoadContext, Pooled, Split, Splitter, in_one_piece
 from evalplugin.data.background import joined_folds
@@ -160,7 +161,7 @@ def _prepare(
 ) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset or a split changes no result.
-    stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
+    stream = (data.pairs_digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
     named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
     make = partial(_split, config, dataset, data, split, generator(seed, *stream, "split"))
     folds = make() if cache is None else cache.folds(data, split, seed, named, make)
@@ -289,7 +290,7 @@ def _split(
     if not getattr(split.component, "uses_parts", False):
         data = in_one_piece(data)
     try:
-        return split.component.split(data, rng)
+        return call_component(f"split {split.name}", split.component.split, data, rng)
     except DataError as error:
         written, number = config.document.data["split"], config.splits.index(split)
         path: KeyPath = ("split", number) if isinstance(written, list) else ("split",)
@@ -364,7 +365,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             seed=config.spec.seed,
             # By the train data alone: no test data changes a fit. The first seed's stream is the one of a bake-off
             # without others.
-            stream=(fold.train.digest, *name),
+            stream=(fold.train.pairs_digest, *name),
             n=config.spec.recommend.n,
             ties=None if config.spec.recommend.ties == "id" else name,
             metrics=config.metrics,
@@ -439,15 +440,27 @@ def results_of(
             job = jobs[number]
             job.running -= 1
             if cache is not None:
-                task = job.tasks[place]
-                if isinstance(result, TaskResult):
-                    result = cache.store_result(replace(task, lists=job.unscored.get(place)), result)
-                else:
-                    result = cache.store_failure(job.name(place), task, result)
+                task = replace(job.tasks[place], lists=job.unscored.get(place))
+                result = stored(cache, job.name(place), task, result)
             job.done[place] = result
             task_ended()
             if job.ended:
                 yield number, _result_of(job)
+
+
+def stored(cache: StepCache, name: str, task: Task, result: Result) -> Result:
+    """Write the result of a task to the cache, or its failure to the journal; ``name`` is its name within the bake-off.
+
+    Raises:
+        PluginError: A metric of a plugin has failed; the lists are written.
+    """
+    if isinstance(result, TaskResult):
+        return cache.store_result(task, result)
+    if (error := result.plugin_error) is None:
+        return cache.store_failure(name, task, result)
+    if isinstance(error.lists, TaskLists) and task.lists is None:
+        cache.store_lists(task, error.lists)
+    raise error
 
 
 def _result_of(job: Job) -> ModelResult:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
+from evalplugin.base.errors import PluginError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
@@ -110,9 +111,13 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     with one_blas_thread():
         lists = task.lists or _make_lists(task, label, observer)
         with observer.progress(f"score {label}"):
-            per_user, scoring, inputs = measured(
-                task, lambda: with_ids(score_state(task, lists).scores(), task.split)
-            )
+            try:
+                per_user, scoring, inputs = measured(
+                    task, lambda: with_ids(score_state(task, lists).scores(), task.split)
+                )
+            except PluginError as error:
+                error.lists = lists
+                raise
     return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
 
 

@@ -26,7 +26,7 @@ from evalplugin.base.errors import PluginError, is_disk_full
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import size_text
 from evalplugin.components.registry import load_plugin_file
-from evalplugin.execution.isolation import TaskFailure, error_text, isolated
+from evalplugin.execution.isolation import TaskFailure, failure_of, isolated
 from evalplugin.execution.leftovers import Leftovers
 from evalplugin.execution.shared import read_value
 from evalplugin.files.outputs import written_whole
@@ -161,12 +161,11 @@ class _Worker:
                     inputs = recording.enter_context(recorded_inputs())
                     result = function()
             except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
-                text = error_text()
+                result = failure_of(error, inputs)  # the inputs are complete when the recording ends
                 if limit is not None and _is_out_of_memory(error):
                     allowed = size_text(limit)
-                    text += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
-                    can_go_on = False
-                result = TaskFailure(text, inputs)  # the inputs are complete when the recording ends
+                    text = f"out of memory: the process of the task may allocate {allowed} (limits.memory)"
+                    result, can_go_on = TaskFailure(f"{result.error}\n{text}", inputs), False
         if inputs is not None:
             inputs |= {name: value for name, value in carried_inputs().items() if name not in inputs}
         try:
@@ -176,7 +175,7 @@ class _Worker:
                 if is_disk_full(error):
                     raise
                 # The result cannot be pickled, or the task has left too few handles.
-                _write(TaskFailure(error_text(), inputs), out)
+                _write(failure_of(error, inputs), out)
         except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
             os._exit(NO_SPACE if is_disk_full(error) else NOT_WRITTEN)
         faulthandler.cancel_dump_traceback_later()

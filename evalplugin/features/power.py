@@ -82,11 +82,18 @@ class PowerRow:
     margin: float = 0.0
     detectable: float | None = None  # with ``users``
     gain: float | None = None
-    users_needed: int | None = None  # to find ``gain``
+    users_needed: int | None = (
+        None  # to find ``gain``; noise where that is a measured one, which may be chance
+    )
     # Of users in clusters, such as the queries of sessions, see ``detectable_gain``; None: users are independent.
     cluster_size: float | None = None
     design_effect: float | None = None
     unit: Unit = "user"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether ``gain`` is one that was asked for, and not the measured one."""
+        return self.gain is not None and self.gain != _size(self.measured)
 
 
 @dataclass(frozen=True)

@@ -188,14 +188,15 @@ def _note(record: Callable[[_Recording, str], None], path: str | bytes | os.Path
     """Record a path or a pattern, unless it is the system's, or of Python and its packages, whose versions count."""
     full = os.path.abspath(os.fsdecode(path))
     is_archive = full.endswith(".zip") and full in sys.path  # of modules
-    if is_archive or full.startswith((*_foreign_folders(), *_ignored)) or "__pycache__" in full:
+    if is_archive or full.startswith((*foreign_folders(), *_ignored)) or "__pycache__" in full:
         return
     for recording in _active:
         record(recording, full)
 
 
 @functools.cache
-def _foreign_folders() -> tuple[str, ...]:
+def foreign_folders() -> tuple[str, ...]:
+    """Return the folders of the system, of Python, its packages and evalplugin, each with a separator at its end."""
     own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     folders = [*_SYSTEM, *own, *packages, str(Path(__file__).parents[1])]

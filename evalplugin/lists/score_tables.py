@@ -199,6 +199,8 @@ def read_scores(
         notes=(*notes, *dict.fromkeys(table.notes), *unicode_notes(noun, ids_of(units))),
         given=specs,
     )
+    if contest.few_clusters:
+        contest = replace(contest, notes=(*contest.notes, contest.few_clusters))
     return with_choice(contest, baseline=baseline, primary=primary)
 
 

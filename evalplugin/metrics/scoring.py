@@ -9,8 +9,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from evalplugin.base.arrays import Floats
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.registry import call_component
 from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, is_overall
 from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
@@ -64,7 +65,10 @@ def with_ids(scores: PerUserScores, split: Split) -> PerUserScores:
 
 def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
     """Return what the users of blocks contribute to the scores; ``users`` (U,) are their raw ids or codes."""
-    overall = {name: metric.start(request.n_items) for name, metric in request.overall.items()}
+    overall = {
+        name: call_component(f"metric {name}", metric.start, request.n_items)
+        for name, metric in request.overall.items()
+    }
     values = np.full((len(request.per_user), len(blocks)), np.nan)
     columns = dict(zip(request.per_user, values, strict=True))
     sums = {name: ExactSum() for name in request.every if name not in overall and name not in columns}
@@ -78,7 +82,7 @@ def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic
             k = request.n if spec.k is None else spec.k
             if is_overall(spec.metric):
                 with updating:
-                    spec.metric.update(overall[name], context, k)
+                    call_component(f"metric {name}", spec.metric.update, overall[name], context, k)
             else:
                 of_block[name] = _per_user(spec, context, k)
         return of_block, precision_recall_curve(context) if precision else np.empty((0, 0))
@@ -106,14 +110,14 @@ def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
     if "predictions" in spec.needs and context.predictions is None:
         return np.full(context.n_users, np.nan)
-    values = spec.of(context, k)
+    values = np.asarray(call_component(f"metric {spec.name}", spec.of, context, k))
     if values.shape != (context.n_users,) or values.dtype != np.float64:
-        raise DataError(
+        raise PluginError(
             f"metric {spec.name} must return float64 ({context.n_users},), one value a user, "
             f"not {values.dtype} {values.shape}"
         )
     if (infinite := np.isinf(values)).any():
-        raise DataError(
+        raise PluginError(
             f"metric {spec.name} is infinite for {int(infinite.sum()):,} users, which no mean and no interval can be "
             f"taken of; allowed: finite values, and NaN where it is undefined"
         )

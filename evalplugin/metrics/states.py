@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
+from evalplugin.components.registry import call_component
 from evalplugin.data.queries import Unit, sessions_of
 from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
 from evalplugin.metrics.distribution import Distribution
@@ -112,7 +113,9 @@ class ScorerState:
             merged = replace(
                 merged,
                 overall={
-                    name: metric.merge(merged.overall[name], state.overall[name])
+                    name: call_component(
+                        f"metric {name}", metric.merge, merged.overall[name], state.overall[name]
+                    )
                     for name, metric in merged.request.overall.items()
                 },
                 sums={name: total + state.sums[name] for name, total in merged.sums.items()},
@@ -178,7 +181,10 @@ class ScorerState:
         self, means: Mapping[str, float]
     ) -> tuple[dict[str, float], dict[str, dict[int, float]], dict[int, float]]:
         """Return the metrics over all lists, the curves over the cutoff and precision by recall."""
-        finished = {name: metric.finish(self.overall[name]) for name, metric in self.request.overall.items()}
+        finished = {
+            name: call_component(f"metric {name}", metric.finish, self.overall[name])
+            for name, metric in self.request.overall.items()
+        }
         means = {**means, **finished, **{name: total.mean for name, total in self.sums.items()}}
         return (
             {name: value for name, value in finished.items() if name in self.request.requested},

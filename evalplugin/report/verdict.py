@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalplugin.base.numbers import about, number, p_equals, percent, relative, share, signed
+from evalplugin.base.numbers import number, p_equals, percent, relative, share, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.report.words import MAY_ERR, ranking_basis, seed_range
+from evalplugin.report.words import MAY_ERR, ranking_basis, seed_range, to_tell_apart
 
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
 _MOST_GROUPS = 2
@@ -58,21 +58,9 @@ def best_sentence(best: BestModels) -> str:
     if best.users < 2:
         counted = f"a single {best.unit} has" if best.users == 1 else f"no {best.unit} has"
         return f"{sentence}: {counted} values of all models"
-    if best.needs_seeds:
-        return (
-            f"{sentence}; more seeds would tell {best.leader} from {best.rival}, more {plural(best.unit)} alone would "
-            f"not"
-        )
-    if best.users_to_tell is None:
-        return (
-            f"{sentence}; {best.leader} and {best.rival} have equal means, which no number of {plural(best.unit)} "
-            f"tells apart"
-        )
-    users = best.unit if best.users_to_tell == 1 else plural(best.unit)
-    return (
-        f"{sentence}; {about(best.users_to_tell)} more {users} would tell {best.leader} from {best.rival} in 4 of 5 "
-        f"bake-offs, if the measured difference is true"
-    )
+    if best.users_to_tell is None and not best.needs_seeds:
+        return f"{sentence}; {best.leader} and {best.rival} have equal means"
+    return sentence
 
 
 def group_sentences(comparison: Comparison, metric: str) -> list[str]:
@@ -114,6 +102,7 @@ def verdict(comparison: Comparison) -> Verdict:
     lines = (
         *_groups(comparison, best),
         *_baseline(comparison, leader, best),
+        *(("To tell them apart", text) for text in to_tell_apart(best)),
         ("Mean", _mean(comparison, leader)),
         *failed,
     )

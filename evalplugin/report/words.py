@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed
 from evalplugin.base.units import count_text, plural
+from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
@@ -20,6 +21,7 @@ TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
 _METHODS = {
     "bootstrap": "bootstrap over {units} (BCa)",
     "t": "Student's t over {units}",
+    "flips": "sign flips of Student's t over {units}, corrected for skewness",
     "exact": "exact of a share where all values are 0 or 1",
     "effective": "exact of a share where all values are 0 or 1, for the effective number of {values}",
     "bound": "a bound where hardly any {unit} differs from all others",
@@ -73,6 +75,8 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         lines.append(
             f"Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {least}."
         )
+    if (best := comparison.best.get(metric)) is not None:
+        lines += [f"{text}." for text in to_tell_apart(best)]
     if comparison.n_folds > 1:
         lines.append(
             f"{comparison.n_folds} folds: each {comparison.contest.unit}'s scores are averaged before anything is "
@@ -80,6 +84,21 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         )
     lines += tuning_lines(comparison)
     return [*lines, *(f"{row.model} failed: {row.error}" for row in comparison.failed)]
+
+
+def to_tell_apart(best: BestModels) -> list[str]:
+    """Return at most one sentence, without a full stop, on what it takes to tell the leader from its rival."""
+    units = plural(best.unit)
+    if best.needs_seeds:
+        return [
+            f"As far as is measured, it takes more seeds, not {units}, to tell {best.leader} from {best.rival}"
+        ]
+    if best.detectable is None:
+        return []
+    return [
+        f"How many more {units} tell {best.leader} from {best.rival} depends on the true difference, which may be 0: "
+        f"{best.users:,} find one of {number(best.detectable)} in 4 of 5 bake-offs, {4 * best.users:,} half of that"
+    ]
 
 
 def shared_lines(comparison: Comparison, metrics: Sequence[str]) -> list[str]:

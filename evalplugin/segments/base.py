@@ -13,7 +13,7 @@ from evalplugin.base.arrays import Codes, Floats, described, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import noun_of
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Registry, call_component
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 
@@ -121,7 +121,7 @@ def segmentation(
         if not len(new):
             continue
         try:
-            measured = np.asarray(segmenter.measure(fold, new, context))
+            measured = np.asarray(call_component(f"segment {name}", segmenter.measure, fold, new, context))
         except DataError as error:
             raise DataError(f"segment {name!r}: {error}") from None
         if measured.shape != new.shape:
@@ -130,7 +130,8 @@ def segmentation(
             )
         users.append(new)
         values.append(measured)
-    groups = segmenter.divide(np.concatenate(values)[np.argsort(np.concatenate(users))])
+    in_order = np.concatenate(values)[np.argsort(np.concatenate(users))]
+    groups = call_component(f"segment {name}", segmenter.divide, in_order)
     if problem := _problem_of(groups, int(known.sum())):
         raise PluginError(f"segment {name!r}: {problem}")
     from_truth = bool(getattr(segmenter, "from_truth", False))

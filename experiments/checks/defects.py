@@ -240,6 +240,22 @@ def _newcomers(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return pd.concat([frame, *rows], ignore_index=True), config | changed
 
 
+def _robots(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    """Make users sessions, of which the last day tests some, and add three sessions of 1,000 events each."""
+    frame, config = seeded
+    times = frame["time"].max() - np.arange(1000)
+    robots = [
+        pd.DataFrame({"user": user, "item": rng.integers(1, 201, 1000), "stars": 5.0, "time": times})
+        for user in (1001, 1002, 1003)
+    ]
+    changed = {
+        "datasets": [config["datasets"][0] | {"duplicates": "keep"}],
+        "split": {"type": "next_item"},
+        "models": ["random", "popularity"],
+    }
+    return pd.concat([frame, *robots], ignore_index=True), config | changed
+
+
 # What each defect is, and the function that seeds it.
 DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] = {
     "EV101": ("each user's last five interactions are held out, instead of the latest fifth of all", _future),
@@ -266,4 +282,5 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
     ),
     "EV120": ("times are integers such as 20250615", _integer_dates),
     "EV121": ("40 % of the ratings are not given, and 0 in the data", _not_rated),
+    "EV122": ("three sessions of 1,000 events are added to the test sessions", _robots),
 }

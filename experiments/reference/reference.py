@@ -32,7 +32,9 @@ MEASURED = ("cost/", "tune/seconds")  # seconds and memory differ from run to ru
 def make_data() -> None:
     """Write the tables that the configs read into the working directory."""
     subprocess.run([sys.executable, ROOT / "examples" / "make_shop.py"], check=True)
-    ratings = pd.read_csv("ratings.csv").drop_duplicates(["user_id", "item_id"]).sort_values("time", kind="stable")
+    ratings = (
+        pd.read_csv("ratings.csv").drop_duplicates(["user_id", "item_id"]).sort_values("time", kind="stable")
+    )
     last = ratings.groupby("user_id").cumcount(ascending=False)
     ratings["part"] = np.select([last < 3, last < 6], ["test", "validation"], "train")
     ratings.to_csv("parts.csv", index=False)
@@ -94,7 +96,9 @@ def logged(uri: str, experiment: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for run in client.search_runs([client.get_experiment_by_name(experiment).experiment_id]):
         tags = run.data.tags
-        place = "/".join(tags.get(f"evalplugin.{tag}", "") for tag in ("dataset", "split", "model")).strip("/")
+        place = "/".join(tags.get(f"evalplugin.{tag}", "") for tag in ("dataset", "split", "model")).strip(
+            "/"
+        )
         name = place or tags["evalplugin.role"]
         for metric in run.data.metrics:
             if not metric.startswith(MEASURED):

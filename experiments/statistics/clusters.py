@@ -186,7 +186,9 @@ def markdown(cells: Sequence[Cell]) -> str:
         "# Clusters of queries",
         "",
         "Written by `clusters.py`. In each cell: rate where queries are taken to be independent → rate with clusters. "
-        "Correlation: of the scores of two queries of a cluster.",
+        "Correlation: of the scores of two queries of a cluster. Rates of the permutation test with log-normal and "
+        "power law sizes were measured with flips of the clusters' sums, which "
+        "[unequal_clusters.md](unequal_clusters.md) compares with the flips of now.",
         "",
         *(f"- {name}: {text}" for name, text in SIZES.items()),
         "",

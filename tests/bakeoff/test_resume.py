@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver, write_config
+from samples import RecordingObserver, line_of, write_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
@@ -559,7 +559,8 @@ def test_unneeded_predictions_may_fail_and_are_retried_when_needed(
     cache = StepCache(Store(store_path()))
     jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
     ((_, result),) = results_of(jobs, sequential_executor(Observer()), cache)
-    assert result.failure == "ValueError: no ratings"
+    line = line_of("return 1 + self.values[users, items]", PLUGIN)
+    assert result.failure == f"odd.py:{line}: ValueError: no ratings"
 
 
 def test_unwritable_journal_does_not_fail_bake_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from samples import FAILING, small_config, write_config
+from samples import FAILING, line_of, small_config, write_config
 
 import evalplugin
 from evalplugin.base.errors import DataError
@@ -265,7 +265,10 @@ def test_failing_model_does_not_stop_others(tmp_path: Path, run: Run) -> None:
     file = config(tmp_path, plugins=["failing.py"], models=["random", "failing", "popularity"])
     code, out, err = run("run", str(file))
     assert code == 1
-    assert "failing failed: RuntimeError: this model cannot learn" in out
+    assert (
+        f"failing failed: failing.py:{line_of('raise', FAILING)}: RuntimeError: this model cannot learn"
+        in out
+    )
     assert "Traceback" not in err
     found = runs(Path.cwd())
     assert {name: r.info.status for name, r in found.items()} == {

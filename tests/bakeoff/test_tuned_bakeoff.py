@@ -131,7 +131,7 @@ def test_a_model_whose_trials_all_fail_has_failed_and_the_others_finish() -> Non
     config["tune"] = {"budget": {"trials": 6}}
     outcome, lines = bake(config)
     dial = of(outcome, "dial")
-    assert dial.failure == "RuntimeError: no dial goes to 0 broken"
+    assert dial.failure == "dial.py:23: RuntimeError: no dial goes to 0 broken"
     assert dial.tuning is None
     assert of(outcome, "popularity").per_user is not None
     assert any(line == "tuned dial: all of 6 trials failed" for line in lines)

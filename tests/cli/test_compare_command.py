@@ -93,7 +93,7 @@ def test_compare_table_has_leaderboard_segments_and_significance(
     assert f"{mean:.4f}" in row
     assert f"+{difference:.4f} ▲" in row
     assert "tiny, last_n: ndcg@10 by activity" in lines
-    test = "paired permutation test, two-sided (10,000 sign flips or bound of all sign flips)"
+    test = "paired permutation test, two-sided (10,000 sign flips)"
     assert f"{test}, Holm's correction over 2 comparisons" in out
     assert "Every two models: --pairs all." in lines
     assert err == "read and compare the runs ...\n"

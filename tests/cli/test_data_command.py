@@ -1,8 +1,9 @@
-"""`evalplugin data`: table, JSON, pictures, findings; drift against logged bake-offs."""
+"""`evalplugin data`: table, JSON, pictures, findings; sizes in logged bake-offs."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,10 +16,9 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.features.data_card import drift as module
-from evalplugin.features.data_card.card import DataCard
-from evalplugin.features.data_card.drift import DescribedData, Drift, drifts_since
-from evalplugin.features.data_card.feature import cards_of, describe_data
+from evalplugin.features.data_card import feature as module
+from evalplugin.features.data_card.card import DataCard, DescribedData
+from evalplugin.features.data_card.feature import cards_of, describe_data, sizes_since
 from evalplugin.workspace import Workspace
 
 
@@ -100,11 +100,10 @@ class Run(SimpleNamespace):
 
 
 def run(bakeoff: str, content: Any, status: str = "FINISHED") -> Run:
-    at = SimpleNamespace(isoformat=lambda timespec: "2026-11-01T03:00:00+00:00")
-    return Run(bakeoff=bakeoff, status=status, started=at, content=content)
+    return Run(bakeoff=bakeoff, status=status, started=datetime(2026, 11, 1, 3, tzinfo=UTC), content=content)
 
 
-def test_drift_is_against_the_latest_bakeoff_with_a_dataset_of_the_name(
+def test_sizes_then_and_now_are_those_of_the_latest_earlier_bakeoff_with_a_card(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (now,) = cards()
@@ -112,29 +111,22 @@ def test_drift_is_against_the_latest_bakeoff_with_a_dataset_of_the_name(
     (other,) = cards(datasets=[{**TINY, "name": "other"}])
 
     def plain(card: DataCard) -> Any:
-        return json.loads(json.dumps(DescribedData((card,), {}).as_mapping()))
+        return json.loads(json.dumps(DescribedData((card,)).as_mapping()))
 
-    def found(*runs: Run) -> Drift | str:
+    def sizes(*runs: Run) -> dict[str, str]:
         monkeypatch.setattr(module, "search_runs", lambda *args, **options: runs)
-        return drifts_since(cast(Any, None), "1", [now], bakeoff="me")["tiny"]
+        return sizes_since(cast(Any, None), "1", [now], bakeoff="me")
 
-    drift = found(
+    unreadable = [run("x", content) for content in (None, {"datasets": [{}]}, [], TrackingError("damaged"))]
+    assert sizes(
         run("me", plain(now)),
         run("cut", plain(now), "KILLED"),
-        run("b", plain(other)),
+        *unreadable,
         run("a", plain(smaller)),
-    )
-    assert isinstance(drift, Drift)
-    assert (drift.bakeoff, drift.same) == ("a", False)
-    assert {one.name for one in drift.changes} >= {"users", "interactions"}
-    same = found(run("a", plain(now)), run("older", plain(smaller)))
-    assert isinstance(same, Drift)
-    assert same.same
-    assert found() == "no earlier bake-off of this experiment to compare the data with"
-    assert (
-        found(run("b", plain(other))) == "no earlier bake-off of this experiment has a dataset of this name"
-    )
-    for unreadable in (None, {"datasets": [{}]}, [], TrackingError("damaged")):
-        assert (
-            found(run("a", unreadable)) == "the bake-off a has no data card: nothing to compare the data with"
-        )
+        run("older", plain(now)),
+    ) == {
+        "tiny": f"{smaller.interactions:,} interactions of {smaller.users} users with {smaller.items} items "
+        f"in the bake-off a of 2026-11-01; now {now.interactions:,} interactions of {now.users} users with "
+        f"{now.items} items"
+    }
+    assert sizes() == sizes(*unreadable) == sizes(run("b", plain(other))) == {}

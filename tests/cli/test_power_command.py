@@ -11,6 +11,7 @@ import pytest
 from samples import write_config
 
 from evalplugin.cli import main
+from evalplugin.cli.show.tables import show_power
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
@@ -131,7 +132,9 @@ def test_spreads_are_assumed_and_that_is_said(uri: str) -> None:
     assert "min_gain is a share of a mean that is not known yet: gains are above 1 %" in share.notes
 
 
-def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespace, uri: str) -> None:
+def test_a_share_of_a_decision_is_needed_for_a_logged_spread(
+    make: SimpleNamespace, uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = make.bakeoff(("random", "knn"), experiment="nightly")
     tracker = MlflowTracker.open(asked, uri)
     results = [make.model_result("random", 0.2), make.model_result("knn", 0.5)]
@@ -149,3 +152,14 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespa
     assert (row.model, row.against, row.users) == ("knn", "random", len(difference))
     assert (row.sd, row.measured) == pytest.approx((difference.std(ddof=1), difference.mean()))
     assert row.users_needed == users_needed(row.sd, 0.01)
+    show_power(report)
+    assert f"{row.users_needed:,} users" in capsys.readouterr().out
+    # A measured gain may be chance: how many users it needs is no result.
+    by_measured = power_of_runs(
+        PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=None
+    )
+    assert by_measured.rows[0].users_needed == users_needed(row.sd, row.measured or 0)
+    show_power(by_measured)
+    printed = capsys.readouterr().out
+    assert " users\n" not in printed
+    assert "--gain tells how many users a gain needs; a measured one may be chance." in printed

@@ -127,7 +127,6 @@ def test_credentials_in_the_uri_of_an_output_are_refused_and_not_printed(
         ["compare", "--html", uri],
         ["history", "--experiment", "x", "--chart", uri],
         ["data", "shop.yaml", "--pictures", uri],
-        ["schedule", "shop.yaml", "--print", "cron", "--out", uri],
         ["run", "shop.yaml", "--outcome", uri],
         ["cache", "list", "--store", uri],
     ]

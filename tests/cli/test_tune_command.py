@@ -105,7 +105,9 @@ def test_a_model_whose_every_trial_fails_is_a_comment_and_exit_code_1(
     assert main(["tune", file]) == 1
     out = capsys.readouterr().out
     assert [model["name"] for model in yaml.safe_load(out)["models"]] == ["svd"]
-    assert "  # fails: every trial failed: RuntimeError: s3://***@bucket has no model of 1\n" in out
+    assert (
+        "  # fails: every trial failed: fails.py:11: RuntimeError: s3://***@bucket has no model of 1\n" in out
+    )
 
 
 def test_each_split_has_a_document_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,17 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evalplugin.base.errors import ParameterError, PluginError, UnknownNameError
-from evalplugin.components.registry import Registry, load_plugin_file
+from evalplugin.components.registry import Registry, call_component, line_in_plugin, load_plugin_file
+from evalplugin.models import MODELS
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_plugin_file_is_the_origin_and_can_be_loaded_twice(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("raises.py", "1 / 0", "plugin cannot be loaded: ZeroDivisionError: division by zero"),
+        ("raises.py", "1 / 0", "plugin cannot be loaded: raises.py:1: ZeroDivisionError: division by zero"),
         ("syntax.py", "def", "plugin cannot be loaded: SyntaxError"),
         ("notes.txt", "", r"a plugin is a Python file \(.py\), not 'notes.txt'"),
     ],
@@ -172,3 +176,47 @@ def test_packages_are_read_once_for_all_registries_until_one_is_installed(
     os.utime(tmp_path, (1, 1))  # a clock that is coarser than this test
     assert "late" in MODELS.names()
     assert read == [1, 1]
+
+
+def error_of(function: Callable[[], object]) -> BaseException:
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_an_error_is_located_at_the_innermost_line_of_the_users_code() -> None:
+    def solve() -> None:
+        np.linalg.inv(np.zeros((2, 2)))
+
+    line = solve.__code__.co_firstlineno + 1
+    expected = f"test_registry.py:{line}: numpy.linalg.LinAlgError: Singular matrix"
+    assert line_in_plugin(error_of(solve)) == expected
+    with pytest.raises(PluginError, match=f"^split mine: {expected}$") as raised:
+        call_component("split mine", solve)
+    assert isinstance(raised.value.__cause__, np.linalg.LinAlgError)
+
+
+def test_errors_of_evalplugin_and_of_libraries_are_not_located() -> None:
+    error = error_of(lambda: np.linalg.inv(np.zeros((2, 2)))).with_traceback(None)
+    assert line_in_plugin(error) is None
+    with pytest.raises(UnknownNameError):
+        call_component("split mine", MODELS.entry, "nowhere")
+
+
+def test_an_error_of_an_installed_package_is_located_if_it_has_components() -> None:
+    library = types.ModuleType("acme_ranking")
+    exec(compile("def fail():\n    raise KeyError('price')", np.__file__, "exec"), vars(library))
+    error = error_of(library.fail)
+    error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)  # without this file
+    assert line_in_plugin(error) is None
+
+    @dataclass
+    class Acme:
+        def fit(self, train: object, rng: object) -> None: ...
+        def scores(self, users: object) -> None: ...
+
+    Acme.__module__ = "acme_ranking.models"
+    MODELS.register("acme ranking")(Acme)
+    assert line_in_plugin(error) == "__init__.py:2: KeyError: 'price'"

@@ -290,7 +290,7 @@ def test_histories_of_artifacts_are_latest_first_and_have_their_times() -> None:
     frame = events(10)
     data = made(datetimes(frame["time"]), frame)
     [fold] = LastN(n=1).split(data, rng())
-    background = background_of(data, fold.train, fold.test)
+    background = background_of(data, [(fold.train, fold.test)])
     history = background.history.to_pandas()
     assert history["timestamp"].dtype == "datetime64[ms]"
     for _, own in history.groupby("user"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import line_of
 
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
@@ -213,9 +214,9 @@ def test_ids_that_are_text_and_data_without_times_reach_the_workers(tmp_path: Pa
 
 
 HOWS = {
-    "raise": "ZeroDivisionError: division by zero",
+    "raise": f"bad.py:{line_of('1 / 0', PLUGIN)}: ZeroDivisionError: division by zero",
     "exit": "the process of the task ended with exit code 3 before the task was done",
-    "sys.exit": "SystemExit: enough",
+    "sys.exit": f"bad.py:{line_of('sys.exit(', PLUGIN)}: SystemExit: enough",
     "abort": "the process of the task was ended by SIGABRT",
     "segfault": "the process of the task was ended by SIGSEGV",
     "kill": "the process of the task was ended by SIGKILL, which systems send when memory runs out",
@@ -278,7 +279,7 @@ def test_memory_limit_is_refused_outside_linux(tmp_path: Path, monkeypatch: pyte
 def test_failed_fold_ends_its_model_with_first_failure(tmp_path: Path) -> None:
     models = [{"name": "bad", "type": "bad"}, "popularity"]
     bad, popularity = results(config(tmp_path, models=models, split={"type": "kfold", "k": 4}), tmp_path, 2)
-    assert bad.failure == "ZeroDivisionError: division by zero"
+    assert bad.failure == HOWS["raise"]
     assert popularity.error is None
 
 
@@ -338,7 +339,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     seen.mkdir()
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
-    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    )
     while len(list(seen.iterdir())) < 2:
         assert parent.poll() is None
         time.sleep(0.05)
@@ -423,7 +426,9 @@ def test_sys_exit_of_a_model_fails_it_alone(tmp_path: Path, how: str) -> None:
     )
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
     bad, popularity = (result for _, result in results_of(jobs, sequential_executor(Observer())))
-    assert bad.failure == {"sys.exit": "SystemExit: enough", "GeneratorExit": "GeneratorExit"}[how]
+    line = line_of(f'"{how}"', PLUGIN)
+    error = {"sys.exit": "SystemExit: enough", "GeneratorExit": "GeneratorExit"}[how]
+    assert bad.failure == f"bad.py:{line}: {error}"
     assert popularity.error is None
 
 
@@ -458,7 +463,7 @@ def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path, monkeypatch: p
 def test_result_on_a_full_disk_is_a_store_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(FULL_DISK.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
     assert "StoreError: a worker process cannot write its result to" in done.stderr, done.stderr
 

@@ -157,6 +157,23 @@ def test_clusters_widen_the_interval_of_questions_that_are_alike() -> None:
     assert widths[1] > 2 * widths[0]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_told"),
+    [([300, 200, *[1] * 90], True), ([4] * 20, False), ([1] * 200, False), ([20, 15] * 200, False)],
+)
+def test_few_large_clusters_are_told(sizes: list[int], is_told: bool) -> None:
+    text = np.repeat(np.arange(len(sizes)), sizes)
+    scores = np.random.default_rng(0).random((len(text), 2))
+    table = pd.DataFrame({"question": range(len(text)), "text": text, "a": scores[:, 0], "b": scores[:, 1]})
+    (comparison,) = evalplugin.compare_scores(table, unit="question", wide=True, cluster="text")
+    told = [note for note in comparison.contest.notes if "a few of" in note]
+    assert bool(told) == is_told
+    if told:
+        assert told[0].startswith(
+            "a few of 92 texts have most questions: means vary like those of 3 texts of one size; below 100, "
+        )
+
+
 def test_segments_are_groups_of_units(table: pd.DataFrame) -> None:
     comparison = compare(table, segments=["subject", "text"], baseline="small")
     cells = {(cell.segment, cell.label): cell.interval.n for cell in comparison.segments}

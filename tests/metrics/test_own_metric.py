@@ -14,7 +14,7 @@ import pytest
 from pydantic import Field
 
 import evalplugin
-from evalplugin.base.errors import DataError, ParameterError, PluginError
+from evalplugin.base.errors import ParameterError, PluginError
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
 from evalplugin.testing import check_metric
@@ -68,7 +68,7 @@ def test_an_infinite_value_of_a_metric_is_an_error() -> None:
 
     lists = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rank": [1, 2, 1]})
     truth = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]})
-    with pytest.raises(DataError, match=r"metric endless@2 is infinite for 2 users"):
+    with pytest.raises(PluginError, match=r"metric endless@2 is infinite for 2 users"):
         evalplugin.score(lists, truth, metrics=["endless@2"])
 
 

@@ -6,7 +6,7 @@ from math import isnan, log2, nan
 import numpy as np
 import pytest
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, PluginError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.distribution import Distribution
@@ -303,6 +303,6 @@ def test_a_metric_of_the_wrong_shape_is_an_error(monkeypatch: pytest.MonkeyPatch
     (spec,) = specs("rr")
     monkeypatch.setattr(type(spec.metric), "__call__", lambda self, context, k: np.zeros(2))
     with pytest.raises(
-        DataError, match=r"^metric rr must return float64 \(4,\), one value a user, not float64 \(2,\)$"
+        PluginError, match=r"^metric rr must return float64 \(4,\), one value a user, not float64 \(2,\)$"
     ):
         score_top_n(Blocks.of(LISTS, TRUTH), [spec])

@@ -15,7 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "schedules.md"
 
 def write_recipe(name: str) -> str:
     """Write a file of the page into the working directory; return its name."""
-    block = re.search(rf":caption: {re.escape(name)}\n\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    before = rf"(?::caption: {re.escape(name)}\n|`{re.escape(name)}`:\n\n```)\n"
+    block = re.search(before + "(.*?)```", PAGE.read_text(), re.DOTALL)
     assert block is not None
     file = Path(name).name
     # The programs look for the interpreter and the folder.

@@ -281,11 +281,13 @@ def test_failed_model_is_notified_for_each_dataset(capsys: pytest.CaptureFixture
     config(plugins=["boom.py"], models=["random", "boom"], datasets=datasets)
     assert main(["run", "--outcome", "outcome.jsonl", "nightly.yaml"]) == 1
     assert outcomes()[0]["failed"] == [
-        {"dataset": name, "split": "last_n", "model": "boom", "error": "ValueError: no"}
+        {"dataset": name, "split": "last_n", "model": "boom", "error": "boom.py:9: ValueError: no"}
         for name in ("one", "two")
     ]
     out = capsys.readouterr().out
-    assert "boom · one failed: ValueError: no\nboom · two failed: ValueError: no\n" in out
+    assert (
+        "boom · one failed: boom.py:9: ValueError: no\nboom · two failed: boom.py:9: ValueError: no\n" in out
+    )
 
 
 def test_unwritable_outcome_file_is_refused_before_the_run(

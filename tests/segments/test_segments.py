@@ -553,7 +553,7 @@ def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path
 
 
 def test_a_frame_can_be_given_from_python() -> None:
-    frame = pd.DataFrame({"user": range(60), "half": ["a", "b"] * 30})
+    frame = pd.DataFrame({"user": range(62), "half": ["a", "b"] * 31})
     half = {"name": "half", "type": "attribute", "frame": frame, "column": "half"}
     checked = load(asked(segments=[half]))
     assert "frame" not in checked.resolved["segments"][0]

@@ -260,8 +260,9 @@ def show_power(report: PowerReport) -> None:
             table.add_row(
                 *map(escape, names),
                 number(row.sd),
-                *("" if row.users is None else f"{row.users:,}", _gain(row.detectable), _gain(row.gain)),
-                "" if row.users_needed is None else f"{row.users_needed:,} {units}",
+                *("" if row.users is None else f"{row.users:,}", _gain(row.detectable)),
+                _gain(row.gain if row.is_planned else None),
+                f"{row.users_needed:,} {units}" if row.is_planned and row.users_needed is not None else "",
             )
         show_titled(table, str(place) or "Power")
     console = stdout()
@@ -272,6 +273,8 @@ def show_power(report: PowerReport) -> None:
         else ""
     )
     console.print(f"[dim]Test: {escape(report.test.words)}.{above}[/dim]", highlight=False)
+    if any(row.measured and not row.is_planned for row in report.rows):
+        console.print("[dim]--gain tells how many users a gain needs; a measured one may be chance.[/dim]")
     for note in report.notes:
         console.print(f"[dim]{escape(note)}.[/dim]", highlight=False)
 

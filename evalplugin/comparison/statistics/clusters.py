@@ -26,6 +26,10 @@ from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.clusters import ClusterMoments, cluster_sums
 from evalplugin.metrics.moments import ROUNDING
 
+# Effective number of clusters of unequal size from which intervals of means held in 93 % and more where scores depend
+# on the size, but for sizes whose largest are in hardly any sample (experiments/statistics, unequal_clusters.md).
+RELIABLE_FROM = 100
+
 
 @dataclass(frozen=True)
 class ClusterSpread:

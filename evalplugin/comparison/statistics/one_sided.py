@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt, special
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.pairs import standard_deviation
+from evalplugin.comparison.statistics.skewness import Statistic, hall, hall_inverse
 from evalplugin.metrics.moments import mean_of_defined
-
-Statistic = TypeVar("Statistic", float, Column)
 
 
 def lower_bound(
@@ -47,8 +44,7 @@ def lower_bound(
 
     n = len(units)
     student = float(special.stdtrit(degrees, level)) / np.sqrt(n)
-    hall = _hall_inverse(student, skewness, n)
-    return float(mean - sd * max(student, hall))
+    return float(mean - sd * max(student, hall_inverse(student, skewness, n)))
 
 
 def p_above(values: Column, limit: float = 0.0, *, clusters: npt.NDArray[np.integer] | None = None) -> float:
@@ -75,9 +71,7 @@ def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
         skewness: Of the values of each, the same shape.
         n: Number of values.
     """
-    s, g = standardised, skewness
-    hall = s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)  # rises with s
-    statistic: Statistic = np.sqrt(n) * np.minimum(s, hall)
+    statistic: Statistic = np.sqrt(n) * np.minimum(standardised, hall(standardised, skewness, n))
     return statistic
 
 
@@ -95,10 +89,3 @@ def _moments(values: Column) -> tuple[float, float, float]:
     variance = float((deviations**2).mean())
     skewness = float((deviations**3).mean()) / variance**1.5
     return mean, sd, skewness
-
-
-def _hall_inverse(value: float, skewness: float, n: int) -> float:
-    # (1 + g s / 3)^3 = 1 + g (s + g s^2 / 3 + g^2 s^3 / 27); without skewness s itself, and nearly so close to it.
-    if abs(skewness) < 1e-9:
-        return value
-    return float(3 / skewness * (np.cbrt(1 + skewness * (value - skewness / (6 * n))) - 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
@@ -26,6 +26,7 @@ from evalplugin.comparison.statistics.intervals import (
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.skewness import SkewedT
 
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
@@ -89,7 +90,10 @@ class Paired:
 
     @property
     def users_needed(self) -> int | None:
-        """The number of users with whom the measured difference is detectable; None for no difference."""
+        """The number of users with whom the measured difference is detectable; None for no difference.
+
+        Where the difference may be chance, it is noise: other users may give a hundred times as many.
+        """
         if not (np.isfinite(self.effect) and self.effect and self.design_effect):
             return None
         return users_needed(
@@ -130,6 +134,9 @@ def compare_pairs(
     Where users are in ``clusters``, such as the queries of sessions, interval and t test are those of
     ``clustered_interval``, and the other tests are of the clusters' sums of differences: the permutation test flips the
     signs of all differences of a cluster together. It is exact if the models could be exchanged cluster by cluster.
+    Where clusters differ in size, the statistic is ``SkewedT`` in place of the sum, and the interval takes its critical
+    value from the same flips: it holds 0 exactly where p is above 1 - ``level``. By the sum, models of one mean whose
+    difference depends on the size are called different in 14 % at 5 % (experiments/statistics, unequal_clusters.md).
 
     Args:
         a, b: float64 (U, C), with the same users as rows.
@@ -163,11 +170,30 @@ def compare_pairs(
         differences, [m.difference for m in moments], level, method, rng, clustered=clustered
     )
     testable = [u.difference if u.moments.is_testable else u.difference[:0] for u in units]
-    permuted = sign_flip_tests(testable, _PERMUTATIONS, rng, [u.moments for u in units])
+    skewed = [u.skewed for u in units]
+    permuted = sign_flip_tests(testable, _PERMUTATIONS, rng, [u.moments for u in units], skewed, level)
+    if method == "t":
+        intervals = [
+            i if t is None else _flipped_interval(i, t, u.spread, p)
+            for i, t, u, p in zip(intervals, skewed, units, permuted, strict=True)
+        ]
     return [
         _paired(m, interval, result, {"permutation", *tests}, u)
         for m, u, interval, result in zip(moments, units, intervals, permuted, strict=True)
     ]
+
+
+def _flipped_interval(
+    interval: Interval, statistic: SkewedT, spread: ClusterSpread | None, permuted: Permuted
+) -> Interval:
+    """Return the interval of a difference that holds 0 exactly where the permutation test does not reject it."""
+    assert spread is not None
+    low, high = interval.low, interval.high
+    if math.isfinite(permuted.critical):
+        low, high = statistic.interval(interval.mean, spread.sd, permuted.critical)
+    if permuted.p > 1 - interval.level:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return replace(interval, low=low, high=high, method="flips")
 
 
 class _Units(NamedTuple):
@@ -176,11 +202,15 @@ class _Units(NamedTuple):
     difference: Column
     moments: PairMoments
     spread: ClusterSpread | None  # None: of users
+    skewed: SkewedT | None = None  # None: the statistic is the sum
 
     @classmethod
     def of_clusters(cls, clustered: Clustered) -> _Units:
         sums = clustered.sums
-        return cls(sums, PairMoments.of(sums, np.zeros(len(sums)), sums), clustered.spread)
+        units = cls(sums, PairMoments.of(sums, np.zeros(len(sums)), sums), clustered.spread)
+        if not units.moments.is_testable or not units.differing or np.ptp(clustered.sizes) == 0:
+            return units
+        return units._replace(skewed=SkewedT.of(clustered))
 
     @property
     def differing(self) -> int:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np, special
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.pairs import PairMoments
+from evalplugin.comparison.statistics.skewness import SkewedT
 from evalplugin.metrics.moments import ROUNDING, Moments
 
 # Users with different scores from whom on a test at 5 % calls models of equal means different in 5.5 % on average and
@@ -30,6 +32,9 @@ class Permuted(NamedTuple):
 
     p: float
     by: str
+    critical: float = (
+        math.nan
+    )  # largest size of the statistic that is not significant at the level; NaN: unknown
 
 
 def sign_flip_tests(
@@ -37,6 +42,8 @@ def sign_flip_tests(
     n_permutations: int,
     rng: np.random.Generator,
     pairs: Sequence[PairMoments],
+    skewed: Sequence[SkewedT | None] = (),
+    level: float = 0.95,
 ) -> list[Permuted]:
     """Return the test of a mean difference of 0 for each column of finite differences, of any length.
 
@@ -47,31 +54,63 @@ def sign_flip_tests(
     where that is smaller. With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0
     change nothing.
 
+    The statistic is the sum, or ``SkewedT`` for clusters of unequal size, whose bound is not below Student's p-value.
+
     Args:
         columns: float64, each of any length.
         n_permutations: Of the signs.
         rng: Draws the signs.
         pairs: Moments of each column.
+        skewed: The statistic of each column, None for the sum; empty: all are sums.
+        level: Of ``critical``.
     """
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}
-    nonzero = [_nonzero(column) for column in columns]
-    for i, column in enumerate(nonzero):
-        if 2 ** len(column) <= n_permutations:
-            tests[i] = Permuted(all_signs(column), "exact")
+    statistics = list(skewed) or [None] * len(columns)
+    # Clusters whose sum is 0 have no sign.
+    terms = [
+        _nonzero(c)[:, None] if t is None else t.terms[c != 0]
+        for c, t in zip(columns, statistics, strict=True)
+    ]
+    observed = [
+        _as_extreme(part[:, 0]) if t is None else t.observed
+        for part, t in zip(terms, statistics, strict=True)
+    ]
+    for i, statistic in enumerate(statistics):
+        if 2 ** len(terms[i]) <= n_permutations:
+            tests[i] = _test(_sizes(_all_sums(terms[i]), statistic), observed[i], "exact", level)
         elif (limit := _normal_limit(pairs[i])) is not None:
             tests[i] = limit
+            if statistic is not None:
+                norm = math.sqrt(len(columns[i]))
+                critical = float(special.ndtri((1 + level) / 2)) / norm
+                tests[i] = Permuted(float(2 * special.ndtr(-observed[i] * norm)), limit.by, critical)
     to_flip = [i for i in range(len(columns)) if i not in tests]
     for start in range(0, len(to_flip), _COLUMNS_AT_ONCE):
         batch = to_flip[start : start + _COLUMNS_AT_ONCE]
         # Row i of the signs is for a column's i-th difference, whatever the other columns are.
-        p = _flipped([nonzero[i] for i in batch], n_permutations, np.random.default_rng(seed))
-        for i, share in zip(batch, p, strict=True):
-            tests[i] = Permuted(share, f"{n_permutations:,} sign flips")
-            if share == 1 / (n_permutations + 1):
-                bound = Permuted(_normal_bound(pairs[i].difference), "bound of all sign flips")
-                tests[i] = min(tests[i], bound)
+        of_batch = _flipped([terms[i] for i in batch], n_permutations, np.random.default_rng(seed))
+        for i, sums in zip(batch, of_batch, strict=True):
+            sizes = np.append(_sizes(sums, statistics[i]), math.inf)
+            tests[i] = _test(sizes, observed[i], f"{n_permutations:,} sign flips", level)
+            if tests[i].p == 1 / (n_permutations + 1):
+                bound = max(
+                    _normal_bound(pairs[i].difference), 0 if (t := statistics[i]) is None else t.p_of_t
+                )
+                tests[i] = min(tests[i], tests[i]._replace(p=bound, by="bound of all sign flips"))
     return [tests[i] for i in range(len(columns))]
+
+
+def _sizes(sums: Floats, statistic: SkewedT | None) -> Floats:
+    return np.abs(sums[:, 0]) if statistic is None else statistic.sizes(sums)
+
+
+def _test(sizes: Floats, observed: float, by: str, level: float) -> Permuted:
+    """Return the test of an observed size, given that of each flip, which two flips have at least."""
+    allowed = (1 - level) * len(sizes)
+    rank = len(sizes) - int(allowed) - 1
+    critical = float(np.partition(sizes, rank)[rank]) if allowed >= 2 else math.nan
+    return Permuted(float(np.mean(sizes >= observed)), by, critical)
 
 
 def _nonzero(column: Column) -> Column:
@@ -83,10 +122,15 @@ def _nonzero(column: Column) -> Column:
 
 def all_signs(column: Column) -> float:
     """Return the share of all ways to choose signs whose sum is at least as extreme as the column's own."""
-    sums = np.zeros(1)
-    for difference in column:
-        sums = np.concatenate([sums - difference, sums + difference])
-    return float(np.mean(np.abs(sums) >= _as_extreme(column)))
+    return float(np.mean(np.abs(_all_sums(column[:, None])[:, 0]) >= _as_extreme(column)))
+
+
+def _all_sums(terms: Floats) -> Floats:
+    """Return the sums (2 ** n, k) of terms (n, k) with all signs."""
+    sums = np.zeros((1, terms.shape[1]))
+    for row in terms:
+        sums = np.concatenate([sums - row, sums + row])
+    return sums
 
 
 def _normal_limit(pairs: PairMoments) -> Permuted | None:
@@ -110,21 +154,22 @@ def _normal_bound(differences: Moments) -> float:
     return float(2 * special.ndtr(-abs(differences.sum_over_norm)) / (4 * special.ndtr(-math.sqrt(2))))
 
 
-def _flipped(columns: Sequence[Column], n_permutations: int, rng: np.random.Generator) -> list[float]:
-    longest = max(map(len, columns))
+def _flipped(terms: Sequence[Floats], n_permutations: int, rng: np.random.Generator) -> list[Floats]:
+    """Return, for terms (n, k) of each column, their sums (n_permutations, k) with random signs."""
+    longest = max(map(len, terms))
     rows = _SIGNS_AT_ONCE // n_permutations + 1
-    positive = np.zeros((n_permutations, len(columns)))  # sums of the differences whose sign is +
+    ends = np.cumsum([part.shape[1] for part in terms])
+    positive = np.zeros((n_permutations, ends[-1]))  # sums of the differences whose sign is +
     for start in range(0, longest, rows):
         size = min(rows, longest - start)
-        block = np.zeros((size, len(columns)))
-        for c, column in enumerate(columns):
-            part = column[start : start + size]
-            block[: len(part), c] = part
+        block = np.zeros((size, ends[-1]))
+        for end, whole in zip(ends, terms, strict=True):
+            part = whole[start : start + size]
+            block[: len(part), end - part.shape[1] : end] = part
         bits = rng.integers(0, 256, size=(size, -(-n_permutations // 8)), dtype=np.uint8)
         positive += np.unpackbits(bits, axis=1, count=n_permutations).T.astype(np.float64) @ block
-    sums = np.abs(2 * positive - [column.sum() for column in columns])
-    as_extreme = np.count_nonzero(sums >= [_as_extreme(column) for column in columns], axis=0)
-    return [float(p) for p in (as_extreme + 1) / (n_permutations + 1)]
+    sums = 2 * positive - [column.sum() for whole in terms for column in whole.T]
+    return np.split(sums, ends[:-1], axis=1)
 
 
 def _as_extreme(column: Column) -> float:

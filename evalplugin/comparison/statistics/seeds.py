@@ -73,7 +73,13 @@ def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None
         return paired
     sd = paired.sd_of_units
     of_users = SeedSpread(sd, paired.units)
-    least = _p_of([of_users, *spreads], difference.mean)
+    of_units = of_users
+    if paired.clusters is not None:  # their interval has fewer degrees of freedom, or is that of sign flips
+        half = difference.mean - difference.low if difference.mean > 0 else difference.high - difference.mean
+        of_units = SeedSpread(
+            of_users.sd * half / of_users.half_width(difference.level) if sd else 0.0, paired.units
+        )
+    least = _p_of([of_units, *spreads], difference.mean)
     of_seeds = sum(spread.error**2 for spread in spreads)
     growth = math.sqrt(1 + of_seeds / of_users.error**2) if sd else math.nan
     return replace(

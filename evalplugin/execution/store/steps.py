@@ -148,19 +148,21 @@ class StepCache:
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write the result of a task; return it, or the result that another process has written in the meantime."""
-        n_users, n = result.top_n.item.shape
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
         depends_on = _scores_depend_on(task, result.lists)
         model = task.model.name
         new = self._write("scores", about, depends_on, scores_files(result), result.inputs, model=model)
         if task.lists is None:
-            units = plural(task.split.unit)
-            about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {units}"
-            inputs = self._known(task.inputs, result.lists.inputs)
-            files = lists_files(result.lists)
-            new &= self._write("lists", about, _lists_depend_on(task), files, inputs, model=model)
+            new &= self.store_lists(task, result.lists)
         return result if new else self.result(task) or result
+
+    def store_lists(self, task: Task, lists: TaskLists) -> bool:
+        """Write the lists of a task; return False if another process has written them in the meantime."""
+        n_users, n = lists.top_n.item.shape
+        about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
+        inputs, files = self._known(task.inputs, lists.inputs), lists_files(lists)
+        return self._write("lists", about, _lists_depend_on(task), files, inputs, model=task.model.name)
 
     def pictures(self, content: str) -> Pictures | None:
         """Return the pictures of a bake-off; None if they are not cached. ``content``: a hash of what they show."""

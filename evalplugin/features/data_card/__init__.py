@@ -1,1 +1,1 @@
-"""Data cards: sizes, inequality, ratings, time and splits of datasets, and their drift."""
+"""Data cards: sizes, inequality, ratings, time, splits of datasets."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +112,19 @@ class DataCard:
     times: Times | None  # None: no timestamps
     notes: tuple[str, ...] = ()  # of reading and of the filters
     splits: tuple[SplitCard, ...] = ()
+
+
+@dataclass(frozen=True)
+class DescribedData:
+    """The cards of all datasets of a bake-off."""
+
+    cards: tuple[DataCard, ...]
+    # By dataset: a line with its sizes in an earlier bake-off and now. Only datasets that an earlier one has.
+    sizes: Mapping[str, str] = field(default_factory=dict)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the cards as plain JSON values: ``datasets``."""
+        return {"datasets": [asdict(card) for card in self.cards]}
 
 
 def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard] = ()) -> DataCard:

@@ -1,4 +1,4 @@
-"""Data cards in a bake-off, on the page and in the command ``data``; how a bake-off's data differs from the last."""
+"""Data cards in a bake-off, on the page and in the command ``data``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from evalplugin.base.errors import TrackingError
 from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data import in_one_piece
@@ -17,49 +20,59 @@ from evalplugin.data.times import is_date
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.data_card.card import DataCard, Inequality, SplitCard, Times, card_of, split_card
-from evalplugin.features.data_card.drift import CARD, DescribedData, Drift, drifts_since
+from evalplugin.features.data_card.card import (
+    DataCard,
+    DescribedData,
+    Inequality,
+    SplitCard,
+    Times,
+    card_of,
+    split_card,
+)
 from evalplugin.features.data_card.report import (
     card_facts,
     card_markdown,
     card_picture,
     card_title,
     cuts_of,
-    drift_sentence,
     rating_text,
+    sizes_text,
     split_heads,
     split_rows,
 )
 from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
+from evalplugin.tracking import mlflow
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
 from evalplugin.tracking.write.items import Artifact, Item
 from evalplugin.workspace import Workspace
 
+_CARDS = "data/card.json"  # of the summary run
+_EARLIER = 10  # bake-offs that are asked for cards
+
 
 class DataCardsFeature(Feature):
-    """Describes the datasets, and reports their drift."""
+    """Describes the datasets, with their sizes in an earlier bake-off and now."""
 
     def after(self, running: Running, results: Results) -> Results:
-        """Add the cards, and how each dataset differs from that of an earlier bake-off."""
+        """Add the cards, and each dataset's sizes in an earlier bake-off and now."""
         observer, tracker = running.workspace.observer, running.tracker
         with observer.progress("describe the data"):
             cards = cards_of(running.prepared)
-            drifts = tracker.read(
-                "read the data cards before", drifts_since, cards, bakeoff=running.bakeoff.id
-            )
-        for name, drift in drifts.items():
-            if isinstance(drift, Drift):
-                observer.report(f"{name}: {drift_sentence(drift)}")
-        return results.having(data=DescribedData(cards, drifts))
+            sizes = tracker.read("read earlier data cards", sizes_since, cards, bakeoff=running.bakeoff.id)
+        for name, line in sizes.items():
+            observer.report(f"{name}: {line}")
+        return results.having(data=DescribedData(cards, sizes))
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield the cards for people and for programs."""
         if (data := results.values.get("data")) is not None:
             lines = ["# Data", ""]
             for card in data.cards:
-                lines += card_markdown(card, data.drifts.get(card.name))
+                lines += card_markdown(card, data.sizes.get(card.name))
             yield Artifact("data_card.md", "\n".join(lines))
-            yield Artifact(CARD, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
+            yield Artifact(_CARDS, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
 
     def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
         """Yield the cards for the page."""
@@ -77,6 +90,40 @@ def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
     return tuple(cards)
 
 
+def sizes_since(
+    client: mlflow.MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str
+) -> dict[str, str]:
+    """Return a line for each dataset of the latest earlier bake-off with cards: its sizes then and now.
+
+    Args:
+        client: Of the store.
+        experiment_id: Where to look.
+        cards: Of the datasets now.
+        bakeoff: The id of the bake-off that is not an earlier one.
+    """
+    for run in search_runs(client, [experiment_id], SUMMARY_RUNS, limit=_EARLIER):
+        if run.bakeoff == bakeoff or run.status not in DONE:
+            continue
+        if earlier := _cards_of_run(run):
+            then = f"in the bake-off {run.bakeoff} of {run.started.date()}"
+            return {
+                card.name: f"{sizes_text(earlier[card.name])} {then}; now {sizes_text(card)}"
+                for card in cards
+                if card.name in earlier
+            }
+    return {}
+
+
+def _cards_of_run(run: LoggedRun) -> dict[str, DataCard]:
+    """Return the cards of a summary run by dataset; empty where it has none that can be read."""
+    try:
+        content = run.json_file(_CARDS)
+        cards = [] if content is None else TypeAdapter(list[DataCard]).validate_python(content["datasets"])
+    except (TrackingError, KeyError, TypeError, ValueError):  # damaged, or of another version
+        return {}
+    return {card.name: card for card in cards}
+
+
 def card_tab(
     described: DescribedData, comparison: Comparison, models: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -90,10 +137,9 @@ def card_tab(
     card = next((card for card in described.cards if card.name == dataset), None)
     if card is None:
         return {}
-    drift = described.drifts.get(dataset)
     text = {
         "title": card_title(card),
-        "drift": "" if drift is None else drift_sentence(drift),
+        "sizes": described.sizes.get(dataset),
         "facts": card_facts(card),
         "heads": split_heads(card),
         "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),

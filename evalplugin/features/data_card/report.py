@@ -1,8 +1,8 @@
-"""Data cards and drift in words, tables and pictures."""
+"""Data cards in words, tables and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,6 @@ from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
 from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard
-from evalplugin.features.data_card.drift import THRESHOLD, CardChange, Drift
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 
 if TYPE_CHECKING:
@@ -23,9 +22,14 @@ _DAYS = 86_400
 
 def card_title(card: DataCard) -> str:
     """Return what a dataset holds, in a line."""
+    return f"{card.name} ({card.type}): {sizes_text(card)}"
+
+
+def sizes_text(card: DataCard) -> str:
+    """Return the numbers of interactions, users and items."""
     return (
-        f"{card.name} ({card.type}): {count_text(card.interactions, 'interaction')} of "
-        f"{count_text(card.users, 'user')} with {count_text(card.items, 'item')}"
+        f"{count_text(card.interactions, 'interaction')} of {count_text(card.users, 'user')} with "
+        f"{count_text(card.items, 'item')}"
     )
 
 
@@ -75,26 +79,15 @@ def split_rows(card: DataCard) -> list[tuple[str, ...]]:
     ]
 
 
-def card_markdown(card: DataCard, drift: Drift | str | None) -> list[str]:
-    """Return a card as lines of Markdown; ``drift`` may be why there is none."""
+def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
+    """Return a card as lines of Markdown; ``sizes``: a line on its sizes then and now."""
     from evalplugin.report.markdown import escape, markdown_table
 
     lines = [f"**{escape(card_title(card))}**", ""]
-    if drift is not None:
-        lines += [escape(drift_sentence(drift)), ""]
+    if sizes is not None:
+        lines += [escape(sizes), ""]
     lines += markdown_table(split_heads(card), [[*map(escape, row)] for row in split_rows(card)])
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
-
-
-def drift_sentence(drift: Drift | str) -> str:
-    """Return how a dataset differs from the one of an earlier bake-off, or why that is not known."""
-    if isinstance(drift, str):
-        return drift
-    parts = [*_span_parts(drift), *map(_change_text, drift.changes)]
-    if drift.same:
-        parts.insert(0, "the same data")
-    nothing = f"other data, but no number differs by more than {share(THRESHOLD)}"
-    return f"since the bake-off {drift.bakeoff} of {drift.at[:10]}: {'; '.join(parts or [nothing])}"
 
 
 def card_picture(card: DataCard) -> bytes:
@@ -144,35 +137,6 @@ def _ratings_text(card: DataCard) -> str:
 def rating_text(rating: Rating) -> str:
     """Return the bounds of a class of ratings, one number where they are equal."""
     return f"{rating.low:g}" if rating.low == rating.high else f"{rating.low:g} to {rating.high:g}"
-
-
-def _span_parts(drift: Drift) -> Iterator[str]:
-    """Yield where the first or the last interaction is another one."""
-    if drift.same or drift.span_before == drift.span_now:
-        return
-    if drift.span_before is None or drift.span_now is None:
-        yield "timestamps have come" if drift.span_before is None else "timestamps are gone"
-        return
-    for name, then, now in zip(("begins", "ends"), drift.span_before, drift.span_now, strict=True):
-        if time_text(then) != time_text(now):
-            yield f"{name} {time_text(now)} (then {time_text(then)})"
-
-
-def _change_text(change: CardChange) -> str:
-    if change.kind == "size":
-        assert change.before is not None and change.now is not None and change.change is not None
-        more = "more" if change.change > 0 else "fewer"
-        return (
-            f"{share(abs(change.change))} {more} {change.name} ({change.now:,.0f}, then {change.before:,.0f})"
-        )
-    if change.kind == "share":
-        assert change.before is not None and change.now is not None
-        if change.name.startswith("Gini"):
-            return f"{change.name} {number(change.now, 2)} (then {number(change.before, 2)})"
-        return f"{change.name} {share(change.now)} (then {share(change.before)})"
-    if change.change is None:
-        return change.name
-    return f"{change.name}: {share(change.change)} of the distribution has moved"
 
 
 def _draw_popularity(axes: Axes, card: DataCard) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.numbers import number, percent, signed
+from evalplugin.base.numbers import about, number, percent, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.conditions import Judge
-from evalplugin.features.gate.decision import NEAR, Condition, Decision, DecisionBudget
+from evalplugin.features.gate.decision import Condition, Decision, DecisionBudget
 from evalplugin.metrics import parse
 
 _MOST_NAMED = 3  # challengers in a sentence
@@ -184,23 +184,13 @@ def _doubt(decision: Decision, gain: Condition) -> str:
         f"{_found(gain)} (required: {gain.required})",
         _power(decision, gain),
     ]
-    if gain.users_needed is None:
-        why = (
-            f"the measured gain is so near to the required one that {NEAR**2} times as many {units} would not tell"
-            if gain.is_at_limit
-            else f"no number of {units} tells, as another seed gives as much: it takes more seeds"
-        )
-        return "; ".join([*parts, why])
-    ratio = gain.users_needed / gain.users
-    times = f"{ratio:,.{1 if ratio < 10 else 0}f} times as many"
-    if gain.sought == gain.limit:
+    if gain.users_needed is None and not gain.is_at_limit:
+        parts.append(f"another seed gives as much as the measured gain: it takes more seeds, not {units}")
+    elif gain.users_needed is not None and gain.sought == gain.limit:
+        ratio = gain.users_needed / gain.users
         parts.append(
-            f"{gain.users_needed:,} {units} find one of {number(2 * gain.limit)}, and exclude one above "
-            f"{number(gain.limit)} if there is none, 4 times in 5: {times}"
-        )
-    else:
-        parts.append(
-            f"if the measured gain is the true one, {gain.users_needed:,} {units} tell 4 times in 5, {times}"
+            f"about {about(gain.users_needed)} {units} find one of {number(2 * gain.limit)}, and exclude one above "
+            f"{number(gain.limit)} if there is none, 4 times in 5: {ratio:,.{1 if ratio < 10 else 0}f} times as many"
         )
     return "; ".join(parts)
 

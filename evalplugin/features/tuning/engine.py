@@ -13,9 +13,9 @@ from evalplugin.base.units import count_text
 from evalplugin.config.tuning import values_text
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import Job, Result, TaskExecutor
+from evalplugin.execution.runner import Job, Result, TaskExecutor, stored
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Task, TaskResult
+from evalplugin.execution.tasks import Task
 from evalplugin.features.tuning.study import Study, Trial
 from evalplugin.features.tuning.summary import tuning_of
 
@@ -85,10 +85,7 @@ def _evaluate(
     with closing(execute(tasks)) as results:
         for number, result in results:
             study, trial, task = missing[number]
-            if isinstance(result, TaskResult):
-                result = cache.store_result(task, result)
-            else:
-                result = cache.store_failure(_name(study, trial), task, result)
+            result = stored(cache, _name(study, trial), task, result)
             trial.outcome = study.outcome_of(result, cached=False)
             progress.computed += 1
             progress.show()

@@ -12,6 +12,7 @@ from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
+from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, Named
 from evalplugin.config.checked import TuningPlan
 from evalplugin.data import Candidates, Split, Splitter
@@ -98,7 +99,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
                 model=replace(job.model, space=None),
                 split=split,
                 candidates=candidates,
-                stream=(split.train.digest,),
+                stream=(split.train.pairs_digest,),
                 metrics=(plan.metric,),
             )
             studies.append(
@@ -118,14 +119,15 @@ def _validation(
     split = plan.split or _split_of(config, prepared)
     given = fold.validation if plan.split is None else None
     params = json.dumps(as_mapping(split.component), sort_keys=True)
-    stream = (fold.train.digest, split.type, params, str(fold.fold), "tune")
+    stream = (fold.train.pairs_digest, split.type, params, str(fold.fold), "tune")
     place = f"{prepared.info.dataset}, {prepared.info.split}, fold {fold.fold + 1}"
     try:
         if fold.overlap_allowed:
             raise DataError("the test data is part of the train data, so that tuning would see the test")
         if given is None and plan.split is None and split.type == "given":
             raise DataError("the data has no validation part; name one, or set tune.split, such as holdout")
-        validation = given or split.component.split(fold.train_events, generator(seed, *stream, "split"))[0]
+        draws, name = generator(seed, *stream, "split"), f"tune: split {split.name}"
+        validation = given or call_component(name, split.component.split, fold.train_events, draws)[0]
         if validation.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
         if config.spec.recommend.cold_users == "skip":

@@ -119,7 +119,6 @@ def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
         "bh": rounded(pair.p_bh),
         "tests": {name: rounded(p) for name, p in paired.p.items() if name != "permutation"},
         "detectable": rounded(paired.detectable),
-        "needed": paired.users_needed,
         "mark": pair.mark,
     }
 

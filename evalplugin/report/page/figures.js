@@ -183,7 +183,7 @@ function differenceFigures(contest, metric) {
       values: { title, height: ROW * pairs.length },
       description: `Mean difference of ${metric.name} from ${other?.name} with intervals, a row for each model`,
       columns: [text("Model"), ...values("Difference", "Low", "High", "Relative", "Effect (d_z)", "p", "p, Holm", "p, BH"),
-        ...values(...tests.map((name) => `p, ${name}`)), ...values("Detectable", capitalized(units), `${capitalized(units)} needed`)],
+        ...values(...tests.map((name) => `p, ${name}`)), ...values("Detectable", capitalized(units))],
       numbers: pairs.map((pair) => ({ cells: [
         nameCell(models[pair.model]),
         { value: pair.difference, content: marked(signed(pair.difference), pair.mark, other.name) },
@@ -193,7 +193,6 @@ function differenceFigures(contest, metric) {
         ...[pair.p, pair.holm, pair.bh, ...tests.map((name) => pair.tests[name])].map((p) => shownAs(p, probability(p))),
         fixed(pair.detectable),
         shownAs(pair.users, pair.users.toLocaleString("en")),
-        shownAs(pair.needed, pair.needed == null ? NONE : pair.needed.toLocaleString("en")),
       ] })),
     },
     {

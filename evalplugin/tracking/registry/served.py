@@ -85,7 +85,7 @@ def make_lists(
     allowed = Candidates("unseen" if unseen else "all", data.rows if unseen else None, tie_rank=tie_rank)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         fitted = MODELS.create(model.type, model.params)
-        stream = generator(seed, data.digest, model.type, json.dumps(model.params, sort_keys=True))
+        stream = generator(seed, data.pairs_digest, model.type, json.dumps(model.params, sort_keys=True))
         train = data.in_order() if is_sequential(fitted) else data
         fitted.fit(train, stream)
         request = ListRequest(train, users, n, allowed, folder=folder)

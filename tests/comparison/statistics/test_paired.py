@@ -117,7 +117,7 @@ def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> No
     differences = rng(1).normal(1, 1, 300)
     (test,) = flip_tests([differences], 10_000, rng())
     z = differences.sum() / sqrt((differences**2).sum())
-    assert test == (
+    assert test[:2] == (
         pytest.approx(2 * stats.norm.sf(z) / (4 * stats.norm.sf(sqrt(2)))),
         "bound of all sign flips",
     )
@@ -155,7 +155,7 @@ def test_many_differences_use_the_normal_limit() -> None:
     (limit,) = flip_tests([differences], 10_000, rng())
     (flips,) = flip_tests([differences[1:]], 10_000, rng())
     z = differences.sum() / sqrt((differences**2).sum())
-    assert limit == (pytest.approx(2 * stats.norm.sf(abs(z))), "normal limit")
+    assert limit[:2] == (pytest.approx(2 * stats.norm.sf(abs(z))), "normal limit")
     assert flips.by == "10,000 sign flips"
     assert flips.p == pytest.approx(limit.p, abs=0.02)
 

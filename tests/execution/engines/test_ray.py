@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from clusters import OBJECT_STORE, RAY_WARNINGS, ray_nodes
-from samples import small_config, write_config
+from samples import line_of, small_config, write_config
 
 from evalplugin.base.errors import EngineError
 from evalplugin.config.engines import ENGINES
@@ -176,7 +176,7 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
     engine = {"type": "ray", "address": cluster.address, "retries": 2}
     outcome = evalplugin.run(noting_config(plugin, {"fails": True}, engine=engine))
     failed, popularity = outcome.result.models
-    assert failed.failure == "ValueError: of the model"
+    assert failed.failure == f"noting.py:{line_of('raise', PLUGIN)}: ValueError: of the model"
     assert popularity.error is None
     assert len(noted(tmp_path / "fits")) == 1
     import mlflow

@@ -64,8 +64,7 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert decision.reason == (
         "old stays, as it cannot be told whether new is better by enough: gain +0.0040 ndcg@10, at least "
         "\N{MINUS SIGN}0.0027 and at most +0.0107, each with 95 % confidence (required: gain above 0); with 600 users "
-        "a gain of 0.0102 ndcg@10 is found 4 times in 5; if the measured gain is the true one, 3,872 users "
-        "tell 4 times in 5, 6.5 times as many"
+        "a gain of 0.0102 ndcg@10 is found 4 times in 5"
     )
 
 
@@ -75,8 +74,8 @@ def test_users_needed_are_for_the_minimum_gain_where_there_is_one() -> None:
     (gain,) = decision.conditions
     assert (gain.sought, gain.users_needed) == (0.002, users_needed(SD, 0.002, one_sided=True))
     assert decision.reason.endswith(
-        "with 600 users a gain of 0.0122 ndcg@10 is found 4 times in 5; 15,484 users find one of 0.0040, and exclude "
-        "one above 0.0020 if there is none, 4 times in 5: 26 times as many"
+        "with 600 users a gain of 0.0122 ndcg@10 is found 4 times in 5; about 15,000 users find one of 0.0040, and "
+        "exclude one above 0.0020 if there is none, 4 times in 5: 26 times as many"
     )
 
 
@@ -102,13 +101,11 @@ def test_users_needed_are_for_the_measured_gain_where_it_is_near_the_minimum() -
     (gain,) = decision.conditions
     assert gain.users_needed == users_needed(SD, 0.015 - 0.0104, one_sided=True)
     assert decision.reason.endswith(
-        "with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5; if the measured gain is the true one, 2,929 "
-        "users tell 4 times in 5, 4.9 times as many"
+        "with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5"  # the measured gain may be chance
     )
     decision = decided(model("new", WAVE + 0.0104), min_gain=0.0104)
-    assert decision.reason.endswith(
-        "the measured gain is so near to the required one that 900 times as many users would not tell"
-    )
+    assert decision.conditions[0].users_needed is None
+    assert decision.reason.endswith("ndcg@10 is found 4 times in 5")
 
 
 def test_a_champion_that_is_kept_has_the_upper_bound_of_every_gain() -> None:

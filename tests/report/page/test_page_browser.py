@@ -19,8 +19,7 @@ from samples import interactions
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.comparison import compare
 from evalplugin.data import Split
-from evalplugin.features.data_card.card import card_of, split_card
-from evalplugin.features.data_card.drift import DescribedData
+from evalplugin.features.data_card.card import DescribedData, card_of, split_card
 from evalplugin.features.data_card.feature import card_tab
 from evalplugin.features.history.feature import trend_section
 from evalplugin.report.page import comparison_page
@@ -82,7 +81,7 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     split = split_card(odd.split, "own", [fold])
     kind = "of a plugin whose name takes more than the width of a phone"
     cards = (card_of(odd.dataset, kind, data, [split]), card_of("another", "csv", data, [split]))
-    described = DescribedData(cards, {odd.dataset: "the bake-off <b>x</b> has no data card"})
+    described = DescribedData(cards, {odd.dataset: "3 interactions in the bake-off <b>x</b>; now 4"})
     sections = [trend_section(lambda: past), Section(tab=partial(card_tab, described))]
     page = comparison_page([compare(odd)], sections)
     (folder / "trend.html").write_text(page, encoding="utf-8")
@@ -171,7 +170,7 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
         f"{interval.low:.4f}",
         f"{interval.high:.4f}",
     ]
-    assert shown[-2] == "39"  # users; the last column has the users needed
+    assert shown[-1] == "39"  # users
     assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
 
 
@@ -595,7 +594,7 @@ def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]
     section.locator("summary").first.click()
     section.locator('figure[data-chart="card-ratings"] svg.marks').wait_for()
     assert section.locator("svg.marks").count() == 3
-    assert section.locator("p.note").first.inner_text() == "the bake-off <b>x</b> has no data card"
+    assert section.locator("p.note").first.inner_text() == "3 interactions in the bake-off <b>x</b>; now 4"
     assert section.locator('figure[data-chart="card-ratings"] .mark-rect path').count() == 5
     assert section.locator('figure[data-chart="card-times"] .mark-rect path').count() == 40
     assert section.locator('figure[data-chart="card-popularity"] .mark-line path').count() == 2

@@ -81,7 +81,11 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
     (made,) = contests_of(result)
     same(read, made)
     assert (read.name, read.dataset, read.split, read.notes) == (result.bakeoff.id, "tiny", "last_n", ())
-    assert [c.error for c in read.models] == [None, "RuntimeError: this model cannot learn", None]
+    assert [c.error for c in read.models] == [
+        None,
+        "failing.py:9: RuntimeError: this model cannot learn",
+        None,
+    ]
     for ours, theirs in zip(read.segments, made.segments, strict=True):
         assert (ours.name, ours.labels) == (theirs.name, theirs.labels)
         assert ours.from_truth == theirs.from_truth == (ours.name == "popularity")

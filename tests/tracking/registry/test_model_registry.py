@@ -145,7 +145,7 @@ def test_every_kind_of_model_is_served_as_it_recommends(
     found = answers(lists(data, type, params=params), tmp_path)(data.users.tolist())
 
     fitted = MODELS.create(type, params)
-    fitted.fit(data, generator(1, data.digest, type, json.dumps(as_mapping(fitted), sort_keys=True)))
+    fitted.fit(data, generator(1, data.pairs_digest, type, json.dumps(as_mapping(fitted), sort_keys=True)))
     users = np.arange(30, dtype=np.int32)
     expected = recommend(fitted, ListRequest(data, users, 4, Candidates("unseen", excluded=data.rows)))
     assert found["source"].eq("model").all()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from samples import write_config
+from samples import line_of, write_config
 
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
@@ -36,6 +36,8 @@ class Upright:
     def scores(self, users):
         return np.tile(self.counts, (len(users), 1))
 """
+
+DIVIDES = f"plugin.py:{line_of('1 / 0', PLUGIN)}"
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
@@ -81,8 +83,13 @@ def journals() -> list[Path]:
 @pytest.mark.parametrize(
     ("on_all", "limits", "why"),
     [
-        ("raise", {}, "ZeroDivisionError: division by zero"),
-        pytest.param("raise", {"seconds": 60}, "ZeroDivisionError: division by zero", marks=pytest.mark.slow),
+        ("raise", {}, f"{DIVIDES}: ZeroDivisionError: division by zero"),
+        pytest.param(
+            "raise",
+            {"seconds": 60},
+            f"{DIVIDES}: ZeroDivisionError: division by zero",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "wait",
             {"seconds": 4},
