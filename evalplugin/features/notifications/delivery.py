@@ -70,7 +70,8 @@ def message_of(payload: Mapping[str, Any]) -> tuple[str, str]:
         *(f"{row['dataset']}: {row['model']} failed: {row['error']}" for row in payload["failed"]),
         *(f"{name}: {link}" for name, link in payload["links"].items() if link),
     ]
-    return f"{outcome_words(payload['outcome'])}: {payload['config']}", "\n".join(filter(None, lines))
+    title = f"{outcome_words(payload['outcome'])}: {payload['config']}"
+    return title, "\n".join(filter(None, lines)) or title
 
 
 def _send(spec: Notify, payload: Mapping[str, Any], folder: Path) -> None:
