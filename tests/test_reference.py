@@ -110,6 +110,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     },
     "recommend.negatives": {"recommend": {"candidates": "sampled"}},
     "notify.command": {"notify": {}},
+    "notify.apprise": {"notify": {}},
     "models[].grid": {"gate": {}},
     "gate.champion.run": {"gate": {"champion": {}}},
     "gate.champion.registry": {"gate": {"champion": {}}},

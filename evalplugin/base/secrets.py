@@ -71,14 +71,12 @@ def register_secrets(values: Mapping[str, Any]) -> None:
     """Redact from now on the secrets of a config: by their key, by the option before them, or in a URL.
 
     They are hidden too where an error of another library repeats them. Of the URL of a webhook, the path and the query
-    are secret, as they often are the credential.
+    are secret, as they often are the credential; of an address of apprise, all behind the scheme.
     """
     _map_nested(values, _register_all, lambda text: _register_encoded(_PASSWORD.findall(text)))
     notify = values.get("notify")
-    if isinstance(notify, Mapping) and isinstance(url := notify.get("url"), str):
-        rest = re.sub(r"^https?://[^/?#\s]+", "", url)
-        if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
-            register_secret(rest)
+    if isinstance(notify, Mapping):
+        _map_nested([notify.get("url"), notify.get("apprise")], _register_all, _register_address)
 
 
 def register_uri(uri: str) -> None:
@@ -148,7 +146,7 @@ def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def redact_yaml(text: str) -> str:
     """Return a config with every credential hidden: still the same YAML, with its comments.
 
-    Of the URL of a webhook only the host stays, as the rest of it often is the secret.
+    Of the URL of a webhook only the host stays, of an address of apprise nothing: the rest often is the secret.
     """
     return _redacted_yaml(text, _secret_values())
 
@@ -192,7 +190,7 @@ def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int])
     elif isinstance(node, yaml.SequenceNode):
         before = ""
         for value in node.value:
-            if _OPTION.fullmatch(before) and _has_content(value.value):
+            if (path == ("notify", "apprise") or _OPTION.fullmatch(before)) and _has_content(value.value):
                 yield value
             else:
                 yield from _secret_nodes(value, path, seen)
@@ -222,6 +220,12 @@ def _register_encoded(values: Sequence[str]) -> None:
     """Redact from now on values of a URI, as they are and decoded."""
     _register_all(values)
     _register_all([unquote(value) for value in values])
+
+
+def _register_address(text: str) -> None:
+    rest = re.sub(r"^(https?://[^/?#\s]+|[\w+.-]+://)", "", text)
+    if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
+        register_secret(rest)
 
 
 def _register_all(value: Any) -> None:

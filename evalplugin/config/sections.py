@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
@@ -45,6 +45,20 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
         return value
 
     return AfterValidator(validate)
+
+
+def _check_address(address: str) -> None:
+    """Raise if apprise is not installed, or does not know the scheme of an address."""
+    try:
+        from apprise import NotificationManager
+    except ImportError:
+        how = how_to_install("apprise", "apprise")
+        raise DataError(f"needs the package apprise, which is not installed: {how}") from None
+    scheme, separator, _ = address.partition("://")
+    schemes = [*NotificationManager().schemas(), "http", "https"]
+    if not address.startswith("${") and not (separator and scheme.lower() in schemes):
+        near = did_you_mean(scheme, schemes, noun=None)
+        raise DataError(f"begins with no scheme of apprise, such as slack:// or mailto://{near}")
 
 
 class Recommend(Closed):
@@ -226,9 +240,9 @@ class Schedule(Closed):
 
 
 class Notify(Closed):
-    """The notifier: a command that gets the outcome of a bake-off as JSON on its standard input, or a URL by POST.
+    """The notifier: a command that gets the outcome of a bake-off as JSON on standard input, a URL by POST, or apprise.
 
-    `${NAME}` in either is replaced by an environment variable, whose value is never shown.
+    `${NAME}` in any of them is replaced by an environment variable, whose value is never shown.
     """
 
     command: list[str] | None = Field(
@@ -242,6 +256,12 @@ class Notify(Closed):
         description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
         examples=["${WEBHOOK_URL}"],
     )
+    apprise: list[Annotated[str, _accepted_by(_check_address)]] | None = Field(
+        default=None,
+        min_length=1,
+        description="Addresses of apprise (the extra `apprise`) that are sent the outcome and its reason as text.",
+        examples=[["slack://${SLACK_TOKENS}"]],
+    )
     on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
         default=["promote", "keep", "refuse", "done", "failure"],
         min_length=1,
@@ -254,7 +274,12 @@ class Notify(Closed):
         default=3, ge=1, le=10, description="How often it is tried until it works.", examples=[5]
     )
     timeout_seconds: float = Field(
-        default=30.0, gt=0, le=600, description="How long each try may take.", examples=[10]
+        default=30.0,
+        gt=0,
+        le=600,
+        description="How long each try of a command may take; of a URL, to connect and for each read. Addresses of "
+        "apprise have their own: `?cto=5&rto=10` to connect and to read.",
+        examples=[10],
     )
 
     @field_validator("command")
@@ -284,12 +309,12 @@ class Notify(Closed):
     @property
     def texts(self) -> list[str]:
         """The texts that may hold `${NAME}`."""
-        return self.command or [self.url or ""]
+        return self.command or self.apprise or [self.url or ""]
 
     @model_validator(mode="after")
-    def _command_or_url(self) -> Notify:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("needs a command or a url, one of them")
+    def _command_or_url_or_apprise(self) -> Notify:
+        if [self.command, self.url, self.apprise].count(None) != 2:
+            raise ValueError("needs a command, a url or apprise, one of them")
         return self
 
 

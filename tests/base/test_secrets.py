@@ -171,8 +171,17 @@ def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(
 def test_redact_yaml_leaves_only_the_host_of_the_notify_url() -> None:
     text = "notify:\n  url: https://example.org/hook/abc  # ours\n  on: [refuse]\nx: &a [1, *a]\n"
     assert redact_yaml(text) == text.replace("https://example.org/hook/abc", '"https://example.org/***"')
-    kept = "notify: {url: '${HOOK}'}\n"
-    assert redact_yaml(kept) == kept
+    for kept in ("notify: {url: '${HOOK}'}\n", "notify: {apprise: ['${HOOK}']}\n"):
+        assert redact_yaml(kept) == kept
+
+
+def test_addresses_of_apprise_are_hidden_whole() -> None:
+    text = "notify:\n  apprise:\n    - slack://T0-hidden/B0-hidden  # ours\n    - mailto://${USER}@h\n  on: [x]\n"
+    assert redact_yaml(text) == 'notify:\n  apprise:\n    - "***"  # ours\n    - "***"\n  on: [x]\n'
+    register_secrets(
+        {"notify": {"apprise": ["slack://T1-hidden/B1-hidden", "mailto://${USER}@h", "${HOOK}", 3]}}
+    )
+    assert redact("slack://T1-hidden/B1-hidden ${HOOK}") == "slack://*** ${HOOK}"
 
 
 def test_redact_yaml_hides_multiline_secrets_and_broken_yaml() -> None:

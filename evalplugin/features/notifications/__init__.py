@@ -1,1 +1,1 @@
-"""Notifications of a bake-off's outcome, to a command or a webhook; a failed one is a warning."""
+"""Notifications of a bake-off's outcome, to a command, a webhook or apprise; a failed one is a warning."""

@@ -1,17 +1,15 @@
-"""Delivery of a notification to a command or a webhook: within a time limit, again where a retry may help."""
+"""Delivery of a notification to a command, a webhook or apprise: again where a retry may help."""
 
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from http.client import HTTPException
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from evalplugin.base.errors import EvalpluginError
@@ -19,9 +17,7 @@ from evalplugin.base.placeholders import fill_placeholders, variables_in
 from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
 from evalplugin.config.sections import Notify
-
-if TYPE_CHECKING:
-    import requests
+from evalplugin.report.words import outcome_words
 
 _LONGEST_WAIT = 30  # seconds between two tries
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry
@@ -35,24 +31,21 @@ class _TemporaryError(_DeliveryError):
     """The same, where a retry may help."""
 
 
-def deliver(
-    spec: Notify, payload: Mapping[str, Any], *, folder: Path, sleep: Callable[[float], None] = time.sleep
-) -> str | None:
-    """Send a payload to the command or the webhook of a config; return a warning if that fails, and never raise.
+def deliver(spec: Notify, payload: Mapping[str, Any], *, folder: Path) -> str | None:
+    """Send a payload to the notifier of a config; return a warning if that fails, and never raise.
 
     Args:
         spec: The config's section.
         payload: From ``payload_of`` or ``failure_payload``.
         folder: That of the config, in which a command runs.
-        sleep: Waits between tries.
     """
     if not is_wanted(spec, payload):
         return None
     try:
-        _send(spec, payload, folder, sleep)
+        _send(spec, payload, folder)
     except (_DeliveryError, EvalpluginError) as error:
         return redact_message(f"{_target(spec)} was not told of the bake-off: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off; its words may repeat the address
         return f"{_target(spec)} was not told of the bake-off: {type(error).__name__}"
     return None
 
@@ -65,94 +58,93 @@ def is_wanted(spec: Notify, payload: Mapping[str, Any]) -> bool:
     return not outcomes.isdisjoint(spec.on) or (bool(failed) and "failure" in spec.on)
 
 
-def _send(spec: Notify, payload: Mapping[str, Any], folder: Path, sleep: Callable[[float], None]) -> None:
-    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+def message_of(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the title and the plain text of a payload, for chat and mail."""
+    lines = [
+        (payload["decision"] or {}).get("reason"),
+        payload["error"],
+        *(
+            f"{row['dataset']}: may be the best by {row['metric']}: {', '.join(row['may_be_best']) or 'none'}"
+            for row in payload["standings"]
+        ),
+        *(f"{row['dataset']}: {row['model']} failed: {row['error']}" for row in payload["failed"]),
+        *(f"{name}: {link}" for name, link in payload["links"].items() if link),
+    ]
+    title = f"{outcome_words(payload['outcome'])}: {payload['config']}"
+    return title, "\n".join(filter(None, lines)) or title
 
+
+def _send(spec: Notify, payload: Mapping[str, Any], folder: Path) -> None:
     # A lone surrogate, which no encoding has, is written as JSON's own \\u escape.
     body = json.dumps(payload, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
-    retrying = Retrying(
-        stop=stop_after_attempt(spec.tries),
-        wait=wait_exponential(max=_LONGEST_WAIT),
-        retry=retry_if_exception_type(_TemporaryError),
-        sleep=sleep,
-        reraise=True,
-    )
-    texts = fill_placeholders(spec.texts, key="notify.url" if spec.command is None else "notify.command")
-    if spec.command is None:
-        retrying(_post, texts[0], body, spec.timeout_seconds)
+    if spec.command is not None:
+        _run(fill_placeholders(spec.command, key="notify.command"), body, spec, folder)
+    elif spec.url is not None:
+        _post(fill_placeholders([spec.url], key="notify.url")[0], body, spec)
     else:
-        retrying(_run_command, texts, body, spec.timeout_seconds, folder)
+        _send_message(fill_placeholders(spec.texts, key="notify.apprise"), *message_of(payload), spec.tries)
 
 
-def _post(url: str, body: bytes, seconds: float) -> None:
-    status = _time_limit(seconds, lambda: _status(url, body, seconds))
-    if status in _RETRIED:
-        raise _TemporaryError(f"it answered {status}")
-    if 300 <= status < 400:
-        raise _DeliveryError(f"it answered {status}, and redirects are not followed")
-    if not 200 <= status < 300:
-        raise _DeliveryError(f"it answered {status}")
-
-
-def _time_limit(seconds: float, work: Callable[[], int]) -> int:
-    """Return the result of a function that must end within some seconds.
-
-    The timeout of requests is one of each read: a server that sends a byte now and then would never exceed it.
-    """
-    done: Future[int] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        return done.result(seconds)
-    except TimeoutError:
-        raise _TemporaryError(f"no answer within {seconds:g} s") from None
-
-
-def _status(url: str, body: bytes, seconds: float) -> int:
-    """Return the status of a server's answer."""
+def _post(url: str, body: bytes, spec: Notify) -> None:
     import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3 import Retry
 
+    retries = Retry(
+        spec.tries - 1,
+        allowed_methods=["POST"],
+        status_forcelist=_RETRIED,
+        raise_on_status=False,
+        backoff_factor=1,
+        backoff_max=_LONGEST_WAIT,
+        retry_after_max=_LONGEST_WAIT,
+    )
+    # urllib3 logs the path of an address that is tried again, which may be the secret.
+    logger = logging.getLogger("urllib3")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        # The answer's body is not read: it may be long, slow, and repeat what was sent.
-        with requests.post(
-            url,
-            data=body,
-            headers={"Content-Type": "application/json"},
-            timeout=seconds,
-            allow_redirects=False,
-            stream=True,
-        ) as answer:
-            return answer.status_code
-    except requests.Timeout:
-        raise TimeoutError from None
-    except requests.exceptions.SSLError as error:
-        is_untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
-        reason = "its certificate is not trusted" if is_untrusted else "it makes no secure connection"
-        raise _DeliveryError(reason) from None
-    except requests.ConnectionError as error:
-        raise _TemporaryError(_connection_problem(error)) from None
-    except (requests.RequestException, ValueError):
-        # The library's own words would repeat the address, which may be the secret.
-        raise _DeliveryError("that is no address that can be posted to") from None
+        with requests.Session() as session:
+            session.mount("http://", HTTPAdapter(max_retries=retries))
+            session.mount("https://", HTTPAdapter(max_retries=retries))
+            # The answer's body is not read: it may be long, slow, and repeat what was sent.
+            status = session.post(
+                url,
+                data=body,
+                headers={"Content-Type": "application/json"},
+                timeout=spec.timeout_seconds,
+                allow_redirects=False,
+                stream=True,
+            ).status_code
+    finally:
+        logger.setLevel(level)
+    if not 200 <= status < 300:
+        redirect = ", and redirects are not followed" if 300 <= status < 400 else ""
+        raise _DeliveryError(f"it answered {status}{redirect}")
 
 
-def _connection_problem(error: requests.ConnectionError) -> str:
-    """Return the reason of a connection error, without the address."""
-    from urllib3.exceptions import ProtocolError
+def _send_message(addresses: Sequence[str], title: str, text: str, tries: int) -> None:
+    from apprise import Apprise, AppriseAsset, LogCapture, NotifyFormat
 
-    reason = error.args[0] if error.args else None
-    if not isinstance(reason, ProtocolError):
-        return "it cannot be reached"
-    cause = reason.args[-1]
-    if isinstance(cause, HTTPException) and not isinstance(cause, ConnectionError):
-        return "its answer is not HTTP"
-    return "it closed the connection without an answer"
+    asset = AppriseAsset(default_service_retry=tries - 1, default_service_wait=5, http_redirects=False)
+    sender = Apprise(asset=asset)
+    # What apprise logs is the reason, and is printed only as a part of the warning.
+    with LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
+        is_complete = sender.add(addresses)
+        is_sent = sender.notify(text, title, body_format=NotifyFormat.TEXT)
+    if not (is_complete and is_sent):
+        lines = (line for line in log.getvalue().splitlines() if not line.startswith("Attempt "))
+        raise _DeliveryError(" ".join(dict.fromkeys(lines)))
+
+
+def _run(command: Sequence[str], body: bytes, spec: Notify, folder: Path) -> None:
+    """Run a command until it succeeds, with longer and longer waits between the tries."""
+    for attempt in range(spec.tries - 1):
+        try:
+            return _run_command(command, body, spec.timeout_seconds, folder)
+        except _TemporaryError:
+            time.sleep(min(2**attempt, _LONGEST_WAIT))
+    return _run_command(command, body, spec.timeout_seconds, folder)
 
 
 def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Path) -> None:
@@ -188,7 +180,8 @@ def _target(spec: Notify) -> str:
     """Return the target of a config for messages: of an address no more than its host, of a command its name."""
     if spec.command is not None:
         return f"notify.command ({spec.command[0]})"
-    assert spec.url is not None
+    if spec.url is None:
+        return "notify.apprise"
     if variables_in(spec.url):
         return f"notify.url ({', '.join(f'${{{name}}}' for name in variables_in(spec.url))})"
     return f"notify.url ({urlsplit(spec.url).hostname})"

@@ -119,7 +119,7 @@ def test_no_secret_is_printed_logged_or_kept(said: Callable[..., tuple[int, str]
     code, printed = said("run", "secrets.yaml", "--outcome", "outcome.jsonl")
     assert code == 1, printed  # a model failed, as it was made to
     assert "remote failed" in printed
-    assert "notify.url (${HOOK}) was not told of the bake-off: it cannot be reached" in printed
+    assert "notify.url (${HOOK}) was not told of the bake-off: ConnectionError" in printed
     assert leaks(printed) == []
 
     files = [f for f in Path().rglob("*") if f.is_file() and ".git" not in f.parts]
