@@ -151,7 +151,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
     for name in options.metrics:
         conventions.metric(name)
     sources, request = options.sources, options.request(())
-    by_fold(sources, options.columns, one="--as")
+    by_fold(sources, options.columns, option="--as")
     with rows_named(sources["lists"], sources["truth"], request, KEEP_EVENTS):
         lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)

@@ -193,9 +193,9 @@ def compare(
         observer.report(note)
     for warning in dict.fromkeys(warning for contest in contests for warning in contest.all_warnings):
         observer.warn(warning)
-    names = compared.canonical(metrics)
     if len(of_table["value"]) > 1 and users is None:
-        names = list(contests[0].metrics)
+        metrics = contests[0].metrics
+    names = compared.canonical(metrics)
     if segment is not None:
         compared.check_segment(segment)
     if html is not None:

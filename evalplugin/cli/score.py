@@ -154,7 +154,7 @@ def score(
     if len(files) > 1:
         _show_systems(api.compare_lists(scores, options.truth), shown)
         return EXIT_DONE
-    of_lists = scores[system]
+    ((system, of_lists),) = scores.items()
     rows = rows_of(of_lists)
     if shown == "table":
         from evalplugin.cli.show import show_scores

@@ -1,4 +1,4 @@
-"""Cron expressions in a time zone, as Debian's cron reads them."""
+"""Cron expressions in a time zone, as cronsim reads them: as Debian's cron does, with L and # besides."""
 
 from __future__ import annotations
 

@@ -32,16 +32,15 @@ _QRELS = ("user", "iteration", "item", "rating")
 
 
 def is_id(role: str) -> bool:
-    """Return whether a column with a role has ids, which are integers or text."""
+    """Return whether the column of this role holds ids, which are integers or text."""
     return role in _ID_ROLES or is_cluster(role)
 
 
 class FileFormat(Protocol):
     """Reader of one file, inside of ``readable``, which turns its errors into DataErrors."""
 
-    ids_are_written: ClassVar[
-        bool
-    ]  # as text, in which integers are only recognized: they can be read as text too
+    # Whether ids are written as text, in which integers are only recognized: they can be read as text too.
+    ids_are_written: ClassVar[bool]
 
     def names(self, file: File) -> list[str]:
         """Return the names of the columns."""
@@ -108,7 +107,7 @@ class CsvFormat:
             options = arrow_csv.ReadOptions(use_threads=use_threads, column_names=self.columns)
             parse = arrow_csv.ParseOptions(
                 delimiter=self._dialect["delimiter"],
-                quote_char='"' if len(self.separator) == 1 else False,
+                quote_char='"' if self._is_plain else False,
                 newlines_in_values=True,
             )
             with self._open(file) as stream:
@@ -120,7 +119,10 @@ class CsvFormat:
             table, lines = read()
         except pa.ArrowInvalid:
             self._count_rows(file)
-            table, lines = read(use_threads=False)  # only a single thread knows at which row it fails
+            try:
+                table, lines = read(use_threads=False)  # only a single thread knows at which row it fails
+            except pa.ArrowInvalid as error:
+                raise pa.ArrowInvalid(str(error).replace(_UNIT, self.separator)) from None
         # Line breaks in values, empty lines, or a quote that swallows what follows.
         if len(table) < lines - header:
             rows = self._count_rows(file) - header
@@ -132,14 +134,9 @@ class CsvFormat:
         for name in ids:
             position = table.column_names.index(name)
             table = table.set_column(position, name, integers_or_text(table.column(position)))
-        for name in {name for role, name in roles.items() if role.startswith("score")}:
-            scores = table.column(name)
-            if (
-                pa.types.is_floating(scores.type)
-                and pc.any(pc.greater_equal(pc.abs(scores), 2.0**53)).as_py()
-            ):
-                texts = replace(self, text=("score",)).read(file, {"score": name})
-                _refuse_large_integers(Table(texts, path_text(file)), name, scores)
+        for name, scores in _large_scores(table, roles).items():
+            texts = replace(self, text=("score",)).read(file, {"score": name})
+            _refuse_large_integers(Table(texts, path_text(file)), name, scores)
         return table
 
     def _count_rows(self, file: File) -> int:
@@ -153,28 +150,43 @@ class CsvFormat:
                     rows, start = rows + bool(row), reader.line_num + 1
             except csv.Error as error:
                 raise DataError(
-                    f"{path_text(file)}: line {start}: a quote is opened that is not closed as it should be: {error}"
+                    f"{path_text(file)}: line {start}: a quote is opened that is not closed as it should be, or a "
+                    f"value has more than {_LONGEST_VALUE:,} characters: {error}"
                 ) from None
         return rows
 
     @property
     def _dialect(self) -> dict[str, Any]:
-        one = len(self.separator) == 1
         return {
-            "delimiter": self.separator if one else _UNIT,
-            "quoting": csv.QUOTE_MINIMAL if one else csv.QUOTE_NONE,
+            "delimiter": self.separator if self._is_plain else _UNIT,
+            "quoting": csv.QUOTE_MINIMAL if self._is_plain else csv.QUOTE_NONE,
         }
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the separator is the one character that readers of CSV take."""
+        return len(self.separator) == 1
 
     def _open(self, file: File) -> IO[bytes]:
         """Return the decompressed bytes, with a separator of one character."""
         stream = open_text(file)
-        if len(self.separator) == 1:
+        if self._is_plain:
             return stream
         return BytesIO(stream.read().replace(self.separator.encode(), _UNIT.encode()))
 
 
 def _decoded(stream: IO[bytes]) -> TextIOWrapper:
     return TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+def _large_scores(table: pa.Table, roles: Mapping[str, str]) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of scores, by name, that are floats so large that they may have been other integers."""
+    scores = {name: table.column(name) for role, name in roles.items() if role.startswith("score")}
+    return {
+        name: column
+        for name, column in scores.items()
+        if pa.types.is_floating(column.type) and pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py()
+    }
 
 
 def _refuse_large_integers(texts: Table, name: str, numbers: pa.ChunkedArray) -> None:
@@ -261,6 +273,10 @@ class JsonLines:
             # Ratings, scores and times turn fractional behind the first value.
             ids = {name for role, name in roles.items() if is_id(role)}
             table = read({n: t if n in ids or t != pa.int64() else pa.float64() for n, t in types.items()})
+        for name in _large_scores(table, roles):
+            for line, row in _objects(file):
+                if type(value := row.get(name)) is int and abs(value) >= 2**53:
+                    raise DataError(f"{path_text(file)}: line {line}: {name!r} is {value}: {LARGE}")
         return with_times(table, roles.get("timestamp"))
 
     def _types(self, file: File, names: Collection[str], *, of_all: bool = False) -> dict[str, pa.DataType]:

@@ -76,10 +76,9 @@ class Interactions(ReadOnlyArrays):
     # (m,) number of events of each pair, where a log of events was merged; None: the data was no log, or still is one.
     count: npt.NDArray[np.int32] | None = None
     part_files: Mapping[str, str] = field(default_factory=dict)  # by part, for messages, where each has files
-    fraction: npt.NDArray[np.int32] | None = (
-        None  # (m,) ticks after ``timestamp``; None: all times are whole seconds
-    )
-    ticks_per_second: int = 1  # the resolution of ``time``
+    # (m,) ticks after ``timestamp``; None: all times are whole seconds.
+    fraction: npt.NDArray[np.int32] | None = None
+    ticks_per_second: int = field(default=1, repr=False)  # the resolution of ``time``
 
     def __len__(self) -> int:
         return len(self.user)
@@ -121,7 +120,7 @@ class Interactions(ReadOnlyArrays):
     def by_pair(self) -> Ints:
         """Return row numbers by user, item, rating and time, int64 (m,): the same for any order of the rows."""
         if self.repeats:
-            time = () if self.timestamp is None else (self.timestamp,)
+            time = () if (times := self.time) is None else (times,)
             return np.lexsort((*time, self.rating, self.item, self.user))
         # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
         pairs = (self.user, self.item)

@@ -226,14 +226,14 @@ def positions_in_user(data: Interactions, order: Ints) -> Ints:
 
 
 def shuffled(data: Interactions, rng: np.random.Generator) -> Ints:
-    """Return the rows in random order, int64 (m,); which order they are in decides nothing."""
+    """Return the rows in random order, int64 (m,); the order that they are in does not count."""
     return data.by_pair()[rng.permutation(len(data))]
 
 
 def by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
     time = times_of(data, name)
-    # The seed alone: the stream of ``rng`` is named by the data, whose other rows decide no tie.
+    # The seed alone: the stream of ``rng`` depends on all pairs, and a further row would reorder ties elsewhere.
     seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
     user = hashed_ids(data.users, seed, "times", "user")
     item = hashed_ids(data.items, seed, "times", "item")

@@ -19,11 +19,22 @@ IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
 _SAMPLE = 2**15  # of rows whose order shows whether a column is shuffled
 _FIT = "fit into 64 bits with sign"
-# Texts for a missing value, as databases, R, pandas and JavaScript write it.
+# Texts for a missing value, as databases, R, pandas and JavaScript write it, in lower case.
 _NULLS = (
-    "NULL", "Null", "null", "(null)", "None", "none", "NaN", "nan", "-nan", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaT",
-    "nil", "undefined", "\\N",
-)  # fmt: skip
+    "null",
+    "(null)",
+    "none",
+    "nan",
+    "-nan",
+    "na",
+    "n/a",
+    "#n/a",
+    "<na>",
+    "nat",
+    "nil",
+    "undefined",
+    "\\n",
+)
 _WITH_NAMES = ("model", "metric", "part")  # roles of columns where such a text is a name
 LARGE = "integer scores must be between -2^53 and 2^53, as float64 rounds others: subtract a constant, or give ranks"
 _RULES = {
@@ -250,7 +261,7 @@ class Table:
         """Refuse texts such as ``NULL`` in a column whose other ids are numbers; in other columns they are noted."""
         rows, among_numbers = null_texts(ids)
         if among_numbers:
-            rule = f"no {role} id may be missing, and all others are numbers: leave such rows out, or name the {role}"
+            rule = f"no {role} id may be missing, and all others are numbers: leave such rows out, or write the id"
             self._refuse_rows(name, rows, rule)
         if len(rows):
             text = ids.take(rows[:1]).values[0].as_py()
@@ -411,9 +422,10 @@ class Table:
         if whole:
             made = f"no {role} may be missing (this made floats of all)"
             self._refuse_rows(name, np.flatnonzero(missing), made, missing=True)
+        # Files with integers are read as floats too.
         fraction = (
-            0 if whole else int(np.argmax(column != np.floor(column)))
-        )  # files with integers are read as floats too
+            0 if whole else int(np.argmax(~missing & ~(np.isfinite(column) & (column == np.floor(column)))))
+        )
         self.refuse(name, fraction, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
     def _refuse_other(self, name: str, column: pa.Array, rule: str, *kinds: pa.DataType) -> NoReturn:
@@ -446,6 +458,10 @@ class Table:
                 self.refuse(name, row, f"{rule}, all of one type")
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 self.refuse(name, row, f"{rule.partition(' must ')[0]} must {_FIT}")
+            if isinstance(value, int) and role in (*_RULES, "timestamp") and abs(value) >= 2**53:
+                self.refuse(
+                    name, row, LARGE if role == "score" else f"{rule}; float64 rounds integers beyond 2^53"
+                )
             if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
                 self.refuse(name, row, "text ids must be valid Unicode")
         self.refuse(name, 0, rule)
@@ -478,7 +494,8 @@ def _plain(scalar: pa.Scalar) -> object:
 def null_texts(ids: Ids) -> tuple[Ints, bool]:
     """Return the rows of a column of text that hold a text such as ``NULL``, and whether all others are numbers."""
     texts = ids.values if ids.codes is None else ids.values.dictionary
-    is_null = pc.is_in(texts, value_set=pa.array(_NULLS, texts.type), skip_nulls=True)
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    is_null = pc.is_in(words, value_set=pa.array(_NULLS, words.type), skip_nulls=True)
     if not pc.any(is_null).as_py():
         return np.empty(0, dtype=np.int64), False
     of_texts = np.asarray(is_null)

@@ -69,7 +69,7 @@ class Evaluator:
         sources = open_sources({"truth": truth, "train": train}, format=format)
         request = ScoreRequest(specs, Relevance.starting_at(threshold), sources["train"], columns)
         check_request(specs, train is not None)
-        by_fold({"truth": sources["truth"]}, columns, one="an Evaluator")
+        by_fold({"truth": sources["truth"]}, columns, option="an Evaluator")
         self._request, self._format, self._truth_type = request, format, type(truth)
         self._frame = truth if is_spark(truth) else None
         if self._frame is not None:
@@ -103,7 +103,7 @@ class Evaluator:
             check_frames({"lists": type(lists), "truth": self._truth_type})
             return score_frames(lists, self._frame, self._request)
         source = open_sources({"lists": lists}, format=self._format)["lists"]
-        by_fold({"lists": source}, self._request.columns, one="an Evaluator")
+        by_fold({"lists": source}, self._request.columns, option="an Evaluator")
         with rows_named(source, None, self._request):
             pairs = PairColumns.read_all(source, "lists", self._request.columns)
             check_same_kinds(lists=pairs, truth=self._sample)

@@ -13,20 +13,22 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.columns import ListColumns, Role
 
 
-def by_fold(sources: Mapping[Role, Any], columns: ListColumns, *, one: str = "") -> list[Mapping[Role, Any]]:
+def by_fold(
+    sources: Mapping[Role, Any], columns: ListColumns, *, option: str = ""
+) -> list[Mapping[Role, Any]]:
     """Return the tables of each fold in memory, ascending; of a single fold the sources, of ``open_sources``.
 
     Raises:
-        DataError: A table lacks one of the folds, or there are several for options that take ``one``.
+        DataError: A table lacks one of the folds, or there are several with an ``option`` that takes a single fold.
     """
     given = {role: source for role, source in sources.items() if source is not None}
     folds_in = {role: _folds(source) for role, source in given.items()}
     folds = set().union(*(folds_in.get(role, ()) for role in ("lists", "truth")))
     if len(folds) < 2:
         return [sources]
-    remedy = f"the folds are {_shown(folds)} (column {FOLD!r}); keep the rows of one fold in each table"
-    if one:
-        raise DataError(f"{one}: of one fold at a time, and {remedy}")
+    remedy = f"the folds are {_shown(folds)} (column {FOLD!r}): keep the rows of one fold in each table"
+    if option:
+        raise DataError(f"{option}: takes a single fold; {remedy}")
     for role, own in folds_in.items():
         if missing := folds - own:
             raise DataError(f"{role}: no rows of fold {_shown(missing)}: {remedy}, or all folds in each")

@@ -117,12 +117,12 @@ def open_files(
     if format == "auto" and are_pairs:
         format = _PAIR_SUFFIXES.get(Path(name).suffix, format)
     reader = format_by_name(first, CsvFormat())
-    if format == "auto" and not isinstance(reader, CsvFormat | ParquetFormat):
+    if format == "auto" and not isinstance(reader, CsvFormat):
         return TableFiles(text, files, reader, partitions)
     if format == "auto":
-        format = "parquet" if name.endswith(".parquet") else "csv"
+        format = "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
-        if not plain.endswith((".parquet", ".csv", ".tsv")):
+        if not plain.endswith((".csv", ".tsv")):
             raise DataError(
                 f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv, .jsonl or "
                 f".parquet{_or_say(role, allowed[1:])}"
@@ -161,7 +161,7 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Raises:
         DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
     """
-    by_fold(sources, columns, one="duplicates: keep")
+    by_fold(sources, columns, option="duplicates: keep")
     if in_parts or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
@@ -219,8 +219,8 @@ def score_lists(
         )
     sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
     in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
-    one = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
-    if len(folds := by_fold(sources, request.columns, one=one)) > 1:
+    option = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    if len(folds := by_fold(sources, request.columns, option=option)) > 1:
         return _scored_by_fold(folds, request)
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:

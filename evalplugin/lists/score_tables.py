@@ -65,7 +65,8 @@ class ScoreColumns:
         if self.metric is not None and len(self.values) > 1:
             raise DataError(
                 f"the column {self.metric!r} names the metric of one column of scores, not of "
-                f"{', '.join(map(repr, self.values))}"
+                f"{', '.join(map(repr, self.values))}: without it, each of these is a metric, and primary names that "
+                f"which ranks"
             )
 
     @property

@@ -24,7 +24,7 @@ class ListScores:
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
-    notes: tuple[str, ...] = ()  # on ids of the input, if it was read at once
+    notes: tuple[str, ...] = ()  # of ``evalplugin.score`` on ids of the input, if it was read at once
     fold_means: tuple[Mapping[str, float], ...] = ()  # the means of each fold, where there are several
 
     def __repr__(self) -> str:

@@ -15,11 +15,10 @@ _NAME = 48  # characters of a cell
 
 
 def comparisons_text(comparisons: Sequence[Comparison], sentences: Iterable[str] = ()) -> str:
-    """Return the sentences, the verdict on each comparison, its models by the primary metric, failures and warnings."""
+    """Return the sentences, the verdict on each comparison, its models by the primary metric, and warnings."""
     tables = [table for comparison in comparisons for table in comparison_tables(comparison)]
-    failed = [f"{row.model} failed: {row.error}" for c in comparisons for row in c.failed]
     warnings = [f"Warning: {text}" for c in comparisons for text in c.contest.all_warnings]
-    return plain_text(tables, [*sentences, *failed], warnings)
+    return plain_text(tables, sentences, warnings)
 
 
 def plain_text(tables: Sequence[TextTable], first: Iterable[str] = (), last: Iterable[str] = ()) -> str:

@@ -200,8 +200,9 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
     if math.isnan(pair.p_holm):
         return f"{text}; too few {units} to test"
     if not pair.mark:
-        least = number(pair.paired.detectable)
-        chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
+        least, chance = pair.paired.detectable, f"may be chance ({p_equals(pair.p_holm, 'Holm')})"
+        if abs(interval.mean) < least:
+            chance += f", as only {number(least)} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
     few = _few(pair.paired.differing, comparison.contest)
     shares = f"better for {share(pair.better)} of {units}, worse for {share(pair.worse)}"

@@ -97,7 +97,8 @@ def to_tell_apart(best: BestModels) -> list[str]:
         return []
     return [
         f"How many more {units} tell {best.leader} from {best.rival} depends on the true difference, which may be 0: "
-        f"{best.users:,} find one of {number(best.detectable)} in 4 of 5 bake-offs, {4 * best.users:,} half of that"
+        f"{best.users:,} {units} show one of {number(best.detectable)} in 4 of 5 bake-offs, {4 * best.users:,} one of "
+        f"half the size"
     ]
 
 

@@ -28,7 +28,7 @@ from evalplugin.lists.inputs import open_files
 from evalplugin.models.base import ListRequest
 
 N, ODD = 40, 17  # rows, and the position of the odd one
-NULLS = ["NULL", "null", r"\N", "None", "N/A", "NA", "nan", "NaN", "<NA>", "(null)"]
+NULLS = ["NULL", "null", r"\N", "None", "NONE", "N/A", "NA", "nan", "NaN", "<NA>", "(null)", " NULL"]
 COMPOSED, DECOMPOSED = (normalize(form, "Café") for form in ("NFC", "NFD"))
 
 
@@ -297,3 +297,16 @@ def test_lists_of_a_model_in_another_form_of_unicode_are_noted() -> None:
     request = ListRequest(train, np.arange(2), 3, Candidates("all"))
     _, sentences = lists_on(request, open_files("lists.csv", "lists"), ListColumns())
     assert any(f"1 item, such as {COMPOSED!r}, in two forms of Unicode" in sentence for sentence in sentences)
+
+
+def test_first_float_among_integer_ids_is_named_also_if_it_is_infinite_or_behind_a_missing_one() -> None:
+    for values, row in (([1.0, np.inf], 2), ([1.0, np.nan, 2.5], 3)):
+        frame = pd.DataFrame({"user": values, "item": range(len(values))})
+        assert f"row {row} " in refusal(Interactions.from_frame, frame)
+
+
+def test_integers_beyond_float64_among_fractions_are_named_with_their_row() -> None:
+    frame = pd.DataFrame({"user": 1, "item": range(3), "score": [0.5, 2**53, 2**53 + 1]}, dtype=object)
+    assert "row 2 is 9007199254740992: integer scores must be between" in refusal(
+        Table(frame, "lists").numbers, "score", "score"
+    )

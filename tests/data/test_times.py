@@ -22,7 +22,9 @@ from evalplugin.base.errors import DataError
 from evalplugin.data import (
     DATASETS,
     GivenSplit,
+    Holdout,
     Interactions,
+    KFold,
     LastN,
     LoadContext,
     NewItems,
@@ -101,6 +103,17 @@ def test_the_last_event_within_a_second_is_held_out_whatever_the_form_of_the_tim
     assert data.timestamp is not None
     assert data.timestamp.dtype == np.int64
     assert data.timestamp.tolist() == (frame["time"] // 1000).tolist()
+
+
+@pytest.mark.parametrize("split", [Holdout(fraction=0.3), KFold(k=3)])
+def test_rows_of_events_within_a_second_may_come_in_any_order(split: Splitter) -> None:
+    frame = pd.DataFrame({"user": 1, "item": [1, 2] * 20, "time": np.arange(40) / 10})
+    found = []
+    for rows_in_order in (frame, frame.sample(frac=1, random_state=1)):
+        data = Interactions.from_frame(rows_in_order, timestamp="time", duplicates="keep")
+        test = split.split(data, rng())[0].test
+        found.append(sorted(zip(test.item.tolist(), test.time.tolist(), strict=True)))  # type: ignore[union-attr]
+    assert found[0] == found[1]
 
 
 def test_equal_times_are_drawn_by_the_seed_at_the_resolution_of_the_data() -> None:

@@ -109,9 +109,7 @@ def test_what_takes_one_fold_refuses_several(
     logged: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for options in ({"memory": "1KB"}, {"partitioned": True}, {"duplicates": "keep"}):
-        with pytest.raises(
-            DataError, match=r"of one fold at a time, and the folds are 1, 2, 3 \(column 'fold'\)"
-        ):
+        with pytest.raises(DataError, match=r"takes a single fold; the folds are 1, 2, 3 \(column 'fold'\)"):
             evalplugin.score(logged.top_n, logged.truth, METRICS, **options)
     with pytest.raises(DataError, match=r"^an Evaluator: of one fold at a time"):
         evalplugin.Evaluator(logged.truth, METRICS)

@@ -271,7 +271,9 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     assert detail.startswith(
         "How many more users tell close from best depends on the true difference, which may be 0: "
     )
-    assert re.search(r": 197 find one of 0\.0\d+ in 4 of 5 bake-offs, 788 half of that$", detail)
+    assert re.search(
+        r": 197 users show one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size$", detail
+    )
     assert f"{detail}." in legend(against("best", best, close), "rr")
     assert "may be chance (p (Holm) = " in said
     assert verdict_sentence(against("close", close, best), "rr").endswith(

@@ -199,7 +199,7 @@ def _power(
     title="a few large clusters decide the means",
     rule="Found where scores are in clusters, such as the queries of sessions, whose effective number is below "
     "100 and below half of their number. It is (sum n)^2 / sum n^2 over the numbers n of each cluster's "
-    "scores. From it on, 95 % intervals of means held in 93 % or more of simulated bake-offs, but for sizes whose "
+    "scores. From 100 on, 95 % intervals of means held in 93 % or more of simulated bake-offs, but for sizes whose "
     "largest are in hardly any sample (experiments/statistics, unequal_clusters.md).",
     why="Most samples lack the few clusters that matter: where large clusters are served better or worse than small "
     "ones, 95 % intervals of means hold in as few as 54 % of bake-offs, and tests at 5 % err in up to 18 %.",

@@ -211,6 +211,7 @@ def _values(run: LoggedRun) -> dict[str, Value]:
                 users=_count(users - logged.get(f"undefined/{key}", 0.0)),
                 clusters=_count(logged[clusters]) if (clusters := f"dist/{key}.clusters") in logged else None,
                 design_effect=logged.get(f"dist/{key}.design_effect", 1.0),
+                differ=f"shared/{key}" in logged,
             )
     return values
 

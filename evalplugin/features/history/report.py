@@ -89,6 +89,8 @@ def _legend(history: History) -> Iterator[str]:
     known = [p for p in history.points if p.value is not None]
     if any(p.value is not None and not math.isnan(p.value.low) for p in known):
         yield f"{small_legend(LEVEL)}."
+    if any(p.value is not None and p.value.differ for p in known):
+        yield "Means are over each model's own users, who differ; compare ranks by those that all models have."
     roles = {p.role for p in known}
     signs: dict[ModelRole, str] = {"champion": "☆ champion then", "promoted": PROMOTED}
     if shown := [text for role, text in signs.items() if role in roles]:

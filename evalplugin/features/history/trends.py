@@ -32,6 +32,7 @@ class Value:
     users: int = 0  # users with a value
     clusters: int | None = None  # of these users; None: they are independent
     design_effect: float = 1.0  # variance of the mean over the one that it had with independent users
+    differ: bool = False  # whether other models of the bake-off had values for other users
 
     @property
     def variance(self) -> float:
