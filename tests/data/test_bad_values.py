@@ -307,6 +307,5 @@ def test_first_float_among_integer_ids_is_named_also_if_it_is_infinite_or_behind
 
 def test_integers_beyond_float64_among_fractions_are_named_with_their_row() -> None:
     frame = pd.DataFrame({"user": 1, "item": range(3), "score": [0.5, 2**53, 2**53 + 1]}, dtype=object)
-    assert "row 2 is 9007199254740992: integer scores must be between" in refusal(
-        Table(frame, "lists").numbers, "score", "score"
-    )
+    message = refusal(Table(frame, "lists").numbers, "score", "score")
+    assert "row 2 (counted from 1) is 9007199254740992 (int): integer scores must be between" in message

@@ -88,12 +88,12 @@ def test_tables_without_the_folds_of_others_are_refused(logged: SimpleNamespace)
         (
             lists[lists["fold"] == 1].drop(columns="fold"),
             truth,
-            r"^lists: no rows of fold 1, 2, 3: the folds are 1, 2, 3 \(column 'fold'\); keep the rows",
+            r"^lists: no rows of fold 1, 2, 3: the folds are 1, 2, 3 \(column 'fold'\): keep the rows",
         ),
         (
             lists,
             truth[truth["fold"] == 1].drop(columns="fold"),
-            r"^truth: no rows of fold 1, 2, 3: the folds are 1, 2, 3 \(column 'fold'\); keep the rows",
+            r"^truth: no rows of fold 1, 2, 3: the folds are 1, 2, 3 \(column 'fold'\): keep the rows",
         ),
         (lists, truth[truth["fold"] == 1], "^truth: no rows of fold 2, 3: the folds are 1, 2, 3 "),
     ):
@@ -111,14 +111,14 @@ def test_what_takes_one_fold_refuses_several(
     for options in ({"memory": "1KB"}, {"partitioned": True}, {"duplicates": "keep"}):
         with pytest.raises(DataError, match=r"takes a single fold; the folds are 1, 2, 3 \(column 'fold'\)"):
             evalplugin.score(logged.top_n, logged.truth, METRICS, **options)
-    with pytest.raises(DataError, match=r"^an Evaluator: of one fold at a time"):
+    with pytest.raises(DataError, match=r"^an Evaluator: takes a single fold"):
         evalplugin.Evaluator(logged.truth, METRICS)
     first = pd.read_parquet(logged.truth).query("fold == 1")
-    with pytest.raises(DataError, match=r"^an Evaluator: of one fold at a time"):
+    with pytest.raises(DataError, match=r"^an Evaluator: takes a single fold"):
         evalplugin.Evaluator(first, METRICS).score(logged.top_n)
     argv = ["score", "--lists", logged.top_n, "--truth", logged.truth, "-m", "ndcg@10", "--as", "recbole"]
     assert main(argv) == 2
-    assert "--as: of one fold at a time" in capsys.readouterr().err
+    assert "--as: takes a single fold" in capsys.readouterr().err
 
 
 def test_the_run_of_scored_lists_is_compared_with_the_models(logged: SimpleNamespace) -> None:
