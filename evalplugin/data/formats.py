@@ -265,13 +265,13 @@ class JsonLines:
             with open_text(file) as stream:
                 return arrow_json.read_json(stream, arrow_json.ReadOptions(block_size=_JSON_BLOCK), parse)
 
-        types = self._types(file, roles.values())
+        ids = {name for role, name in roles.items() if is_id(role)}
+        types = self._types(file, roles.values(), ids)
         try:
             table = read(types)
         except pa.ArrowInvalid:
-            self._types(file, roles.values(), of_all=True)
+            self._types(file, roles.values(), ids, of_all=True)
             # Ratings, scores and times turn fractional behind the first value.
-            ids = {name for role, name in roles.items() if is_id(role)}
             table = read({n: t if n in ids or t != pa.int64() else pa.float64() for n, t in types.items()})
         for name in _large_scores(table, roles):
             for line, row in _objects(file):
@@ -279,8 +279,12 @@ class JsonLines:
                     raise DataError(f"{path_text(file)}: line {line}: {name!r} is {value}: {LARGE}")
         return with_times(table, roles.get("timestamp"))
 
-    def _types(self, file: File, names: Collection[str], *, of_all: bool = False) -> dict[str, pa.DataType]:
+    def _types(
+        self, file: File, names: Collection[str], ids: Collection[str], *, of_all: bool = False
+    ) -> dict[str, pa.DataType]:
         """Return the type of the first value of each column, text without any; or look at all values.
+
+        ``ids``: those of the names whose columns hold ids.
 
         Raises:
             DataError: A value is neither a number nor text, or of another type than the first one of its column.
@@ -291,15 +295,30 @@ class JsonLines:
                 if (value := row.get(name)) is None:
                     continue
                 line, before = first.setdefault(name, (number, value))
-                if isinstance(value, list | dict) or isinstance(value, str) != isinstance(before, str):
+                kinds_differ = _kind(value) != _kind(before)
+                is_no_id = of_all and name in ids and not isinstance(value, str) and not _is_int64(value)
+                if isinstance(value, list | dict) or kinds_differ or is_no_id:
+                    rule = "the values of a column must be numbers, or all of them text or true and false"
+                    rule = (
+                        f"ids must be integers that fit into 64 bits, or text; {rule}" if is_no_id else rule
+                    )
                     raise DataError(
                         f"{path_text(file)}: line {number}: {name!r} is {shorten(repr(value), 60)} (line {line}: "
-                        f"{shorten(repr(before), 60)}): the values of a column must be numbers, or all of them text"
+                        f"{shorten(repr(before), 60)}): {rule}"
                     )
             if len(first) == len(set(names)) and not of_all:
                 break
         kinds = {name: _JSON_TYPES.get(type(value), "string") for name, (_, value) in first.items()}
         return {name: pa.type_for_alias(kinds.get(name, "string")) for name in names}
+
+
+def _kind(value: object) -> type:
+    """Return the kind of a JSON value, by which those of a column must agree: numbers are one kind."""
+    return type(value) if isinstance(value, bool | str) else float
+
+
+def _is_int64(value: object) -> bool:
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def _objects(file: File) -> Iterator[tuple[int, dict[str, Any]]]:

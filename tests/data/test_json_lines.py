@@ -147,3 +147,10 @@ def test_integer_scores_that_float64_rounds_are_refused_also_beside_fractions() 
     write("lists.jsonl", [{"user": 1, "item": 7 + n, "score": score} for n, score in enumerate(scores)])
     message = refusal(evalplugin.score, "lists.jsonl", "truth.jsonl", ["rr"])
     assert "lists.jsonl: line 2: 'score' is 9007199254740992: integer scores must be between" in message
+
+
+@pytest.mark.parametrize("odd", [1.5, 2**63, True])
+def test_ids_that_are_no_integers_are_named_with_their_line(odd: object) -> None:
+    write("a.jsonl", [{"reviewerID": 1, "asin": 2}, {"reviewerID": odd, "asin": 3}])
+    message = refusal(lambda: load(rating=None, timestamp=None))
+    assert f"a.jsonl: line 2: 'reviewerID' is {odd} (line 1: 1): " in message

@@ -254,16 +254,18 @@ def show_power(report: PowerReport) -> None:
         named = any(row.model for row in rows)
         units = plural(rows[0].unit)
         heads = ["metric", "model", "against"] if named else ["spread"]
-        table = new_table(*heads, ">sd", f">{units}", ">they find", ">gain", ">it needs")
+        is_planned = any(row.is_planned for row in rows)
+        table = new_table(
+            *heads, ">sd", f">{units}", ">they find", *([">gain", ">it needs"] if is_planned else [])
+        )
         for row in rows:
             names = [row.metric, row.model, row.against] if named else [row.origin]
-            table.add_row(
-                *map(escape, names),
-                number(row.sd),
-                *("" if row.users is None else f"{row.users:,}", _gain(row.detectable)),
-                _gain(row.gain if row.is_planned else None),
-                f"{row.users_needed:,} {units}" if row.is_planned and row.users_needed is not None else "",
-            )
+            cells = [number(row.sd), "" if row.users is None else f"{row.users:,}", _gain(row.detectable)]
+            if is_planned:
+                needed = row.users_needed if row.is_planned else None
+                cells += [_gain(row.gain if row.is_planned else None)]
+                cells += ["" if needed is None else f"{needed:,} {units}"]
+            table.add_row(*map(escape, names), *cells)
         show_titled(table, str(place) or "Power")
     console = stdout()
     margins = {row.margin for row in report.rows if row.margin}

@@ -93,7 +93,7 @@ def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
 def sizes_since(
     client: mlflow.MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str
 ) -> dict[str, str]:
-    """Return a line for each dataset of the latest earlier bake-off with cards: its sizes then and now.
+    """Return a line for each dataset whose sizes were others in the latest earlier bake-off with cards.
 
     Args:
         client: Of the store.
@@ -109,7 +109,7 @@ def sizes_since(
             return {
                 card.name: f"{sizes_text(earlier[card.name])} {then}; now {sizes_text(card)}"
                 for card in cards
-                if card.name in earlier
+                if card.name in earlier and sizes_text(earlier[card.name]) != sizes_text(card)
             }
     return {}
 
