@@ -494,7 +494,7 @@ def _plain(scalar: pa.Scalar) -> object:
 def null_texts(ids: Ids) -> tuple[Ints, bool]:
     """Return the rows of a column of text that hold a text such as ``NULL``, and whether all others are numbers."""
     texts = ids.values if ids.codes is None else ids.values.dictionary
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    words = pc.ascii_lower(pc.ascii_trim_whitespace(texts))
     is_null = pc.is_in(words, value_set=pa.array(_NULLS, words.type), skip_nulls=True)
     if not pc.any(is_null).as_py():
         return np.empty(0, dtype=np.int64), False
