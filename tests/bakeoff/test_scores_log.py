@@ -192,7 +192,8 @@ def test_runs_of_two_tables_are_compared_on_the_units_they_share(uri: str, name:
     with pytest.raises(DataError, match="--intersect" if name == "answers" else "left out"):
         evalplugin.compare(*runs, tracking_uri=uri)
     (shared,) = evalplugin.compare(*runs, tracking_uri=uri, intersect=True)
-    assert {len(model.scores.users) for model in shared.models if model.scores is not None} == {46}
+    metric = shared.contest.primary
+    assert {model.cells[metric].users for model in shared.models} == {46}
 
 
 def test_runs_whose_units_are_in_other_clusters_are_refused(uri: str) -> None:
