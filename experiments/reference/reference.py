@@ -108,7 +108,8 @@ def logged(uri: str, experiment: str) -> dict[str, Any]:
         folder = Path(client.download_artifacts(run.info.run_id, ""))
         for file in sorted(folder.rglob("*.parquet")):
             for column, digest in table_digests(pd.read_parquet(file)).items():
-                values[f"{name}: {file.relative_to(folder)}: {column}"] = digest
+                if not column.endswith("_seconds"):
+                    values[f"{name}: {file.relative_to(folder)}: {column}"] = digest
         if (board := folder / "leaderboard.md").exists():
             values[f"{name}: verdict"] = board.read_text().partition("# Bake-off")[0].split("\n\n")
     return values
