@@ -34,9 +34,8 @@ class BestModels:
     # may be chance, and the number is noise: other users may give a hundred times as many. None: a single model may be
     # the best, or no number is known, as the means are equal or there are fewer than two users.
     users_to_tell: int | None
-    detectable: float | None = (
-        None  # the lead over the rival that these users show, 4 times out of 5; None: as above
-    )
+    # The lead over the rival that these users show, 4 times out of 5. None: as above.
+    detectable: float | None = None
     # Whether more users alone would not tell them apart, as other seeds move the means as much.
     needs_seeds: bool = False
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
@@ -18,7 +18,6 @@ from evalplugin.data.reading import readable
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of, is_number_type, null_texts
 from evalplugin.data.vocabulary import unicode_notes
 
-Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
     str,

@@ -66,9 +66,8 @@ def connect(uri: str) -> mlflow.MlflowClient:
             create_engine(uri, poolclass=NullPool).connect().close()
         with without_collections(), whole_creation(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
-            client.search_experiments(
-                max_results=1, filter_string="name = ''"
-            )  # none, whose tags would be read
+            # None has this name: the tags of one would be read.
+            client.search_experiments(max_results=1, filter_string="name = ''")
         return client
 
 

@@ -42,9 +42,8 @@ class SkewedT:
     residual is S - h A: their squares and cubes are polynomials in A and in sums over clusters, linear in the signs.
     """
 
-    terms: (
-        Floats  # (C, 4) S, w S h, w^1.5 S^3 and w^1.5 S h^2, with w = 1 / (1 - h); the largest S is 1 or -1
-    )
+    # (C, 4) S, w S h, w^1.5 S^3 and w^1.5 S h^2, with w = 1 / (1 - h); the largest S is 1 or -1
+    terms: Floats
     fixed: Floats  # (4,) sums over clusters of w S^2, w h^2, w^1.5 S^2 h and w^1.5 h^3
     degrees: float  # of freedom of t
 
