@@ -354,7 +354,7 @@ def format_by_name(file: File, csv: CsvFormat) -> FileFormat:
 
 def with_times(table: pa.Table, column: str | None) -> pa.Table:
     """Return the table with times that are text, as in ISO 8601, as timestamps: JSON and SQLite have no such type."""
-    if column is None or not pa.types.is_string(table.column(column).type):
+    if column is None or table.column(column).type not in (pa.string(), pa.large_string()):
         return table
     for unit, zone in product(("us", "ns"), (None, "UTC")):
         with suppress(pa.ArrowInvalid):
