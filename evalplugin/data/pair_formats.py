@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import math
-import os
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from tokenize import TokenError
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
-from zipfile import BadZipFile, ZipFile
+from typing import ClassVar, Literal, TypeAlias
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import np, pa, sparse
 from evalplugin.base.text import shorten
-from evalplugin.base.units import size_text
 from evalplugin.data.formats import CsvFormat, FileFormat, integers_or_text
 from evalplugin.data.reading import open_text, path_text
 from evalplugin.files.remote import File, RemoteFile
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from scipy.sparse import coo_array
-
 PairFormat: TypeAlias = Literal["adjacency", "recbole", "triples", "npz"]
 _ID_ROLES = ("user", "item")
 _TRIPLE = ("user", "item", "rating", "timestamp")
-# Formats of sparse matrices, with the names of their arrays of indices.
-_INDICES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
-# Matrices with few different values unpack to about ten times their file; what unpacks to little is always read.
-_MOST_PACKED = 100
-_ALWAYS_UNPACKED = 2**28  # bytes
 
 
 @dataclass(frozen=True)
@@ -147,70 +132,20 @@ class SparseMatrix:
             raise DataError(f"{file}: matrices are read from this machine only; copy the file")
         with file.open("rb") as stream:
             try:
-                matrix = _checked_matrix(stream)
-            except (ArithmeticError, EOFError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError, ValueError,
-                    BadZipFile, TokenError, zlib.error) as error:  # fmt: skip
+                matrix = sparse.load_npz(stream)
+                if hasattr(
+                    matrix, "check_format"
+                ):  # rows or columns by a pointer, which compiled code would follow
+                    matrix.check_format(full_check=True)
+                matrix = matrix.tocoo()
+                values = matrix.data.astype(np.float64, casting="same_kind")
+            except Exception as error:  # noqa: BLE001 - whatever SciPy, NumPy and the archive raise
                 raise DataError(
                     f"{path_text(file)}: is not a sparse matrix as scipy.sparse.save_npz writes it: "
                     f"{shorten(str(error), 200)}"
                 ) from None
-        columns = [matrix.row.astype(np.int64), matrix.col.astype(np.int64), matrix.data]
+        columns = [matrix.row.astype(np.int64), matrix.col.astype(np.int64), values]
         return pa.table(columns, names=self.names(file)).select(list(dict.fromkeys(roles.values())))
-
-
-def _checked_matrix(file: IO[bytes]) -> coo_array:
-    """Return the matrix in a file; all of it is checked before SciPy's compiled code, which trusts its arrays.
-
-    Raises:
-        Exception: The file holds no such matrix.
-    """
-    from scipy import sparse
-
-    with ZipFile(file) as archive:
-        unpacked, size = sum(member.file_size for member in archive.infolist()), file.seek(0, os.SEEK_END)
-        if unpacked > max(_ALWAYS_UNPACKED, _MOST_PACKED * size):
-            raise ValueError(f"it would unpack to {size_text(unpacked)} from {size_text(size)}")
-        name = _array(archive, "format", "SU", 0).astype(str).item()
-        if name not in _INDICES:
-            raise ValueError(f"its format is {name!r}; allowed: {', '.join(_INDICES)}: save matrix.tocsr()")
-        shape = tuple(_array(archive, "shape", "iu", 1).astype(np.int64).tolist())
-        if len(shape) != 2 or min(shape) < 0:
-            raise ValueError(f"its shape is {shape}, not a number of users and one of items")
-        data = _array(archive, "data", "biuf", 1).astype(np.float64)
-        first, second = (_array(archive, array, "iu", 1).astype(np.int64) for array in _INDICES[name])
-    if name == "coo":
-        return sparse.coo_array((data, (first, second)), shape=shape)  # which checks the ranges of both
-    kind = sparse.csr_array if name == "csr" else sparse.csc_array
-    matrix = kind((data, first, second), shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix.tocoo()
-
-
-def _array(archive: ZipFile, name: str, kinds: str, dimensions: int) -> npt.NDArray[Any]:
-    """Return an array of an ``.npz`` file, whose header must agree with the size of what is stored behind it.
-
-    Args:
-        archive: The file.
-        name: Of the array.
-        kinds: Of its dtype, as NumPy abbreviates them.
-        dimensions: The number of its dimensions.
-
-    Raises:
-        Exception: There is no such array.
-    """
-    header = np.lib.format
-    if (file := f"{name}.npy") not in archive.namelist():
-        raise ValueError(f"it has no array {name!r}")
-    with archive.open(file) as stream:
-        version = header.read_magic(stream)
-        read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
-        shape, _, dtype = read(stream)
-        if dtype.kind not in kinds or len(shape) != dimensions:
-            raise ValueError(f"its array {name!r} holds {dtype} in the shape {shape}")
-        stored = archive.getinfo(file).file_size - stream.tell()
-        if math.prod(shape) * dtype.itemsize != stored:
-            raise ValueError(f"its array {name!r} has the shape {shape} of {dtype}, but {stored:,} bytes")
-        return np.frombuffer(stream.read(), dtype).reshape(shape)
 
 
 def pair_format(name: PairFormat, *, text_ids: bool = False) -> FileFormat:

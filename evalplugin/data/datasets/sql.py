@@ -133,7 +133,11 @@ class Sql(ColumnOptions, _Source):
                 f"postgresql://host:5432/shop"
             ) from None
         file = url.database
-        if url.get_backend_name() not in ("sqlite", "duckdb") or not file or file.startswith(("file:", "md:")):
+        if (
+            url.get_backend_name() not in ("sqlite", "duckdb")
+            or not file
+            or file.startswith(("file:", "md:"))
+        ):
             return url
         return url.set(database=str(find_files(base, file).files[0]))  # a driver would create a missing file
 
