@@ -73,17 +73,6 @@ def damaged(archive: bytes) -> bytes:
     return archive[:45] + bytes(255 - byte for byte in archive[45:60]) + archive[60:]
 
 
-def encrypted(archive: bytes) -> bytes:
-    for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flags of a member, and of its entry
-        at = archive.index(mark) + offset
-        archive = archive[:at] + bytes([archive[at] | 1]) + archive[at + 1 :]
-    return archive
-
-
-def renamed(archive: bytes, name: bytes) -> bytes:
-    return archive.replace(b"ml-1m/movies.dat", name)
-
-
 def archive_of(version: str) -> bytes:
     folder, _, files = FILES[version]
     return zipped({f"{folder}/{name}": content for name, content in files.items()})
@@ -149,11 +138,8 @@ def offer(
 ) -> bytes:
     archive = archive_of(version) if archive is None else archive
     edition, md5 = module._EDITIONS[version], hashlib.md5(archive).hexdigest()
-    name = FILES[version][1]
-    server.files[f"/{name}"] = archive
-    if edition.md5 is None:
-        server.files[f"/{name}.md5"] = f"MD5 ({name}) = {md5}\n".encode()
-    else:
+    server.files[f"/{FILES[version][1]}"] = archive
+    if edition.md5 is not None:
         monkeypatch.setitem(module._EDITIONS, version, replace(edition, md5=md5))
     return archive
 
@@ -224,18 +210,6 @@ def test_a_transfer_that_is_cut_short_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_checksum_file_without_checksum_is_refused(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(server, "latest", monkeypatch)
-    server.files["/ml-latest.zip.md5"] = b"<html>sorry</html>"
-    assert "ml-latest.zip.md5 holds no MD5 checksum, but '<html>sorry</html>'" in refusal(
-        load, "latest", tmp_path
-    )
-    del server.files["/ml-latest.zip.md5"]
-    assert "ml-latest.zip.md5: HTTP Error 404: Not Found" in refusal(load, "latest", tmp_path)
-
-
 def test_offline_and_absent_says_where_to_put_which_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,36 +224,12 @@ def test_offline_and_absent_says_where_to_put_which_file(
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.txt", "/evil.txt", "ml-1m/../../evil.txt", "..\\evil.txt", "C:/evil.txt"]
-)
-def test_an_archive_that_would_write_elsewhere_is_refused_whole(
-    name: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home"
-    evil = zipped({"ml-1m/ratings.dat": b"1::1::1::1\n", name: b"evil"})
-    offer(server, "1m", monkeypatch, evil)
-    message = refusal(load, "1m", home)
-    assert "would be written outside its folder" in message
-    assert repr(name) in message
-    assert [p.name for p in tmp_path.rglob("*")] == ["home"]
-
-
-@pytest.mark.parametrize(
     ("archive", "message"),
     [
-        (b"no zip at all", "ml-1m.zip: cannot be unpacked: File is not a zip file"),
+        (b"no zip at all", "File is not a zip file; download it again"),
         (zipped({"other/ratings.dat": b""}), "ml-1m.zip has no folder 'ml-1m'"),
-        (archive_of("1m")[:-30], "ml-1m.zip: cannot be unpacked: File is not a zip file"),
-        (damaged(archive_of("1m")), "ml-1m.zip: cannot be unpacked: "),
-        (encrypted(archive_of("1m")), "as its member 'ml-1m/ratings.dat' is encrypted"),
-        (
-            renamed(archive_of("1m"), b"ml-1m/movi\0s.dat"),
-            "as its member 'ml-1m/movi\\x00s.dat' is not a valid file name",
-        ),
-        (renamed(archive_of("1m"), b"././././././././"), "is not a valid file name"),
-        (zipped({"ml-1m/a/": b"", "ml-1m/a": b""}), "as its member 'ml-1m/a' is there twice"),
-        (zipped({"ml-1m/a": b"x", "ml-1m/a/b": b"x"}), "ml-1m.zip: cannot be unpacked into "),
-        (zipped({"ml-1m/" + "x" * 5000: b"x"}), "ml-1m.zip: cannot be unpacked into "),
+        (archive_of("1m")[:-30], "File is not a zip file; download it again"),
+        (damaged(archive_of("1m")), "ml-1m.zip: cannot be unpacked into "),
         (zipped({"ml-1m": b"x"}), "ml-1m.zip has no folder 'ml-1m'"),
     ],
 )
