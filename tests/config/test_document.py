@@ -29,6 +29,7 @@ def message(text: str) -> str:
         ("-2", -2),
         ("007", 7),
         ("0x1f", 31),
+        (str(2**63), 2**63),
         ("0o17", 15),
         ("1_000", "1_000"),
         ("yes", "yes"),
@@ -59,12 +60,6 @@ def test_document_locations_are_one_based_lines_and_columns() -> None:
 
 def test_document_resolves_anchors_and_aliases() -> None:
     assert read("a: &x {k: 1}\nb: *x\n") == {"a": {"k": 1}, "b": {"k": 1}}
-
-
-def test_document_refuses_alias_bombs() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    assert "aliases make this file endless" in message("\n".join(lines))
 
 
 @pytest.mark.parametrize(

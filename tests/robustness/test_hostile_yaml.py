@@ -10,7 +10,7 @@ from samples import write_config
 
 from evalplugin.base.errors import ConfigError, TrackingUriError
 from evalplugin.cli import main
-from evalplugin.config.document import MAX_BYTES, MAX_NODES, parse_document
+from evalplugin.config.document import parse_document
 from evalplugin.tracking.location import resolve_uri
 
 BASE = """\
@@ -21,23 +21,16 @@ recommend: {n: 10}
 metrics: [ndcg@10]
 models: [random, {type: surprise.KNNBasic, params: {k: 3}}]
 """
-BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(30))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: " + "[" * 400 + "]" * 400, "c.yaml:1:53: nested deeper than 50 levels"),
-        ("a: " + "{a: " * 400, "nested deeper than 50 levels"),
-        ("a: " + "[" * 100_000, "c.yaml:1:53: nested deeper than 50 levels"),
-        ("a:\n" + "- 1\n" * 50_000, "more than 20,000 values"),
-        (BOMB, "aliases make this file endless"),
-        ("a: &a [*a]", "c.yaml:1:4: a[0]: aliases make this file endless"),
+        ("a: " + "[" * 4000 + "]" * 4000, "c.yaml:1:1: is nested too deeply"),
+        ("a: &a [*a]", "c.yaml:1:1: is nested too deeply, or an alias stands inside of its own anchor"),
         ("a: 1" + "0" * 400, "is not a 64-bit integer"),
-        ("a: 1" + "0" * 10_000, "is not a 64-bit integer"),
-        ("a: 0x" + "f" * 10_000, "is not a 64-bit integer"),
         ("a: 1e400", "c.yaml:1:4: a: '1e400' is too large for a number"),
-        ("%YAML " + "9" * 5000 + ".1\n---\na: 1", "c.yaml:1:1: cannot be read as YAML"),
+        ('a: "\\U00110000"', "c.yaml:1:1: cannot be read as YAML"),
         ("a: 1\nb: \0", r"c.yaml:2:4: the character \u0000 is not allowed in YAML"),
         ("a: \ud800", r"c.yaml:1:4: the character \ud800 is not allowed in YAML"),
         ("a: !!python/name:os.system x", "c.yaml:1:4: a: the YAML tag"),
@@ -50,32 +43,13 @@ def test_hostile_yaml_is_one_line_with_its_place(text: str, message: str) -> Non
     assert len(str(raised.value)) < 500
 
 
-def test_bounds_hold_for_what_is_allowed() -> None:
-    found = parse_document("a: [" + "1," * (MAX_NODES - 10) + "]\nb: " + str(2**63) + "\nc: .inf", "c.yaml")
-    assert found.data["b"] == 2**63
-    assert len(found.data["a"]) == MAX_NODES - 10
-
-
-def test_large_file_is_refused_before_it_is_parsed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text("a: " + "x" * MAX_BYTES)
-    assert main(["validate", str(file)]) == 2
-    assert (
-        capsys.readouterr().err == f"error: {file}: is larger than 1.0 MB, the most that a config may have\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
         ("models.99999999999999999999.k=1", "name a position from 0 to 1"),
         ("models.1" + "0" * 5000 + ".k=1", "name a position from 0 to 1"),
         ("models.1.params.k=1" + "0" * 400, "is not a 64-bit integer"),
-        ("recommend.n=1" + "0" * 5000, "is not a 64-bit integer"),
-        ("models.1.params.k=" + "[" * 400, "nested deeper than 50 levels"),
-        ("recommend" + ".a" * 5000 + "=1", "the key is nested deeper than 50 levels"),
+        ("models.1.params.k=" + "[" * 4000, "nested too deeply"),
         ("models.1.params.k=1e999", "is too large for a number"),
         ("limits.memory=" + "9" * 400 + "GB", "must be a size such as 2GB"),
         ("seed=-1", "must be greater than or equal to 0"),
