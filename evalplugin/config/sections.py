@@ -20,7 +20,7 @@ from pydantic import (
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
-from evalplugin.config.cron import Cron
+from evalplugin.config.cron import check_cron, check_timezone
 from evalplugin.data import PoolTable
 
 _POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
@@ -220,11 +220,11 @@ class Tracking(Closed):
 class Schedule(Closed):
     """The times at which `evalplugin schedule` runs the bake-off."""
 
-    cron: Annotated[str, _accepted_by(Cron.check_expression)] = Field(
+    cron: Annotated[str, _accepted_by(check_cron)] = Field(
         description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly.",
         examples=["0 3 * * *"],
     )
-    timezone: Annotated[str, _accepted_by(Cron.check_timezone)] = Field(
+    timezone: Annotated[str, _accepted_by(check_timezone)] = Field(
         default="UTC",
         description="Time zone of the fields, such as Europe/Berlin.",
         examples=["Europe/Berlin"],

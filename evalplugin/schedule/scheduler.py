@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, ConfigError
 from evalplugin.base.processes import kill_group
+from evalplugin.base.signals import deferred_signals
 from evalplugin.config import CheckedConfig
-from evalplugin.config.cron import Cron
+from evalplugin.config.cron import next_time
 from evalplugin.config.sections import Schedule
 
 # A wait pauses while a machine sleeps: the scheduler wakes up this often to read the clock.
@@ -33,7 +31,10 @@ class ScheduledConfig:
 
     file: Path  # absolute
     schedule: Schedule
-    cron: Cron
+
+    def next(self, after: datetime) -> datetime:
+        """Return the first time after another at which it is due."""
+        return next_time(self.schedule.cron, self.schedule.timezone, after)
 
 
 def scheduled_configs(configs: Sequence[CheckedConfig], files: Sequence[Path]) -> list[ScheduledConfig]:
@@ -50,75 +51,69 @@ def scheduled_configs(configs: Sequence[CheckedConfig], files: Sequence[Path]) -
     if without:
         add = "schedule: {cron: 0 3 * * *, timezone: Europe/Berlin}"
         raise ConfigError([f"{name}: has no schedule; add one, such as {add}" for name in without])
-    jobs = []
-    for config, file in zip(configs, files, strict=True):
-        schedule = config.spec.schedule
-        assert schedule is not None
-        jobs.append(ScheduledConfig(file.absolute(), schedule, Cron.of(schedule.cron, schedule.timezone)))
-    return jobs
+    return [
+        ScheduledConfig(file.absolute(), config.spec.schedule)
+        for config, file in zip(configs, files, strict=True)
+        if config.spec.schedule is not None
+    ]
 
 
-@dataclass
-class Started:
-    """A running bake-off: functions to wait for it, read its payload and end it."""
+class Ended(NamedTuple):
+    """A bake-off whose process has ended."""
 
-    wait: Callable[[], int]  # returns the exit code
-    payload: Callable[[], dict[str, Any]]  # returns its outcome; {} if it could not write one
-    stop: Callable[[bool], None]  # by SIGTERM, or, with True, by SIGKILL
+    exit_code: int
+    payload: dict[str, Any]  # its outcome; {} if it could not write one
+    is_cut_off: bool = False  # whether Ctrl-C or SIGTERM ended it
 
 
-def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
-    """Start a bake-off in a process of its own, with arguments of the command line; its stdout goes to our stderr.
+def run_process(job: ScheduledConfig, arguments: Sequence[str], report: Callable[[str], None]) -> Ended:
+    """Run a bake-off in a process of its own, with arguments of the command line; its stdout goes to our stderr.
 
-    In a process of its own it returns all memory, reads plugin files anew, and cannot crash the scheduler.
+    In a process of its own it returns all memory, reads plugin files anew, and cannot crash the scheduler. Ctrl-C and
+    SIGTERM end it and wait for that; a second one kills it.
     """
-    handle, name = tempfile.mkstemp(prefix="evalplugin-", suffix=".json")
-    os.close(handle)
-    payload_file = Path(name)
-    command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", name]
-    # A session of its own: Ctrl-C reaches the scheduler alone, which then ends the bake-off and waits for it.
-    try:
-        process = subprocess.Popen(
-            [*command, *arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
-        )
-    except OSError:
-        payload_file.unlink()
-        raise
-
-    def wait() -> int:
-        code = process.wait()
-        return code if code >= 0 else 128 - code  # the exit code that a shell gives to a signal
-
-    def payload() -> dict[str, Any]:
-        text = payload_file.read_text(encoding="utf-8")
-        payload_file.unlink()
-        with suppress(ValueError):  # nothing, or cut off with the process
-            return dict(json.loads(text))
-        return {}
-
-    def stop(at_once: bool) -> None:
-        if at_once:
-            kill_group(process.pid)
-        else:
-            process.terminate()
-
-    return Started(wait, payload, stop)
+    with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
+        outcome = Path(folder, "outcome.json")
+        command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", str(outcome)]
+        process, is_cut_off = None, False
+        try:
+            with deferred_signals():
+                # A session of its own: Ctrl-C reaches the scheduler alone.
+                process = subprocess.Popen(
+                    [*command, *arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
+                )
+            process.wait()
+        except KeyboardInterrupt:
+            if process is None:  # it has not begun
+                raise
+            is_cut_off = True
+            try:
+                report("ending the bake-off that runs; again to end it at once")
+                process.terminate()
+                process.wait()
+            except KeyboardInterrupt:
+                kill_group(process.pid)
+                process.wait()
+        payload: dict[str, Any] = {}
+        with suppress(OSError, ValueError):  # nothing, or cut off with the process
+            payload = dict(json.loads(outcome.read_text(encoding="utf-8")))
+    code = process.returncode
+    return Ended(code if code >= 0 else 128 - code, payload, is_cut_off)  # below 0 as a shell gives it
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Planned:
     """A config and its next time."""
 
     job: ScheduledConfig
     due: datetime
-    run: Future[None] | None = None  # the last run, which may wait for runs of other configs
 
-    def take(self, now: datetime) -> datetime:
-        """Return the latest time that is due now, and plan the next: several missed times are a single run."""
-        latest = self.due
-        while self.due <= now:
-            latest, self.due = self.due, self.job.cron.next(self.due)
-        return latest
+    def after(self, moment: datetime) -> tuple[_Planned, datetime]:
+        """Return the plan after a moment, and the latest time that was due: several missed times are a single run."""
+        latest = due = self.due
+        while due <= moment:
+            latest, due = due, self.job.next(due)
+        return replace(self, due=due), latest
 
 
 @dataclass
@@ -129,114 +124,71 @@ class Scheduler:
     arguments: Sequence[str]  # of the command line, for every run
     write: Callable[[str], None]  # takes one line of JSON for each run
     report: Callable[[str], None]  # takes human-readable lines
-    start: Callable[[ScheduledConfig, Sequence[str]], Started] = start_process
-    _running: Started | None = field(default=None, init=False)
-    _stopping: bool = field(default=False, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _idle: threading.Event = field(default_factory=threading.Event, init=False)
+    run_one: Callable[[ScheduledConfig, Sequence[str], Callable[[str], None]], Ended] = run_process
 
     def run(self) -> int:
         """Run until SIGTERM or Ctrl-C; return 0 if nothing was running then, or 130 if a bake-off was cut off.
 
         A cut-off bake-off ends its runs as KILLED first; a second signal does not wait for that.
         """
-        # One thread for all: bake-offs of several configs do not run at once either.
-        pool = ThreadPoolExecutor(1)
+        begun = datetime.now(UTC)
+        plans = [_Planned(job, job.next(begun)) for job in self.jobs]
+        for job, due in ((plan.job, plan.due) for plan in plans):
+            times = f"{job.schedule.cron} in {job.schedule.timezone}"
+            self.report(f"{job.file.name}: {times}; next run {due:%Y-%m-%d %H:%M %Z}")
         try:
-            self._loop(pool)
+            while True:
+                number = min(range(len(plans)), key=lambda number: plans[number].due.timestamp())
+                now, due = datetime.now(UTC), plans[number].due
+                if due > now:
+                    time.sleep(min((due - now).total_seconds(), _WAKE_SECONDS))
+                    continue
+                plans[number], due = plans[number].after(now)
+                if self._run_due(plans[number].job, due):
+                    return EXIT_INTERRUPTED
+                ended = datetime.now(UTC)
+                if plans[number].due <= ended:
+                    plans[number], due = plans[number].after(ended)
+                    self._line(
+                        plans[number].job, event="left out", due=due, reason="the run before it is not done"
+                    )
         except KeyboardInterrupt:
-            return self._end(pool)
-
-    def _loop(self, pool: ThreadPoolExecutor) -> NoReturn:
-        begun = datetime.now(UTC)
-        plans = [_Planned(job, job.cron.next(begun)) for job in self.jobs]
-        for plan in plans:
-            cron = plan.job.cron
-            times = f"{cron.expression} in {cron.timezone}"
-            self.report(f"{plan.job.file.name}: {times}; next run {plan.due:%Y-%m-%d %H:%M %Z}")
-        while True:
-            now = datetime.now(UTC)
-            for plan in sorted(plans, key=lambda plan: plan.due.timestamp()):
-                if plan.due <= now:
-                    self._queue(plan, plan.take(now), pool)
-            first = min(plan.due.timestamp() for plan in plans)
-            time.sleep(min(max(first - time.time(), 0), _WAKE_SECONDS))
-
-    def _queue(self, plan: _Planned, due: datetime, pool: ThreadPoolExecutor) -> None:
-        if plan.run is None or plan.run.done():
-            plan.run = pool.submit(self._run_due, plan.job, due)
-        else:
-            with self._failure_reported(plan.job):
-                reason = "the run before it is not done"
-                self._line(plan.job, event="left out", due=_text(due), reason=reason)
-
-    def _run_due(self, job: ScheduledConfig, due: datetime) -> None:
-        hours = job.schedule.catch_up_hours
-        with self._failure_reported(job):
-            if datetime.now(UTC) - due > timedelta(seconds=max(1, round(hours * 3600))):
-                reason = f"more than {hours:g} hours late"
-                self._line(job, event="left out", due=_text(due), reason=reason)
-            else:
-                self._run(job)
-
-    @contextmanager
-    def _failure_reported(self, job: ScheduledConfig) -> Generator[None]:
-        """Report an exception inside, so that the scheduler goes on."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - the next run may succeed
-            self.report(f"{job.file.name}: {type(error).__name__}: {error}")
-
-    def _run(self, job: ScheduledConfig) -> None:
-        begun = datetime.now(UTC)
-        with self._lock:
-            if self._stopping:
-                return
-            try:
-                self._running = started = self.start(job, self.arguments)
-            except OSError as error:  # no memory, no file handles: the next run may start
-                why = f"cannot be started: {error.strerror}"
-                self._line(job, event="run", start=_text(begun), exit_code=EXIT_FAILED, error=why)
-                return
-            self._idle.clear()
-        try:
-            code, payload = started.wait(), started.payload()
-            ended = datetime.now(UTC)
-            self._line(
-                job,
-                event="run",
-                start=_text(begun),
-                end=_text(ended),
-                seconds=round((ended - begun).total_seconds(), 1),
-                exit_code=code,
-                **{key: payload.get(key) for key in ("bakeoff", "outcome", "error", "failed")},
-                promoted=(payload.get("decision") or {}).get("promoted"),
-            )
-        finally:
-            with self._lock:
-                self._running = None
-            self._idle.set()
-
-    def _end(self, pool: ThreadPoolExecutor) -> int:
-        """End the running bake-off, if any, wait for it, and return the exit code."""
-        with self._lock:
-            self._stopping, running = True, self._running
-        pool.shutdown(wait=False)
-        if running is None:
             return EXIT_DONE
+
+    def _run_due(self, job: ScheduledConfig, due: datetime) -> bool:
+        """Run a config that is due, unless it is too late; return whether Ctrl-C or SIGTERM has ended the run."""
+        hours, begun = job.schedule.catch_up_hours, datetime.now(UTC)
+        if begun - due > timedelta(seconds=max(1, round(hours * 3600))):
+            self._line(job, event="left out", due=due, reason=f"more than {hours:g} hours late")
+            return False
         try:
-            self.report("ending the bake-off that runs; again to end it at once")
-            running.stop(False)
-            self._idle.wait()
-        except KeyboardInterrupt:
-            running.stop(True)
-            self._idle.wait()
-        return EXIT_INTERRUPTED
+            code, payload, is_cut_off = self.run_one(job, self.arguments, self.report)
+        except OSError as error:  # no memory, no file handles: the next run may start
+            why = f"cannot be started: {error.strerror}"
+            self._line(job, event="run", start=begun, exit_code=EXIT_FAILED, error=why)
+            return False
+        ended = datetime.now(UTC)
+        self._line(
+            job,
+            event="run",
+            start=begun,
+            end=ended,
+            seconds=round((ended - begun).total_seconds(), 1),
+            exit_code=code,
+            **{key: payload.get(key) for key in ("bakeoff", "outcome", "error", "failed")},
+            promoted=(payload.get("decision") or {}).get("promoted"),
+            is_last=is_cut_off,
+        )
+        return is_cut_off
 
-    def _line(self, job: ScheduledConfig, **facts: Any) -> None:
-        following = None if self._stopping else _text(job.cron.next(datetime.now(UTC)))
-        self.write(json.dumps({"config": str(job.file), **facts, "next": following}, ensure_ascii=False))
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds")
+    def _line(self, job: ScheduledConfig, *, is_last: bool = False, **facts: Any) -> None:
+        """Write a line on a run; a full disk or a closed pipe does not end the scheduler."""
+        following = None if is_last else job.next(datetime.now(UTC))
+        shown = {
+            name: fact.isoformat(timespec="seconds") if isinstance(fact, datetime) else fact
+            for name, fact in {"config": str(job.file), **facts, "next": following}.items()
+        }
+        try:
+            self.write(json.dumps(shown, ensure_ascii=False))
+        except OSError as error:
+            self.report(f"{job.file.name}: {type(error).__name__}: {error}")
