@@ -14,7 +14,6 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config.document import Document
-from evalplugin.config.engines import Engine
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
@@ -184,7 +183,7 @@ class CheckedConfig:
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
     tune: TuningPlan | None = None  # None: no model is tuned
-    engine: Named[Engine] | None = None  # where tasks run; None: on this machine
+    engine: Named[Any] | None = None  # where tasks run; None: on this machine
     left_out: tuple[str, ...] = ()  # sentences on models whose packages are missing, if none is fitted
 
     @property

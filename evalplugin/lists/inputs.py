@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from evalplugin.base.errors import DataError, EngineError, did_you_mean
 from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
-from evalplugin.config.engines import ENGINES, Engine
+from evalplugin.config.engines import ENGINES
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat, TrecFormat, format_by_name
 from evalplugin.data.pair_formats import PairFormat, pair_format
 from evalplugin.data.reading import COMPRESSED, path_text
 from evalplugin.data.tables import Table
-from evalplugin.execution.engines import Needs, Session
+from evalplugin.execution.engines import Engine, Needs, Session
 from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder

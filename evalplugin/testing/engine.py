@@ -15,8 +15,8 @@ import numpy as np
 
 from evalplugin.base.errors import EngineError
 from evalplugin.config import load
-from evalplugin.config.engines import ENGINES, Engine
-from evalplugin.execution.engines import Call, Needs, run_calls
+from evalplugin.config.engines import ENGINES
+from evalplugin.execution.engines import Call, Engine, Needs, run_calls
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer

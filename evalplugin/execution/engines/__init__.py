@@ -1,5 +1,5 @@
 """Engines: where the tasks of a bake-off run."""
 
-from evalplugin.execution.engines.base import Call, Handle, Needs, Session, run_calls
+from evalplugin.execution.engines.base import Call, Engine, Handle, Needs, Session, run_calls
 
-__all__ = ["Call", "Handle", "Needs", "Session", "run_calls"]
+__all__ = ["Call", "Engine", "Handle", "Needs", "Session", "run_calls"]

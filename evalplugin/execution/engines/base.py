@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -68,6 +69,22 @@ class Session(Protocol):
 
     def close(self) -> None:
         """End all that runs, on every node, and remove its files; nothing can be submitted afterwards."""
+
+
+class Engine(Protocol):
+    """A frozen dataclass whose fields are its parameters. It opens sessions, each for the tasks of one bake-off.
+
+    An optional attribute ``users_per_task``: the ranges into which the users of one model are split.
+    """
+
+    def open(self, needs: Needs) -> AbstractContextManager[Session]:
+        """Return a context manager whose value is a session; leaving it closes the session.
+
+        Before it is entered, it is checked that calls can run, and that plugins and inputs are on every node.
+
+        Raises:
+            EngineError: A check fails; names the node, the value and what to do.
+        """
 
 
 def run_calls(session: Session, calls: Iterable[Call | None]) -> Generator[tuple[int, Any | TaskFailure]]:
