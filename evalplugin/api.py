@@ -51,7 +51,7 @@ def run(
 
     Args:
         config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then, a table
-            of pandas, polars, Arrow or any library with the Arrow or dataframe protocol.
+            of pandas, polars, Arrow or any library with the Arrow protocol.
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.

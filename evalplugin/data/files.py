@@ -357,12 +357,6 @@ class TableFiles:
                     if is_id(role):
                         self._refuse_kinds(name, role, filled)
                     filled = [(_as_text(table, name), file) for table, file in filled]
-                elif role.startswith("score") and len(set(types)) > 1:
-                    for (
-                        table,
-                        file,
-                    ) in filled:  # joined as floats, which would hide integers that are not exact
-                        Table(table, path_text(file)).scores(name)
             return pa.concat_tables([table for table, _ in filled], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None

@@ -8,14 +8,14 @@ from fractions import Fraction
 from math import ceil
 from typing import Annotated, ClassVar
 
-from evalplugin.base.arrays import Codes, Ints, row_entries, search
+from evalplugin.base.arrays import search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field, as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.given import in_one_piece
-from evalplugin.data.interactions import Interactions, rows_by_code
+from evalplugin.data.interactions import Interactions
 from evalplugin.data.times import is_date, time_text, timestamp_of
 
 
@@ -36,21 +36,16 @@ class KCore:
 
     def keep(self, data: Interactions) -> Kept:
         """Return the interactions of the k-core."""
-        alive = np.ones(len(data), dtype=np.bool_)
-        sides = [_Side(data.user, data.n_users), _Side(data.item, data.n_items)]
-        weak = [np.flatnonzero((side.counts > 0) & (side.counts < self.k)) for side in sides]
-        rounds = 0
-        # Each interaction is looked at once for its user and once for its item, however many rounds there are.
-        while any(map(len, weak)):
-            rounds += 1
-            gone = []
-            for side, codes in zip(sides, weak, strict=True):
-                rows = side.rows_of(codes)
-                rows = rows[alive[rows]]
-                alive[rows] = False
-                gone.append(rows)
-            rows = np.concatenate(gone)
-            weak = [side.without(rows, self.k) for side in sides]
+        kept, rounds = np.arange(len(data)), 0
+        while True:
+            user, item = data.user[kept], data.item[kept]
+            users = np.bincount(user, minlength=data.n_users) >= self.k
+            stays = users[user] & (np.bincount(item, minlength=data.n_items) >= self.k)[item]
+            if stays.all():
+                break
+            kept, rounds = kept[stays], rounds + 1
+        alive = np.zeros(len(data), dtype=np.bool_)
+        alive[kept] = True
         return Kept(alive, f"{rounds} round{'' if rounds == 1 else 's'}")
 
 
@@ -213,29 +208,3 @@ def _contents(data: Interactions) -> str:
 
 def _moment(timestamp: int) -> str:
     return f"{timestamp} ({time_text(timestamp)})" if is_date(timestamp) else str(timestamp)
-
-
-class _Side:
-    """The interactions of users, or of items: which rows each has, and how many are left."""
-
-    def __init__(self, codes: Codes, n: int) -> None:
-        self._codes = codes
-        self.counts: Ints = np.bincount(codes, minlength=n)
-        self._start, self._rows = rows_by_code(codes, n)
-
-    def rows_of(self, codes: Ints) -> Ints:
-        """Return the rows of some users or items, those left out before included."""
-        return self._rows[row_entries(self._start, codes)[0]].astype(np.int64)
-
-    def without(self, rows: Ints, k: int) -> Ints:
-        """Count rows as left out; return who has fewer than ``k`` now, and some."""
-        codes = self._codes[rows]
-        if len(codes) > len(self.counts):
-            lost = np.bincount(codes, minlength=len(self.counts))
-            touched = np.flatnonzero(lost)
-            self.counts -= lost
-        else:
-            touched, times = np.unique(codes, return_counts=True)
-            self.counts[touched] -= times
-        left = self.counts[touched]
-        return touched[(left > 0) & (left < k)].astype(np.int64)

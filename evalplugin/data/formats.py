@@ -7,22 +7,20 @@ import json
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from itertools import islice, product
 from typing import IO, Any, ClassVar, Protocol
 
-from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, pa, pc, pd
+from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.base.text import shorten
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
-from evalplugin.data.tables import LARGE, Table, is_cluster
+from evalplugin.data.tables import is_cluster
 from evalplugin.files.remote import File
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item", "part")
-_CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _UNIT = "\x1f"  # ASCII's separator of units, in place of a separator of two characters
 _HEAD = 1000  # lines of JSON whose keys are the columns
 _JSON_TYPES = {bool: "bool", int: "int64", float: "float64"}
@@ -134,9 +132,6 @@ class CsvFormat:
         for name in ids:
             position = table.column_names.index(name)
             table = table.set_column(position, name, integers_or_text(table.column(position)))
-        for name, scores in _large_scores(table, roles).items():
-            texts = replace(self, text=("score",)).read(file, {"score": name})
-            _refuse_large_integers(Table(texts, path_text(file)), name, scores)
         return table
 
     def _count_rows(self, file: File) -> int:
@@ -179,35 +174,16 @@ def _decoded(stream: IO[bytes]) -> TextIOWrapper:
     return TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
-def _large_scores(table: pa.Table, roles: Mapping[str, str]) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of scores, by name, that are floats so large that they may have been other integers."""
-    scores = {name: table.column(name) for role, name in roles.items() if role.startswith("score")}
-    return {
-        name: column
-        for name, column in scores.items()
-        if pa.types.is_floating(column.type) and pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py()
-    }
-
-
-def _refuse_large_integers(texts: Table, name: str, numbers: pa.ChunkedArray) -> None:
-    """Refuse scores that are integers in a column of texts, and ``numbers`` that float64 rounds."""
-    large = pc.greater_equal(pc.abs(numbers), 2.0**53)
-    integers = pc.match_substring_regex(texts.arrow(name), r"^\s*[+-]?[0-9]+\s*$")
-    if len(rows := np.flatnonzero(pc.fill_null(pc.and_(large, integers), False))):
-        texts.refuse(name, int(rows[0]), LARGE, count=len(rows))
-
-
 def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return ids as int64 if they are integers apart from spaces around, as float64 if fractions, else as text."""
     for trim in (lambda text: text, pc.utf8_trim_whitespace):
         text = trim(column)
-        try:
-            integers = text.cast(pa.int64())
-        except pa.ArrowInvalid:
-            continue
-        if _are_canonical(text, integers):
-            return integers
-    if pc.all(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]+\s*$"), skip_nulls=True).as_py():
+        if _match_all(text, r"^(0|-?[1-9][0-9]*)$"):  # as Python writes integers: no 007, -0 or +1
+            try:
+                return text.cast(pa.int64())
+            except pa.ArrowInvalid:  # more than 64 bits
+                return column
+    if _match_all(column, r"^\s*[+-]?[0-9]+\s*$"):
         return column
     try:
         floats = column.cast(pa.float64())  # refused where ids are checked
@@ -216,32 +192,8 @@ def integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column if pc.any(pc.is_nan(floats)).as_py() else floats  # text such as nan, refused there by name
 
 
-def _are_canonical(text: pa.ChunkedArray, integers: pa.ChunkedArray) -> bool:
-    """Return whether texts that Arrow reads as ``integers`` are as Python writes these: no ``007``, ``-0`` or ``0x7``.
-
-    Apart from hexadecimal ones, none is shorter than Python's, so that equal total lengths mean equal texts.
-    """
-    length = 0
-    for texts in filter(len, text.chunks):
-        _, offsets, characters = texts.buffers()
-        first, last = np.frombuffer(offsets, dtype=np.int32)[
-            [texts.offset, texts.offset + len(texts)]
-        ].tolist()
-        if last > first and np.frombuffer(characters, dtype=np.uint8)[first:last].max() > ord("9"):
-            return False
-        length += last - first
-    return length == sum(_total_length(values.to_numpy()) for values in integers.drop_null().chunks)
-
-
-def _total_length(integers: Ints) -> int:
-    """Return the number of characters of integers as Python writes them."""
-    length = len(integers)
-    for low in range(0, len(integers), _CHUNK):
-        part = integers[low : low + _CHUNK]
-        size = np.abs(part).view(np.uint64)  # the lowest integer has no opposite, but fits without a sign
-        length += int(np.count_nonzero(part < 0))
-        length += sum(int(np.count_nonzero(size >= 10**power)) for power in range(1, len(str(size.max()))))
-    return length
+def _match_all(texts: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern), skip_nulls=True).as_py())
 
 
 @dataclass(frozen=True)
@@ -273,10 +225,6 @@ class JsonLines:
             self._types(file, roles.values(), ids, of_all=True)
             # Ratings, scores and times turn fractional behind the first value.
             table = read({n: t if n in ids or t != pa.int64() else pa.float64() for n, t in types.items()})
-        for name in _large_scores(table, roles):
-            for line, row in _objects(file):
-                if type(value := row.get(name)) is int and abs(value) >= 2**53:
-                    raise DataError(f"{path_text(file)}: line {line}: {name!r} is {value}: {LARGE}")
         return with_times(table, roles.get("timestamp"))
 
     def _types(
@@ -406,10 +354,7 @@ class TrecFormat:
                 f"{path_text(file)}: line {odd.index[0] + 1}: a line of a TREC {'run' if self.run else 'qrels file'} "
                 f"has {len(names)} values ({' '.join(names)}); this one has {has}"
             )
-        values = pd.to_numeric(frame[number], errors="coerce").astype(np.float64)
-        if self.run:
-            lines_of = Table(frame, path_text(file), lambda row: f"line {frame.index[row] + 1}")
-            _refuse_large_integers(lines_of, number, pa.array(values))
+        values = pd.to_numeric(frame[number], errors="coerce")
         if len(wrong := frame[values.isna()]):
             raise DataError(
                 f"{path_text(file)}: line {wrong.index[0] + 1}: the {number} must be a number, not "

@@ -156,14 +156,7 @@ def is_table(value: Any) -> bool:
         return False
     if hasattr(value, "iloc"):  # also a Series of pandas, which Arrow would take as a table
         return hasattr(value, "columns")
-    return any(hasattr(value, name) for name in ("column_names", "__arrow_c_stream__", "__dataframe__"))
-
-
-def _interchanged(table: Any) -> pa.Table:
-    """Return a table that has the dataframe interchange protocol."""
-    from pyarrow.interchange import from_dataframe
-
-    return from_dataframe(table)
+    return hasattr(value, "column_names") or hasattr(value, "__arrow_c_stream__")
 
 
 @dataclass(frozen=True)
@@ -210,7 +203,7 @@ class Table:
     """A table under the name that messages give it; every method raises DataError for a value that breaks a rule."""
 
     def __init__(self, table: Any, name: str, row_name: Callable[[int], str] = row_number) -> None:
-        """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream or the dataframe interface.
+        """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream interface.
 
         Raises:
             DataError: The table is of another type.
@@ -221,7 +214,7 @@ class Table:
                 given = f"the class {table.__name__}" if isinstance(table, type) else type(table).__name__
                 lazy = "; collect() makes one of it" if hasattr(table, "collect") else ""
                 raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}{lazy}")
-            table = pa.table(table) if hasattr(table, "__arrow_c_stream__") else _interchanged(table)
+            table = pa.table(table)
         self.name, self.row_name, self._table = name, row_name, table
         self.notes: list[str] = []  # on the columns read so far, for people
         self._is_pandas = hasattr(table, "iloc")

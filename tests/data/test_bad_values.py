@@ -309,13 +309,3 @@ def test_integers_beyond_float64_among_fractions_are_named_with_their_row() -> N
     frame = pd.DataFrame({"user": 1, "item": range(3), "score": [0.5, 2**53, 2**53 + 1]}, dtype=object)
     message = refusal(Table(frame, "lists").numbers, "score", "score")
     assert "row 2 (counted from 1) is 9007199254740992 (int): integer scores must be between" in message
-
-
-def test_integers_that_float64_rounds_in_one_of_several_files_are_named_with_their_file() -> None:
-    Path("lists").mkdir()
-    for name, scores in (("a", [0.5]), ("b", [2**53 + 1])):
-        pd.DataFrame({"user": [1], "item": [ord(name)], "score": scores}).to_parquet(f"lists/{name}.parquet")
-    truth = pd.DataFrame({"user": [1], "item": [1]})
-    message = refusal(evalplugin.score, "lists", truth, ["rr"])
-    assert "lists/b.parquet: column 'score', row 1 " in message
-    assert "integer scores must be between -2^53 and 2^53" in message

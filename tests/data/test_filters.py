@@ -76,20 +76,6 @@ def test_k_core_of_a_chain_peels_it_from_both_ends() -> None:
     assert kept.detail == "10 rounds"
 
 
-def test_k_core_looks_at_each_interaction_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalplugin.data.filters import _Side
-
-    looked = []
-    rows_of = _Side.rows_of
-    monkeypatch.setattr(
-        _Side, "rows_of", lambda self, codes: looked.append(found := rows_of(self, codes)) or found
-    )
-    chain = made([(i // 2 + i % 2, i // 2) for i in range(400)])
-    KCore(2).keep(chain)
-    assert len(looked) > 100
-    assert sum(map(len, looked)) <= 2 * len(chain)
-
-
 def test_min_count_counts_both_once_before_anything_is_left_out() -> None:
     # Item 9 has one interaction; without it, user 1 has one.
     data = made([(0, 0), (0, 1), (1, 0), (1, 9), (2, 1), (2, 0)])

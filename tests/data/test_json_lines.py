@@ -141,14 +141,6 @@ def test_tables_of_items_pools_lists_and_scores_may_be_json_lines(capsys: pytest
     assert compared.pairs[0].paired.users == 9
 
 
-def test_integer_scores_that_float64_rounds_are_refused_also_beside_fractions() -> None:
-    write("truth.jsonl", [{"user": 1, "item": 9}])
-    scores = [0.5, 2**53, 2**53 + 1]
-    write("lists.jsonl", [{"user": 1, "item": 7 + n, "score": score} for n, score in enumerate(scores)])
-    message = refusal(evalplugin.score, "lists.jsonl", "truth.jsonl", ["rr"])
-    assert "lists.jsonl: line 2: 'score' is 9007199254740992: integer scores must be between" in message
-
-
 @pytest.mark.parametrize("odd", [1.5, 2**63, True])
 def test_ids_that_are_no_integers_are_named_with_their_line(odd: object) -> None:
     write("a.jsonl", [{"reviewerID": 1, "asin": 2}, {"reviewerID": odd, "asin": 3}])

@@ -463,7 +463,7 @@ class DataFrame(ColumnOptions):
             given = "" if frame is None else f", not {type(frame).__name__}"
             raise ValueError(
                 f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame, or a table of polars, "
-                f"Arrow or another library with the Arrow or dataframe protocol{given}; "
+                f"Arrow or another library with the Arrow protocol{given}; "
                 f"in a config file use csv or parquet"
             )
         object.__setattr__(self, "_table", Table(frame, "dataframe"))

@@ -243,17 +243,7 @@ class ArrowStream:
         return pa.table(self.frame).__arrow_c_stream__(schema)
 
 
-class Interchange:
-    """A table of a library that has the dataframe protocol alone."""
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
-
-    def __dataframe__(self, **options: object) -> object:
-        return pa.table(self.frame).__dataframe__(**options)
-
-
-@pytest.mark.parametrize("kind", [pa.table, ArrowStream, Interchange])
+@pytest.mark.parametrize("kind", [pa.table, ArrowStream])
 def test_tables_of_other_libraries_are_the_same_data(kind: Any) -> None:
     frame = pd.DataFrame({"user": [2, 1, 2], "item": ["x", "y", "z"], "rating": [0.5, 1, 2]})
     loader, expected = (DataFrame(table, rating="rating") for table in (kind(frame), frame))
@@ -283,7 +273,7 @@ def test_a_dataframe_cannot_come_from_a_config() -> None:
         ParameterError, match=r"'dataframe' is for Python only: it takes a pandas DataFrame, .*; in a config"
     ):
         DATASETS.create("dataframe", {"user": "who"})
-    with pytest.raises(ValueError, match="with the Arrow or dataframe protocol, not list"):
+    with pytest.raises(ValueError, match="with the Arrow protocol, not list"):
         DataFrame([1, 2])
 
 
