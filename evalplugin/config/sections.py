@@ -271,13 +271,17 @@ class Notify(Closed):
         examples=[["promote", "failure"]],
     )
     tries: int = Field(
-        default=3, ge=1, le=10, description="How often it is tried until it works.", examples=[5]
+        default=3,
+        ge=1,
+        le=10,
+        description="How often a URL or an address is tried until it works; a command is run once.",
+        examples=[5],
     )
     timeout_seconds: float = Field(
         default=30.0,
         gt=0,
         le=600,
-        description="How long each try of a command may take; of a URL, to connect and for each read. Addresses of "
+        description="How long a command may take; each try of a URL, to connect and for each read. Addresses of "
         "apprise have their own: `?cto=5&rto=10` to connect and to read.",
         examples=[10],
     )
@@ -287,8 +291,6 @@ class Notify(Closed):
     def _is_command(cls, value: list[str] | None) -> list[str] | None:
         if value is not None and not value[0].strip():
             raise ValueError(f"must begin with the name of a program, not with {value[0]!r}")
-        if value is not None and "\0" in "".join(value):
-            raise ValueError("must not hold the character NUL, which no program can be given")
         return value
 
     @field_validator("url")

@@ -75,7 +75,6 @@ class Interactions(ReadOnlyArrays):
     events: bool = False  # whether it is a log of events: each counts, and a pair may occur again and again
     # (m,) number of events of each pair, where a log of events was merged; None: the data was no log, or still is one.
     count: npt.NDArray[np.int32] | None = None
-    part_files: Mapping[str, str] = field(default_factory=dict)  # by part, for messages, where each has files
     # (m,) ticks after ``timestamp``; None: all times are whole seconds.
     fraction: npt.NDArray[np.int32] | None = None
     ticks_per_second: int = field(default=1, repr=False)  # the resolution of ``time``

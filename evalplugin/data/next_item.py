@@ -132,8 +132,7 @@ class NextItem:
         for rows, parts in ((in_train, train), (in_test, fold.test)):
             if not rows.any():
                 raise DataError(
-                    f"split next_item: the {parts[0]} part{_of_files(data, parts)} has no events; does a filter leave "
-                    f"all of them out?",
+                    f"split next_item: the {parts[0]} part has no events; does a filter leave all of them out?",
                     parameter="test",
                 )
         if len(both := np.flatnonzero((in_train > 0) & (in_test > 0))):
@@ -146,9 +145,8 @@ class NextItem:
             )
             raise DataError(
                 f"split next_item: {len(both):,} of {np.count_nonzero(in_train + in_test):,} sessions are in the train "
-                f"part{_of_files(data, train)} and in the test part{_of_files(data, fold.test)}: "
-                f"{shown}{', ...' * (len(both) > _SHOWN)}. A session is either train data or tested: move it to one "
-                f"part, or give different sessions different ids",
+                f"part and in the test part: {shown}{', ...' * (len(both) > _SHOWN)}. A session is either train data "
+                f"or tested: move it to one part, or give different sessions different ids",
                 parameter="test",
             )
         data = replace(data.select(role > 0), part=None, parts=())
@@ -332,12 +330,6 @@ class NextItem:
                 parameter="cluster",
             )
         return ids
-
-
-def _of_files(data: Interactions, parts: Sequence[str]) -> str:
-    """Return the files of some parts in brackets; empty where a column names the parts."""
-    files = [data.part_files[part] for part in parts if part in data.part_files]
-    return f" ({', '.join(files)})" if files else ""
 
 
 def _long_sessions(events: Interactions) -> list[str]:

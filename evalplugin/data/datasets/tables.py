@@ -17,7 +17,6 @@ from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, JsonLines, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.parts import PART, ROLES, folds_of, part_name
-from evalplugin.data.reading import path_text
 from evalplugin.data.tables import Table, check_roles, column_problem, is_table
 from evalplugin.data.vocabulary import encode
 from evalplugin.files.remote import File
@@ -296,16 +295,6 @@ class PartPaths:
         return FoundFiles(tuple(files), tuple(partitions))
 
 
-def _by_part(files: Sequence[File], partitions: Sequence[Mapping[str, pa.Scalar]]) -> dict[str, str]:
-    """Return the files of each part as text; empty for data in one piece."""
-    texts: dict[str, list[str]] = {}
-    for file, named in zip(files, partitions, strict=False):
-        if PART in named:
-            texts.setdefault(named[PART].as_py(), []).append(path_text(file))
-    more = {part: f" and {len(names) - 1} more" * (len(names) > 1) for part, names in texts.items()}
-    return {part: f"{names[0]}{more[part]}" for part, names in texts.items()}
-
-
 def _fold_in(path: str, file: File) -> str:
     """Return what stands for ``{fold}`` in the path of a file; empty where there is none."""
     name = path.rpartition("/")[2]
@@ -357,8 +346,7 @@ class FileDataset(ColumnOptions, _PathOption):
             for file, named in zip(files, partitions, strict=True):
                 if (part := named[PART].as_py()) not in filled:
                     raise DataError(f"{file}: has no rows, and is the {part} part of the data")
-        data = self.interactions(table, roles, columns, context)
-        return replace(data, part_files=_by_part(files, partitions))
+        return self.interactions(table, roles, columns, context)
 
     @property
     def roles(self) -> dict[str, str]:

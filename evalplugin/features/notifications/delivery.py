@@ -1,4 +1,4 @@
-"""Delivery of a notification to a command, a webhook or apprise: again where a retry may help."""
+"""Delivery of a notification to a command, a webhook or apprise; libraries try the network again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,12 @@ from evalplugin.base.secrets import redact_message
 from evalplugin.config.sections import Notify
 from evalplugin.report.words import outcome_words
 
-_LONGEST_WAIT = 30  # seconds between two tries
+_LONGEST_WAIT = 30  # seconds between two tries of a webhook
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry
 
 
 class _DeliveryError(Exception):
     """The reason why a try failed, without secrets."""
-
-
-class _TemporaryError(_DeliveryError):
-    """The same, where a retry may help."""
 
 
 def deliver(spec: Notify, payload: Mapping[str, Any], *, folder: Path) -> str | None:
@@ -78,7 +73,7 @@ def _send(spec: Notify, payload: Mapping[str, Any], folder: Path) -> None:
     # A lone surrogate, which no encoding has, is written as JSON's own \\u escape.
     body = json.dumps(payload, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
     if spec.command is not None:
-        _run(fill_placeholders(spec.command, key="notify.command"), body, spec, folder)
+        _run(fill_placeholders(spec.command, key="notify.command"), body, spec.timeout_seconds, folder)
     elif spec.url is not None:
         _post(fill_placeholders([spec.url], key="notify.url")[0], body, spec)
     else:
@@ -137,17 +132,7 @@ def _send_message(addresses: Sequence[str], title: str, text: str, tries: int) -
         raise _DeliveryError(" ".join(dict.fromkeys(lines)))
 
 
-def _run(command: Sequence[str], body: bytes, spec: Notify, folder: Path) -> None:
-    """Run a command until it succeeds, with longer and longer waits between the tries."""
-    for attempt in range(spec.tries - 1):
-        try:
-            return _run_command(command, body, spec.timeout_seconds, folder)
-        except _TemporaryError:
-            time.sleep(min(2**attempt, _LONGEST_WAIT))
-    return _run_command(command, body, spec.timeout_seconds, folder)
-
-
-def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Path) -> None:
+def _run(command: Sequence[str], body: bytes, seconds: float, folder: Path) -> None:
     # A file and no pipe: a pipe stays open as long as anything that the command has started.
     with tempfile.TemporaryFile() as output:
         try:
@@ -164,7 +149,7 @@ def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Pa
         try:
             process.communicate(body, timeout=seconds)
         except subprocess.TimeoutExpired:
-            raise _TemporaryError(f"it took more than {seconds:g} s") from None
+            raise _DeliveryError(f"it took more than {seconds:g} s") from None
         finally:
             if process.poll() is None:
                 kill_group(process.pid)
@@ -173,7 +158,7 @@ def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Pa
             output.seek(0)
             lines = output.read().decode(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-            raise _TemporaryError(f"exit code {process.returncode}: {last[:300]}")
+            raise _DeliveryError(f"exit code {process.returncode}: {last[:300]}")
 
 
 def _target(spec: Notify) -> str:
