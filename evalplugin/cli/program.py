@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
@@ -90,13 +89,7 @@ def main(argv: Sequence[str] | None = None, *, is_program: bool = False) -> int:
             place = error.filename if error.filename is not None else "a file or the output"
             show_error(f"cannot write {place}: {error.strerror}")
             return EXIT_FAILED
-        if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
-            return _defect()
-        # A path on the command line, given for an output.
-        from evalplugin.data.reading import path_text, reason_of
-
-        show_error(f"{path_text(error.filename)}: {reason_of(error)}")
-        return EXIT_USAGE
+        return _defect()
     except Exception as error:  # noqa: BLE001 - the edge of the program
         if state["debug"] or (line := line_in_plugin(error)) is None:
             return _defect()

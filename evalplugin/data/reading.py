@@ -51,11 +51,8 @@ _ENCODING = "convert it, for instance by iconv -f LATIN1 -t UTF-8 (Excel: save a
 _OF_SYSTEM = {
     errno.ENOENT: "file not found",
     errno.EISDIR: "is a folder, not a file",
-    errno.ENOTDIR: "a part of this path is a file and not a folder",
     errno.EACCES: "no permission to read it",
     errno.EPERM: "no permission to read it",
-    errno.ELOOP: "its links lead in a circle",
-    errno.ENAMETOOLONG: "the path is longer than the system allows",
 }
 
 
@@ -75,7 +72,7 @@ def readable(source: object) -> Iterator[None]:
 
 def reason_of(error: Exception) -> str:
     """Return the problem of a file, and what to do, for an error that reading it raised."""
-    text = str(error).strip()
+    text = str(getattr(error, "strerror", None) or error).strip()
     if isinstance(error, UnicodeDecodeError):
         return f"is not UTF-8 text (byte {error.start}); {_ENCODING}"
     if (
@@ -84,12 +81,10 @@ def reason_of(error: Exception) -> str:
         or " failed: " in text[:40]
     ):
         return _DAMAGED
-    if isinstance(error, OSError) and (reason := _OF_SYSTEM.get(error.errno or 0)):
-        return reason
+    if isinstance(error, OSError) and error.errno in _OF_SYSTEM:
+        return _OF_SYSTEM[error.errno]
     if "CRC checksum verification failed" in text:
         return "a page is damaged: its checksum is another; copy the file again, or write it anew"
-    if "null byte" in text or "null character" in text:
-        return "the path has a NUL character, which no file's name has"
     if "invalid UTF8" in text:
         return f"is not UTF-8 text ({_shortened(text)}); {_ENCODING}"
     if "imezone" in text or "time zone" in text:

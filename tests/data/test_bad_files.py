@@ -21,7 +21,6 @@ import pytest
 from samples import refusal
 
 import evalplugin
-from evalplugin.cli import main
 from evalplugin.data import Csv, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable
 from evalplugin.data.formats import CsvFormat
@@ -103,14 +102,12 @@ PARQUET_FILES = {
 }
 PATHS = {
     "missing.csv": "file not found",
-    "whole.csv/x.csv": "a part of this path is a file and not a folder",
-    "loop.csv": "its links lead in a circle",
-    "loop.csv/x.csv": "its links lead in a circle",
+    "whole.csv/x.csv": "cannot be read: Not a directory",
+    "loop.csv": "cannot be read: Too many levels of symbolic links",
     "dangling.csv": "is a link to nowhere, which does not exist",
     "pipe.csv": "is neither a file nor a folder",
-    "x" * 5000 + ".csv": "(4,704 characters left out) ...",
-    "y/" * 2500 + "a.csv": "the path is longer than the system allows",
-    "a\0b.csv": "the path has a NUL character",
+    "x" * 5000 + ".csv": ": cannot be read: File name too long",
+    "a\0b.csv": "cannot be read: embedded null",
     "~nobody-of-this-name/a.csv": "ome",
     "*.nothing": "no file matches",
 }
@@ -257,6 +254,9 @@ def test_trec_byte_order_mark_is_no_part_of_the_first_id(mark: str) -> None:
 def test_csv_ids_that_integers_cannot_hold_stay_text(user: str, others: str, kept: list[object]) -> None:
     Path("a.csv").write_text(f"user,item,rank\n{user},1,1\n{others},1,1\n")
     assert Csv("a.csv").load(LoadContext()).users.tolist() == kept
+    as_text = Csv("a.csv", ids="text").load(LoadContext())
+    assert set(as_text.users) == {user.strip('"'), others}
+    assert as_text.items.tolist() == ["1"]
     assert evalplugin.score("a.csv", "a.csv", ["rr"]).per_user.index.tolist() == kept
 
 
@@ -410,21 +410,3 @@ def test_text_that_is_not_utf8_is_refused_in_memory_and_out_of_core() -> None:
         read = lambda: evalplugin.score("bad.parquet", "bad.parquet", ["rr"], memory=memory)  # noqa: B023, E731
         assert "text ids must be valid UTF-8" in refusal(read)
     assert "text ids must be valid UTF-8" in refusal(lambda: Parquet("bad.parquet").load(LoadContext()))
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["score", "--lists", "{}", "--truth", "whole.csv", "-m", "rr"],
-        ["score", "--lists", "whole.csv", "--truth", "whole.csv", "-m", "rr", "--out", "{}.csv"],
-        ["validate", "{}"],
-        ["cache", "list", "--store", "{}"],
-        ["list", "models", "--plugin", "{}"],
-        ["run", "whole.csv", "--outcome", "{}"],
-    ],
-)
-def test_paths_too_long_for_the_system_exit_with_2(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([word.format("x" * 5000) for word in argv]) == 2
-    assert "Traceback" not in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -231,28 +230,6 @@ def test_times_are_whole_seconds_for_models_and_keep_their_fractions(
     assert data.notes == ()
 
 
-@pytest.mark.parametrize("unit", [1, 1e9])
-def test_events_of_a_user_within_a_second_have_the_order_of_their_fractions(unit: float) -> None:
-    times = np.array([7.5, 7.25, 6.0, 7.0, 7.25, 9.5, 7.75])
-    frame = pd.DataFrame({"user": [1, 1, 1, 2, 1, 2, 1], "item": [1, 2, 3, 4, 5, 6, 7]})
-    frame["time"] = times if unit == 1 else pd.to_datetime((times * unit).astype(np.int64))
-    events = Interactions.from_frame(frame, timestamp="time", duplicates="keep")
-    pairs = Interactions.from_frame(frame, timestamp="time")
-    for data in (events, pairs):
-        assert data.time is not None
-        assert data.time.tolist() == (1000 * times).tolist()
-        order = np.lexsort((data.time, data.user))  # of equal times, the order of the rows stays
-        assert data.items[data.item[order]].tolist() == [3, 2, 5, 1, 7, 4, 6]
-        assert data.notes == ()
-
-
-def test_a_datetime_is_its_seconds_since_1970() -> None:
-    moment = datetime(2020, 5, 17, 12, 30, tzinfo=UTC)
-    data = encoded([1], [1], timestamp=[pd.Timestamp(moment)])
-    assert data.timestamp is not None
-    assert data.timestamp[0] == moment.timestamp()
-
-
 @pytest.mark.parametrize(
     ("times", "message"),
     [
@@ -279,24 +256,6 @@ def test_invalid_timestamps_name_row_and_value(times: Any, message: str) -> None
         pd.DataFrame({"user": [1, 2], "item": [1, 2], "when": times}),
         timestamp="when",
     )
-
-
-def test_a_missing_column_is_named_with_the_nearest_one(frame: pd.DataFrame) -> None:
-    assert (
-        refusal(Interactions.from_frame, frame, user="users", source="log")
-        == "log: no user column 'users'; did you mean 'user'?"
-    )
-    expected = "data: no rating column 'xyz'; columns: user, item, rating, timestamp"
-    assert refusal(Interactions.from_frame, frame, rating="xyz") == expected
-
-
-def test_repeated_column_names_are_refused(frame: pd.DataFrame) -> None:
-    twice = frame.rename(columns={"rating": "item"})
-    assert refusal(Interactions.from_frame, twice) == "data: 2 columns are called 'item' (item)"
-
-
-def test_no_rows_are_refused(frame: pd.DataFrame) -> None:
-    assert refusal(Interactions.from_frame, frame.iloc[:0], source="log") == "log: there are no rows"
 
 
 @pytest.fixture

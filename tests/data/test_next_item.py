@@ -133,11 +133,6 @@ def test_attributes_of_any_dataset_name_clusters():
     assert (named["8:1"], named["9:1"]) == ("3", "1.5")
 
 
-def test_events_within_a_second_are_in_the_order_of_their_fractions():
-    events = [(1, 5, 10), (2, 6, DAY + 10.75), (2, 7, DAY + 10.25), (2, 8, DAY + 10.5), (2, 9, DAY + 9.9)]
-    assert rows(of(NextItem(days=0.5), log(events)).test) == [("2:1", 7), ("2:2", 8), ("2:3", 6)]
-
-
 def test_the_last_event_alone_is_a_query():
     assert rows(of(NextItem(queries="last")).test) == [("8:1", 6), ("9:3", 99)]
 

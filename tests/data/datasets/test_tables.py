@@ -70,16 +70,6 @@ def test_csv_options_separator_columns_compression_and_quotes(tmp_path: Path, co
     assert rows(loader.load(context)) == [(1, "a\tb", 3.0), (2, "c", 4.0)]
 
 
-def test_ids_with_leading_zeros_are_text_unless_all_are_integers(
-    tmp_path: Path, context: LoadContext
-) -> None:
-    write(tmp_path, "log.csv", "user,item\n007,1\n7,1\n")
-    data = Csv("log.csv").load(context)
-    assert (data.users.tolist(), data.items.tolist()) == (["007", "7"], [1])
-    data = Csv("log.csv", ids="text").load(context)
-    assert (data.users.tolist(), data.items.tolist()) == (["007", "7"], ["1"])
-
-
 def test_csv_na_and_null_are_text_and_only_empty_is_missing(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "log.csv", "user,item\nNA,1\nnull,2\n")
     assert Csv("log.csv").load(context).users.tolist() == ["NA", "null"]
@@ -109,14 +99,6 @@ def test_ratings_may_turn_fractional_late_in_a_large_file(tmp_path: Path, contex
     [
         ("", "log.csv is empty: it has no line with the names of its columns"),
         ("user,item,rating\n", "log.csv: there are no rows"),
-        (
-            "user,item,rating\n1,2,3\n1,3\n",
-            "log.csv: cannot be read: CSV parse error: Row #3: Expected 3 columns, got 2",
-        ),
-        (
-            "user,item,rating\n1,2,good\n",
-            "column 'rating', row 1 (counted from 1) is 'good' (str): ratings must be finite",
-        ),
         (
             "user,item,rating\n1,2,3\n1,3,\n",
             "log.csv: column 'rating', row 2 (counted from 1) is empty: no rating may be missing",
@@ -148,16 +130,6 @@ def test_a_file_of_other_columns_is_named(tmp_path: Path, context: LoadContext) 
     write(tmp_path, "b.csv", "user,item,extra\n2,1,3\n")
     message = refusal(Csv("*.csv").load, context)
     assert message.endswith("b.csv: its columns are not those of a.csv: 'extra' is in one of them only")
-
-
-def test_a_file_of_other_types_is_named(tmp_path: Path, context: LoadContext) -> None:
-    write(tmp_path, "a.csv", "user,item\n1,1\n")
-    write(tmp_path, "b.csv", "user,item\nx,1\n")
-    message = refusal(Csv("*.csv").load, context)
-    assert (
-        "b.csv: column 'user' is string, but int64 in a.csv; reading ids as text makes them the same"
-        in message
-    )
 
 
 @pytest.mark.parametrize(
@@ -205,13 +177,6 @@ def test_parquet_with_missing_integers_names_the_row(tmp_path: Path, context: Lo
     assert "column 'user', row 2 (counted from 1) is empty: no user id may be missing" in refusal(
         Parquet("x.parquet").load, context
     )
-
-
-def test_parquet_that_is_none_or_not_there_is_a_clear_error(tmp_path: Path, context: LoadContext) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "no *.parquet file in the folder" in Parquet("empty").check(context)[0].message
-    write(tmp_path, "x.parquet", GOOD)
-    assert "x.parquet: cannot be read: " in refusal(Parquet("x.parquet").load, context)
 
 
 def test_a_dataframe_is_read_as_it_is() -> None:
@@ -275,21 +240,6 @@ def test_a_dataframe_cannot_come_from_a_config() -> None:
         DATASETS.create("dataframe", {"user": "who"})
     with pytest.raises(ValueError, match="with the Arrow protocol, not list"):
         DataFrame([1, 2])
-
-
-def test_merged_duplicates_are_noted(tmp_path: Path, context: LoadContext) -> None:
-    write(tmp_path, "log.csv", "user,item\n1,1\n1,1\n")
-    assert Csv("log.csv", duplicates="last").load(context).notes == (
-        "merged 1 duplicate user-item pairs (policy last)",
-    )
-
-
-def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path, context: LoadContext) -> None:
-    (tmp_path / "log.csv").write_bytes("user,\u00e4\n".encode("latin-1"))
-    assert "log.csv: is not UTF-8 text (byte " in refusal(Csv("log.csv").load, context)
-    (tmp_path / "log.csv").write_bytes("\u00e4,1\n".encode("latin-1"))
-    message = refusal(Csv("log.csv", columns=["user", "item"]).load, context)
-    assert "log.csv: is not UTF-8 text (byte 0); convert it, for instance by iconv" in message
 
 
 ITEMS = "item,name\na,Alien\nb,\nz,Zulu\n"
