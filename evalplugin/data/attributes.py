@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -16,7 +17,7 @@ from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, format_by_name
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of, is_number_type, null_texts
-from evalplugin.data.vocabulary import unicode_notes
+from evalplugin.data.vocabulary import check_kinds, unicode_notes
 
 Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
@@ -93,8 +94,7 @@ def open_attributes(
     files = find_files(base, path).files
     if len(files) > 1:
         raise DataError(f"{path} means {len(files)} files; name one")
-    # The type of a column of CSV depends on all of its values.
-    format = format_by_name(files[0], CsvFormat(separator, columns, text=None))
+    format = format_by_name(files[0], CsvFormat(separator, columns))
     source = TableFiles(str(files[0]), files, format)
     source.check_columns()
     return source
@@ -127,18 +127,31 @@ class EntityTable:
         """
         if problems := column_problems(source, {(name,): name for name in dict.fromkeys((ids, *columns))}):
             raise DataError("; ".join(problem.message for problem in problems))
-        roles = {kind: ids, **{f"attribute {name}": name for name in columns if name != ids}}
-        table = source.read(roles) if isinstance(source, TableFiles) else source
+        id_role = "user" if kind == "user" else "item"
+        roles = {id_role: ids, **{f"attribute {name}": name for name in columns if name != ids}}
+        self._is_csv = isinstance(source, TableFiles) and isinstance(source.format, CsvFormat)
+        if isinstance(source, TableFiles):
+            if isinstance(source.format, CsvFormat):
+                # The type of an attribute depends on all of its values; ids are read as those of the data.
+                text = [role for role in roles if role != id_role or vocabulary.dtype == object]
+                source = replace(source, format=replace(source.format, text=text))
+            source = source.read(roles)
+        table = source
         if not len(table):
             raise DataError(f"{table.name}: there are no rows")
-        self._is_csv = isinstance(source, TableFiles) and isinstance(source.format, CsvFormat)
         self._table, self._kind = table, kind
         self.notes = table.notes  # on its ids and the columns read so far
-        self._vocabulary, self.ids = vocabulary, self._checked_ids(ids, vocabulary)
+        own, known = table.ids(ids, kind), ids_of(vocabulary)
+        try:
+            check_kinds(kind, table=own, data=known)
+        except DataError as error:
+            raise DataError(f"{table.name}: {error}") from None
+        self._vocabulary = vocabulary
+        self.ids: Values = np.asarray(own.values).astype(vocabulary.dtype)
         code = pd.Index(vocabulary).get_indexer(pd.Index(self.ids))
         self._rows = np.flatnonzero(code >= 0)
         self._code = code[self._rows]
-        forms = unicode_notes(kind, ids_of(self.ids), ids_of(vocabulary))
+        forms = unicode_notes(kind, own, known)
         if not len(self._rows):
             raise DataError(
                 f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
@@ -171,34 +184,6 @@ class EntityTable:
                 f"{value} in one, {other} in another (such {self._kind}s: {len(np.unique(ids[~same]))})"
             )
         return known
-
-    def _checked_ids(self, name: str, like: Values) -> Values:
-        """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
-        is_text = like.dtype == object
-        with readable(f"{self._table.name}: column {name!r}"):
-            column = self._table.arrow(name)
-            if self._is_csv and not is_text:
-                column = pc.utf8_trim_whitespace(column)
-                right = pc.fill_null(pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]*)$"), False)
-            elif (
-                pa.types.is_integer(column.type)
-                if not is_text
-                else column.type in (pa.string(), pa.large_string())
-            ):
-                right = pc.is_valid(column)
-            else:
-                right = pa.repeat(False, len(column))
-            row = pc.index(right, False).as_py()
-            if row >= 0:
-                rule = (
-                    f"{self._kind} ids must be {'text' if is_text else 'integers'}, as those of the data are "
-                    f"(such as {like[:1].tolist()[0]!r})"
-                )
-                self._table.refuse(name, row, rule, missing=not column[row].is_valid)
-            if is_text:
-                self._table.check_null_texts(name, self._kind, Ids("text", column))
-            ids: Values = column.cast(pa.string() if is_text else pa.int64()).to_numpy(zero_copy_only=False)
-        return ids
 
     def _values(self, name: str, *, numbers: bool) -> Values:
         """Return a column as float64 if all values are numbers, else as text; missing or empty: NaN or None."""

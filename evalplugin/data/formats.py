@@ -76,7 +76,7 @@ class CsvFormat:
     ids_are_written: ClassVar[bool] = True
     separator: str = ","
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
-    text: Collection[str] | None = ()  # roles of columns whose values are read as text; None: all
+    text: Collection[str] = ()  # roles of columns whose values are read as text
 
     def names(self, file: File) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
@@ -90,9 +90,8 @@ class CsvFormat:
         """Return the requested columns; empty values are null."""
         from pyarrow import csv as arrow_csv
 
-        as_text = roles if self.text is None else self.text
-        ids = {name for role, name in roles.items() if is_id(role) and role not in as_text}
-        text = {name for role, name in roles.items() if role in as_text}
+        ids = {name for role, name in roles.items() if is_id(role) and role not in self.text}
+        text = {name for role, name in roles.items() if role in self.text}
         # An empty text is a missing value; words such as NA or null are not.
         convert = arrow_csv.ConvertOptions(
             include_columns=list(dict.fromkeys(roles.values())),

@@ -274,13 +274,13 @@ def test_a_user_may_stand_in_several_rows_that_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user,kind\nu1,a\n", "'s': DIR/a.csv: column 'user', row 1 (counted from 1) is 'u1' (str): user ids must be "
-         "integers, as those of the data are (such as 0)"),
-        ("user,kind\n1,a\n,b\n", "row 2 (counted from 1) is empty: user ids must be integers"),
+        ("user,kind\nu1,a\n", "'s': DIR/a.csv: user ids are text in the table (such as 'u1'), but integers in the data "
+         "(such as 0)"),
+        ("user,kind\n1,a\n,b\n", "column 'user', row 2 (counted from 1) is empty: no user id may be missing"),
         ("user,kind\n77,a\n78,b\n", "none of its users is in the data: column 'user' has ids such as 77, 78, the data "
          "such as 0, 1, 2"),
         ("user,kind\n1,a\n2,b,c\n", "DIR/a.csv: cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3"),
-        ("user,kind\n99999999999999999999,a\n", "column 'user': cannot be read: Failed to parse string"),
+        ("user,kind\n99999999999999999999,a\n", "user ids are text in the table (such as '99999999999999999999')"),
         ("user,knd\n1,a\n", "DIR/a.csv: no column 'kind'; did you mean 'knd'?"),
         ("user,kind\n", "DIR/a.csv: there are no rows"),
         ("user,kind,kind\n1,a,b\n", "DIR/a.csv: 2 columns are called 'kind'"),
@@ -297,8 +297,8 @@ def test_invalid_attribute_files_are_refused(text: str, message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ({"user": ["0", "1"], "kind": [1, 2]}, "is '0' (str): user ids must be integers, as those of the data are"),
-        ({"user": [0.0, 1.0], "kind": [1, 2]}, "is 0.0 (float): user ids must be integers"),
+        ({"user": ["0", "1"], "kind": [1, 2]}, "frame: user ids are text in the table (such as '0'), but integers in the data"),
+        ({"user": [0.0, 1.0], "kind": [1, 2]}, "is 0.0 (float): user ids must be integers or text, not floats"),
         ({"user": [0, 1], "kind": [[1], [2]]}, "column 'kind' is list<item: int64>: it must hold numbers or text"),
         ({"user": [0, 1], "kind": ["a", 1]}, "frame: column 'kind': cannot be read: "),
     ],
@@ -308,9 +308,7 @@ def test_invalid_attribute_frames_are_refused(frame: dict[str, Any], message: st
         groups_of("attribute", frame=pd.DataFrame(frame), column="kind")
     assert message in str(caught.value)
     integers = pd.DataFrame({"user": [0, 1], "kind": [1, 2]})
-    with pytest.raises(
-        DataError, match=r"is 0 \(int\): user ids must be text, as those of the data are \(such as 'a'\)"
-    ):
+    with pytest.raises(DataError, match=r"integers in the table \(such as 0\), but text in the data"):
         groups_of("attribute", fold(users=[*"abcdef"]), frame=integers, column="kind")
 
 
@@ -548,7 +546,7 @@ def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path
     (tmp_path / "people.csv").write_text("user,kind\nann,x\n")
     age = {"name": "kind", "type": "attribute", "file": str(tmp_path / "people.csv"), "column": "kind"}
     checked = load(asked(segments=[age]))
-    with pytest.raises(DataError, match=r"^segment 'kind': .*people\.csv: column 'user', row 1"):
+    with pytest.raises(DataError, match=r"^segment 'kind': .*people\.csv: user ids are text in the table"):
         prepare(checked, None, Observer())
 
 

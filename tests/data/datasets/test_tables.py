@@ -322,7 +322,7 @@ def test_attributes_of_users_count_in_the_digest_and_reach_every_part(
             "item,name\na,Alien\nb,Heat\na,Other\n",
             "items.csv: the rows of item 'a' contradict each other: 'name' is 'Alien' in one, 'Other' in another",
         ),
-        ("item,name\n,Alien\n", "column 'item', row 1 (counted from 1) is empty: item ids must be text"),
+        ("item,name\n,Alien\n", "column 'item', row 1 (counted from 1) is empty: no item id may be missing"),
         (
             "item,name\nx,Alien\n",
             "none of its items is in the data: column 'item' has ids such as 'x', the data such as 'a', 'b'",
