@@ -22,7 +22,6 @@ DuplicatePolicy = Literal["error", "last", "mean", "max", "keep"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max", "keep")
 _MOST_PARTS = 100
 _ROW_FIELDS = ("user", "item", "rating", "timestamp", "fraction", "part", "count")
-_MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -328,9 +327,6 @@ def interactions_from(table: Table, columns: Mapping[str, str], duplicates: Dupl
     rating, timestamp = columns.get("rating"), columns.get("timestamp")
     users, (user_code,) = encode([table.ids(columns["user"], "user")])
     items, (item_code,) = encode([table.ids(columns["item"], "item")])
-    for role, ids in (("user", users), ("item", items)):
-        if len(ids) > _MOST_CODES:
-            raise DataError(f"{table.name}: {len(ids)} different {role}s are more than {_MOST_CODES}")
     ratings = np.ones(len(table)) if rating is None else table.numbers(rating, "rating")
     seconds = None if timestamp is None else table.seconds(timestamp)
     part, parts = (None, ()) if "part" not in columns else _parts(table, columns["part"])

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.text import shorten
 
-_MOST = 200  # characters of a name
 PART = "(part)"  # the column of the part of each row, where files are the parts
 ROLES = ("train", "validation", "test")
 _NUMBERED = re.compile(r"[^\W\d]*[ -]?\d+")  # the name of a fold, such as 3, fold3 or fold_3; no date
@@ -37,12 +35,6 @@ def folds_of(parts: Sequence[str]) -> list[FoldParts]:
     Raises:
         DataError: They stand for none.
     """
-    for name in parts:
-        if len(name) > _MOST:
-            raise DataError(
-                f"{shorten(name, 60)!r} is not the name of a part: it has {len(name):,} characters, and names have at "
-                f"most {_MOST}"
-            )
     parts = sorted(parts, key=_natural)
     shown = ", ".join(parts[:10]) + ", ..." * (len(parts) > 10)
     roles = {name: _role_and_fold(name) for name in parts}

@@ -416,10 +416,6 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (COLUMN, "user,item,part\n1,1,train\n1,2,train\n", E, ["column 'part': there is no test part"]),
     (COLUMN, "user,item,prat\n1,1,train\n", E, ["no part column 'part'; did you mean 'prat'?"]),
     (COLUMN, "user,item,part\n" + "".join(f"1,{n},{n}\n" for n in range(101)), E, ["101 parts", "at most 100"]),
-    (
-        COLUMN, f"user,item,part\n1,1,{'1' * 5000}\n1,2,2\n", E,
-        ["column 'part': '1111", "is not the name of a part: it has 5,000 characters, and names have at most 200"],
-    ),
     (ADJACENCY | {"n_items": 10**12}, "1 1\n", "1 2\n", ["n_items", "100000000"]),
     (ADJACENCY, T, E, ["train.csv: line 1 is 'user,item', without a space", "type: csv"]),
     (ADJACENCY, "1 1 2\n", "1\n", ["test.csv: has no rows, and is the test part"]),
