@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, pa, sparse
@@ -132,10 +132,9 @@ class SparseMatrix:
             raise DataError(f"{file}: matrices are read from this machine only; copy the file")
         with file.open("rb") as stream:
             try:
-                matrix = sparse.load_npz(stream)
-                if hasattr(
-                    matrix, "check_format"
-                ):  # rows or columns by a pointer, which compiled code would follow
+                matrix: Any = sparse.load_npz(stream)
+                # Rows or columns by a pointer, which compiled code would follow.
+                if hasattr(matrix, "check_format"):
                     matrix.check_format(full_check=True)
                 matrix = matrix.tocoo()
                 values = matrix.data.astype(np.float64, casting="same_kind")
