@@ -200,67 +200,44 @@ def test_attributes_of_sessions_are_those_of_their_queries():
     assert shown == {session: f"device {session.split(':')[0]}" for session in shown}
 
 
+START = 1_760_000_000_000  # in milliseconds
+TIMELESS = Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]}))
+MILLISECONDS = [(session, item, START + 1000 * session + item) for session in range(9) for item in range(2)]
+
+
 @pytest.mark.parametrize(
-    ("split", "message"),
+    ("split", "data", "message", "parameter"),
     [
-        (
-            NextItem(days=10),
-            "all of the 7 sessions end within the last 10 days, from 20 to 172,804, so .*; lower days, or choose",
-        ),
-        (NextItem(test="n_sessions", n_sessions=7), "n_sessions is 7, but there are 7 sessions"),
-        (NextItem(test="given"), "test: given needs data that comes in parts"),
-        (NextItem(test="n_sessions", n_sessions=1, cold="drop"), None),
+        (NextItem(days=10), None, "all of the 7 sessions end within the last 10 days, from 20 to 172,804, so .*; lower "
+         "days, or choose", "days"),
+        (NextItem(test="n_sessions", n_sessions=7), None, "n_sessions is 7, but there are 7 sessions", "n_sessions"),
+        (NextItem(test="given"), None, "test: given needs data that comes in parts", "test"),
+        (NextItem(test="n_sessions", n_sessions=1, cold="drop"), [(1, 1, 0), (2, 2, 9), (2, 3, 10)],
+         r"the truth of every query \(1\) is an item without train data, and cold: drop", "cold"),
+        (NextItem(), [("a:1", 1, 0), ("a:1", 2, 1), ("a", 1, 2 * DAY), ("a", 2, 2 * DAY + 1)],
+         "'a:1' is the id of a session, and of a query of another one", None),
+        (NextItem(), TIMELESS, "split next_item needs timestamps", None),
+        (NextItem(), replace(TIMELESS, unused=(("timestamp", "clicked_at"),)),
+         r"by the dataset's timestamp; did you mean 'clicked_at'\?", None),
+        (NextItem(), [(1, 1, 0), (1, 2, 1), (2, 1, 2 * DAY)],
+         r"there is no query, as no test session has two events \(1 have one\)", "test"),
+        # Mostly the column of the session is another one.
+        (NextItem(), [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)],
+         "all 3 events are of one session, 'a': two are needed at least, one to learn", None),
+        (NextItem(), MILLISECONDS, "takes timestamps in seconds, and these are up to 1760000008001, perhaps milli",
+         "test"),
     ],
-)
-def test_data_that_cannot_be_split_is_refused(split: NextItem, message: str | None):
-    if message is None:
-        with pytest.raises(
-            DataError, match=r"the truth of every query \(1\) is an item without train data, and cold: drop"
-        ):
-            of(split, log([(1, 1, 0), (2, 2, 9), (2, 3, 10)]))
-    else:
-        with pytest.raises(DataError, match=message):
-            of(split)
+)  # fmt: skip
+def test_data_that_cannot_be_split_is_refused(
+    split: NextItem, data: Any, message: str, parameter: str | None
+):
+    with pytest.raises(DataError, match=message) as refused:
+        of(split, data if isinstance(data, Interactions) else log(*[] if data is None else [data]))
+    assert refused.value.parameter == parameter
 
 
-def test_a_session_that_is_called_as_a_query_is_refused():
-    named = [("a:1", 1, 0), ("a:1", 2, 1), ("a", 1, 2 * DAY), ("a", 2, 2 * DAY + 1)]
-    with pytest.raises(DataError, match="'a:1' is the id of a session, and of a query of another one"):
-        of(NextItem(), log(named))
-
-
-def test_data_without_times_or_pairs_of_events_is_refused():
-    with pytest.raises(DataError, match="split next_item needs timestamps"):
-        of(NextItem(), Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})))
-    looks_like_a_time = replace(
-        Interactions.from_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2]})),
-        unused=(("timestamp", "clicked_at"),),
-    )
-    with pytest.raises(DataError, match="by the dataset's timestamp; did you mean 'clicked_at'\\?"):
-        of(NextItem(), looks_like_a_time)
-    with pytest.raises(
-        DataError, match=r"there is no query, as no test session has two events \(1 have one\)"
-    ) as no_query:
-        of(NextItem(), log([(1, 1, 0), (1, 2, 1), (2, 1, 2 * DAY)]))
-    assert no_query.value.parameter == "test"
-
-
-def test_one_session_is_refused_by_name():
-    """Mostly the column of the session is another one."""
-    with pytest.raises(
-        DataError, match="all 3 events are of one session, 'a': two are needed at least, one to learn"
-    ):
-        of(NextItem(), log([("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]))
-
-
-def test_a_day_of_milliseconds_is_refused():
-    start = 1_760_000_000_000
-    events = [(session, item, start + 1000 * session + item) for session in range(9) for item in range(2)]
-    with pytest.raises(
-        DataError, match="takes timestamps in seconds, and these are up to 1760000008001, perhaps milli"
-    ):
-        of(NextItem(), log(events))
-    assert len(of(NextItem(test="n_sessions", n_sessions=3), log(events)).test) == 3
+def test_the_last_sessions_are_tested_whatever_the_unit_of_the_times():
+    assert len(of(NextItem(test="n_sessions", n_sessions=3), log(MILLISECONDS)).test) == 3
 
 
 def test_sessions_that_end_with_the_first_tested_one_are_counted():

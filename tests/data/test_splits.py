@@ -181,23 +181,6 @@ def test_temporal_has_no_train_interaction_at_or_after_the_first_test_one(
     assert len(fold.train) <= quantile * len(data)
 
 
-def test_temporal_puts_the_cut_itself_into_the_test_data() -> None:
-    data = made([(1, 1, 10), (1, 2, 20), (2, 1, 20), (2, 2, 30)])
-    [fold] = Temporal(cutoff=20).split(data, rng())
-    assert (numbers(fold.train), numbers(fold.test)) == ([0], [1, 2, 3])
-    assert fold.notes == ("the temporal cut is at 20",)
-
-
-@pytest.mark.parametrize(
-    ("cutoff", "seconds"),
-    [("1970-01-02", 86_400), ("1970-01-02T00:00:00+01:00", 82_800), ("1970-01-01T00:01:00Z", 60)],
-)
-def test_temporal_takes_iso_dates_as_utc(cutoff: str, seconds: int) -> None:
-    data = made([(1, 1, seconds - 1), (1, 2, seconds)])
-    [fold] = Temporal(cutoff=cutoff).split(data, rng())
-    assert (numbers(fold.train), numbers(fold.test)) == ([0], [1])
-
-
 @given(data=interactions(), fraction=st.floats(0.05, 0.95))
 def test_holdout_by_user_rounds_each_users_share_and_leaves_one_in_train(
     data: Interactions, fraction: float
