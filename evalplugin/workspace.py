@@ -21,11 +21,9 @@ from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
 from evalplugin.execution.store import Store, private_folder
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
 from evalplugin.files.inputs import folder_size
 from evalplugin.files.uris import PROGRAM, scheme_of
-from evalplugin.models import MODELS
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.uris import stored_version, uri_version
@@ -142,8 +140,7 @@ class Workspace:
     def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
         """Return the fingerprints of the inputs that models' parameters name and that the config declares.
 
-        A program without a version is run again, and is not compared. The sizes of compared folders are reported. A
-        plugin that uses a reader whose files cannot be recorded is a warning, if one of its models names no inputs.
+        A program without a version is run again, and is not compared. The sizes of compared folders are reported.
 
         Raises:
             DataError: A declared input whose changes cannot be recognised.
@@ -160,19 +157,8 @@ class Workspace:
                         files, size = folder_size(name)
                         compared = f"{count_text(files, 'file')} ({size_text(size)})"
                         self.observer.report(f"{model.name} depends on {compared} in {name}")
-            self._warn_of_readers()
             names = [name for job in jobs for task in job.tasks for name in task.inputs]
             return self.cache.named(list(dict.fromkeys(names)))
-
-    def _warn_of_readers(self) -> None:
-        models = [m for m in self.config.models if not any(m.all_inputs(self.config.folder))]
-        entries = [entry for entry in (MODELS.entry(model.type) for model in models) if not entry.is_own]
-        for file in dict.fromkeys(map(source_of, entries)):
-            if file is not None and (readers := unrecorded_readers(file)):
-                self.observer.warn(
-                    f"{file} uses {', '.join(readers)}: files that are read with it cannot be recorded, and a change "
-                    f"of them would not be noticed; name them under inputs: of the model"
-                )
 
     @contextmanager
     def open_session(

@@ -175,7 +175,7 @@ def _planned(
     inputs = workspace.look_up_inputs(jobs)
     asked = fingerprints_of(config, prepared, experiment, workspace.uri)
     bakeoff = describe_bakeoff(config, experiment, inputs_of(config, asked))
-    header = Header(bakeoff.id, asked, time.time(), workspace.fresh, str(Path.cwd()), tuple(command))
+    header = Header(bakeoff.id, asked, inputs, time.time(), workspace.fresh, str(Path.cwd()), tuple(command))
     return Planned(workspace, prepared, jobs, inputs, bakeoff, header)
 
 

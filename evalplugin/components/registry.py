@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,16 +28,16 @@ from evalplugin.base.errors import (
 )
 from evalplugin.base.text import shorten
 from evalplugin.components.parameters import build
-from evalplugin.files.recording import foreign_folders, recorded_inputs
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 
 _MAX_LINE = 1000  # characters
+_PLUGIN = "evalplugin_plugin_"  # begins the name of a plugin file as a module
+_STANDARD = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 _loaded: dict[str, bytes] = {}  # module of a plugin file -> its content when it was run
-_imports: dict[Path, set[str]] = {}  # plugin file -> modules that were imported while it was run
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 _roots: set[str] = set()  # top-level modules and packages that have registered components
 
@@ -44,6 +45,19 @@ _roots: set[str] = set()  # top-level modules and packages that have registered 
 def is_own(module: str) -> bool:
     """Return whether a module is part of evalplugin, by its full name."""
     return module.partition(".")[0] == "evalplugin"
+
+
+def is_plugin(module: str) -> bool:
+    """Return whether a module is a plugin file, by its full name."""
+    return module.startswith(_PLUGIN)
+
+
+def is_installed(path: Path) -> bool:
+    """Return whether a file or a folder belongs to Python or an installed package, which have versions."""
+    path = path.resolve()
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or any(
+        path.is_relative_to(folder) for folder in _STANDARD
+    )
 
 
 @dataclass(frozen=True)
@@ -181,7 +195,7 @@ class Registry(Generic[T]):
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
         if self.has_own(name):
             origin = point.module
-        with _with_origin(origin), recorded_inputs(carry=True, imports=False):
+        with _with_origin(origin):
             try:
                 cls = point.load()
             except EvalpluginError:
@@ -236,7 +250,7 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.
     origin = origin or path
-    name = f"evalplugin_plugin_{origin.stem}_{hashlib.sha256(str(origin).encode()).hexdigest()[:8]}"
+    name = f"{_PLUGIN}{origin.stem}_{hashlib.sha256(str(origin).encode()).hexdigest()[:8]}"
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -250,24 +264,17 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    before = set(sys.modules)
-    with _with_origin(str(origin)), recorded_inputs(carry=True, imports=False):
+    with _with_origin(str(origin)):
         try:
             spec.loader.exec_module(module)
             _check_imports(path, content)
             _loaded[name] = content
-            _imports.setdefault(path, set()).update(set(sys.modules) - before)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             if isinstance(error, EvalpluginError):
                 raise
             line = line_in_plugin(error) or f"{type(error).__name__}: {error}"
             raise PluginError(f"{path}: plugin cannot be loaded: {line}") from error
-
-
-def modules_loaded_by(path: Path) -> frozenset[str]:
-    """Return the names of the modules that were imported, by any means, while a plugin file was run."""
-    return frozenset(_imports.get(path.resolve(), ()))
 
 
 def _check_imports(path: Path, content: bytes) -> None:
@@ -326,7 +333,7 @@ def line_in_plugin(error: BaseException) -> str | None:
 def _is_of_plugin(module: str, file: str) -> bool:
     if is_own(module) or file.startswith("<"):
         return False
-    return module.partition(".")[0] in _roots or not os.path.abspath(file).startswith(foreign_folders())
+    return module.partition(".")[0] in _roots or not is_installed(Path(file))
 
 
 @contextmanager

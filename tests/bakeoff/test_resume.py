@@ -12,7 +12,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import Distribution, packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,15 @@ import evalplugin
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.cli import main
-from evalplugin.components.registry import load_plugin_file
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
-from evalplugin.execution.store import Store, store_path, versions
+from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.entry import NewEntry
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.store.versions import code_of
 from evalplugin.execution.tasks import Task, TaskResult, run_task
-from evalplugin.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -389,53 +385,6 @@ def test_changed_plugin_code_invalidates_cache(tmp_path: Path) -> None:
     assert computed(config) == 2
 
 
-def test_imports_of_a_plugin_file_belong_to_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_plugin.py").write_text(
-        "import dataclasses, evalplugin, sklearn\n@evalplugin.model('own')\n@dataclasses.dataclass\nclass Own:\n"
-        "    def fit(self, train, rng):\n        import own_tastes\n    def scores(self, users): ...\n"
-    )
-    (tmp_path / "own_tastes.py").write_text("import own_numbers\n")
-    (tmp_path / "own_numbers.py").write_text("X = 1\n")
-    load_plugin_file(tmp_path / "own_plugin.py")
-
-    def code() -> str:
-        versions._code_of_file.cache_clear()  # it holds for a process
-        return str(code_of(MODELS.entry("own")))
-
-    before = code()
-    assert code() == before
-    assert f"scikit-learn {version('scikit-learn')}" in before
-    (tmp_path / "own_numbers.py").write_text("X = 2\n")
-    assert code() != before
-
-
-def test_packages_of_imports_are_found_without_a_look_at_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    owners = packages_distributions()
-    names = {"sklearn", "numpy", "yaml", "dateutil", "six", "surprise", "mpl_toolkits", "no_such_module"}
-    expected = sorted({owner for name in names for owner in owners.get(name, ())})
-    assert len(expected) >= len(names) - 1
-    looked_at = []
-    monkeypatch.setattr(Distribution, "files", property(looked_at.append))
-    assert versions._packages_of(names) == expected
-    assert looked_at == []
-
-
-@pytest.mark.parametrize(
-    "file", ["one.cpython-311-x86_64-linux-gnu.so", "one.so", "one.pyd", "one.py", "one/__init__.py"]
-)
-def test_a_package_is_found_by_its_only_module(
-    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = tmp_path / "lone-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lone\nVersion: 1.0\n")
-    (info / "RECORD").write_text(f"{file},sha256=x,1\nlone-1.0.dist-info/METADATA,,\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert versions._packages_of({"one"}) == ["lone"]
-    assert versions._packages_of({"another"}) == []
-
-
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:
     config = write_own(tmp_path, models=["counted"], compare={})
     first, _ = bake(config)
@@ -447,7 +396,7 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
         file.write_bytes(bytes(content))
     again, said = bake(config)
     assert fits() == 4
-    assert said.has("was damaged; it is removed and computed anew")
+    assert said.has("is damaged and is computed anew")
     assert first.result.models[0].per_user is not None
     assert again.result.models[0].per_user is not None
     assert (
@@ -463,7 +412,7 @@ def test_damaged_entries_are_not_counted_as_cached(tmp_path: Path) -> None:
     (store.folder_of(scores.key) / "facts.json").write_text("{}")
     _, said = bake(config)
     assert said.has("3 of 4 tasks are in the store")
-    assert said.has(f"the entry {scores.key[:12]} was damaged")
+    assert said.has(f"the entry {scores.key[:12]} is damaged")
 
 
 def task_of(checked: CheckedConfig, cache: StepCache | None = None) -> Task:
@@ -734,7 +683,7 @@ def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ("data", "differs in the data"),
-        ("plugin", "differs in the code (evalplugin, its libraries, a plugin or "),
+        ("plugin", "differs in the code (evalplugin, its libraries or a plugin)"),
         ("experiment", "differs in the experiment"),
         ("config", "no bake-off of this config was cut off"),
     ],
@@ -905,7 +854,7 @@ def test_sync_refuses_redacted_credentials(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = ("--tracking-uri", "http://***@host", "config.yaml")
-    header = Header("one", {}, 0.0, False, str(Path.cwd()), command)
+    header = Header("one", {}, {}, 0.0, False, str(Path.cwd()), command)
     store = Store(store_path())
     Journal.create(store.journals, header).close(finished=False)
     assert main(["sync"]) == 1
