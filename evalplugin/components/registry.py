@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import hashlib
 import importlib.util
-import os
 import sys
 import sysconfig
 import traceback
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -181,8 +180,7 @@ class Registry(Generic[T]):
 
     def _entry_points(self) -> dict[str, Any]:
         points: dict[str, Any] = {}
-        path = tuple((folder, _changed(folder)) for folder in sys.path)
-        for point in _installed_points(path).select(group=self.group):
+        for point in _installed_points(*sys.path).select(group=self.group):
             if point.name in points and points[point.name].value != point.value:
                 raise PluginError(
                     f"two installed packages offer the {self.kind} {point.name!r}: "
@@ -208,24 +206,12 @@ class Registry(Generic[T]):
                 self.register(name)(cls)
 
 
-@lru_cache(maxsize=1)
-def _installed_points(path: tuple[tuple[str, int], ...]) -> Any:
-    """Return the entry points of packages with components on ``sys.path``, whose folders have times of changes."""
-    from importlib.metadata import EntryPoints, distribution, distributions
+@cache
+def _installed_points(*path: str) -> Any:
+    """Return the entry points of all packages that are found on a path like ``sys.path``."""
+    from importlib.metadata import entry_points
 
-    # Only files that name a group of ours are parsed: there may be hundreds.
-    texts = ((package, package.read_text("entry_points.txt") or "") for package in distributions())
-    names = [package.name for package, text in texts if "evalplugin." in text]
-    # By name, as the first of a name on the path is the one that is imported.
-    return EntryPoints(point for name in dict.fromkeys(names) for point in distribution(name).entry_points)
-
-
-def _changed(folder: str) -> int:
-    """Return when something was added to a folder or removed, 0 if it is not there."""
-    try:
-        return os.stat(folder or ".").st_mtime_ns
-    except OSError:
-        return 0
+    return entry_points()
 
 
 def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:

