@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from evalplugin.base.errors import DataError, Problem, StoreError, TrackingError
+from evalplugin.base.errors import DataError, Problem, TrackingError
 from evalplugin.base.units import bytes_of, count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.engines import Needs, Session
@@ -31,7 +31,7 @@ from evalplugin.tracking.read.uris import stored_version, uri_version
 if TYPE_CHECKING:
     from evalplugin.tracking.write.background import Logger
 
-Mode = Literal["run", "fresh", "resume", "sync"]
+Mode = Literal["run", "fresh", "resume"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Workspace:
             tracking_uri, experiment: Win over the config's.
             observer: Receives progress; None: progress is not reported.
             mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there
-                is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
+                is one. ``fresh``: take nothing from the cache.
             data_home: Folder where datasets are looked up before they are downloaded.
             only: Names of the models that are run; none: all of them.
             fresh_models: Names of the models that are computed anew, with ``fresh``; none: all of them.
@@ -212,12 +212,6 @@ class Workspace:
         if journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH):
             variable = f"{STORE}={shlex.quote(named)} "  # else the command would look into another store
         return f"to go on: {variable}python -m evalplugin run --resume {shlex.join(journal.header.command)}"
-
-    def missing_error(self, n: int, noun: str) -> StoreError:
-        """Return the error that ``n`` tasks or trials are not cached, though nothing is to be computed."""
-        assert self.cache.journal is not None
-        missing = f"{count_text(n, noun)} of the bake-off {self.cache.journal.header.id} not computed yet"
-        return StoreError(f"{missing}; {self.resume_hint}")
 
     @property
     def users_per_task(self) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from evalplugin.base.errors import StoreError, TrackingError, UnchangedError
+from evalplugin.base.errors import TrackingError, UnchangedError
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.features.base import Feature, Planned, Running
 from evalplugin.files.inputs import CHANGED, changed_input
@@ -57,11 +57,9 @@ class ResumeFeature(Feature):
             not is_running(j) for j in _alike(planned.header, unfinished(folder))
         ):
             _raise_if_unchanged(planned, features)
-        if workspace.mode not in ("resume", "sync"):
+        if workspace.mode != "resume":
             return None
         journal, message = _resumable(planned, unfinished(folder))
-        if journal is None and workspace.mode == "sync":
-            raise StoreError(message)
         if journal is not None:
             workspace.observer.report(message)
         elif unfinished(folder):  # else it is an ordinary run, such as the first one of a schedule

@@ -33,7 +33,6 @@ class Header:
     started: float  # seconds since 1970
     # Whether only entries that it has written itself may be used; or the names of the models of which this holds.
     fresh: bool | Sequence[str]
-    folder: str  # the working directory
     command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 
     def __post_init__(self) -> None:

@@ -15,7 +15,6 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Interactions, Split, Splitter
-from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
     Pictures,
     folds_files,
@@ -153,12 +152,6 @@ class StepCache:
         """Write the pictures of a bake-off."""
         about = ", ".join(dict.fromkeys(path for _, path in pictures))
         self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures))
-
-    def store_failure(self, name: str, failure: TaskFailure) -> TaskFailure:
-        """Record in the journal that a task failed; return the failure."""
-        if self.journal is not None:
-            self.journal.record_failure(name, failure)
-        return failure
 
     def _fingerprint(self, name: str) -> str:
         try:
