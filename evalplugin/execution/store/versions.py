@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from evalplugin._version import __version__
@@ -98,20 +97,15 @@ def local_sources(file: Path) -> dict[str, Path]:
         return {}
     sources: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
-        if (
-            "." in name
-            or name == "__main__"
-            or is_own(name)
-            or is_plugin(name)
-            or not isinstance(module, ModuleType)
-        ):
+        if "." in name or name == "__main__" or is_own(name) or is_plugin(name):
             continue
-        folders = [Path(folder) for folder in getattr(module, "__path__", ())]
-        path = getattr(module, "__file__", None)
+        facts = getattr(module, "__dict__", {})
+        folders = [Path(folder) for folder in facts.get("__path__", ())]
         for folder in folders:
             sources |= {f"{name}/{below}": source for below, source in _sources_below(folder)}
-        if not folders and path is not None and path.endswith(".py") and not is_installed(Path(path)):
-            sources[f"{name}.py"] = Path(path)
+        source = Path(facts.get("__file__") or "")
+        if not folders and source.suffix == ".py" and source.is_file() and not is_installed(source):
+            sources[f"{name}.py"] = source
     return sources | dict(_sources_below(file.resolve().parent))
 
 
@@ -120,7 +114,7 @@ def _sources_below(folder: Path) -> Iterator[tuple[str, Path]]:
     if is_installed(folder):
         return
     for at, folders, files in os.walk(folder):
-        sources = [name for name in files if name.endswith(".py")]
+        sources = [name for name in files if name.endswith(".py") and os.path.isfile(os.path.join(at, name))]
         # Where no file is imported from, such as a user's home, there may be millions of files.
         folders[:] = [name for name in folders if name.isidentifier()] if sources or at == str(folder) else []
         for name in sources:
@@ -131,8 +125,7 @@ def _hash_of(sources: Mapping[str, Path]) -> str:
     """Return a hash of the names and the contents of source files."""
     content = hashlib.sha256()
     for name, file in sorted(sources.items()):
-        if file.is_file():  # and no link to a file that is gone
-            content.update(f"{name} {file_digest(file)}\n".encode())
+        content.update(f"{name} {file_digest(file)}\n".encode())
     return content.hexdigest()[:16]
 
 
