@@ -144,9 +144,11 @@ class Store(StoreView):
         """Return the folder of an entry whose checksums are right; None: it does not exist, or is damaged."""
         folder = self.folder_of(key)
         if not is_intact(folder):
-            if folder.exists():
-                self.report(f"store: the entry {key[:12]} is damaged and is computed anew")
-            return None
+            with self._locked():  # another process may have replaced it in the meantime
+                if not is_intact(folder):
+                    if folder.exists():
+                        self.report(f"store: the entry {key[:12]} is damaged and is computed anew")
+                    return None
         with suppress(OSError):
             used_now(folder)
         return folder
