@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from evalplugin.base.errors import DataError, Problem, StoreError, TrackingError
+from evalplugin.base.errors import DataError, Problem, TrackingError
 from evalplugin.base.units import bytes_of, count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.engines import Needs, Session
@@ -21,11 +21,9 @@ from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
 from evalplugin.execution.store import Store, private_folder
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
 from evalplugin.files.inputs import folder_size
 from evalplugin.files.uris import PROGRAM, scheme_of
-from evalplugin.models import MODELS
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.uris import stored_version, uri_version
@@ -33,7 +31,7 @@ from evalplugin.tracking.read.uris import stored_version, uri_version
 if TYPE_CHECKING:
     from evalplugin.tracking.write.background import Logger
 
-Mode = Literal["run", "fresh", "resume", "sync"]
+Mode = Literal["run", "fresh", "resume"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Workspace:
             tracking_uri, experiment: Win over the config's.
             observer: Receives progress; None: progress is not reported.
             mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there
-                is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
+                is one. ``fresh``: take nothing from the cache.
             data_home: Folder where datasets are looked up before they are downloaded.
             only: Names of the models that are run; none: all of them.
             fresh_models: Names of the models that are computed anew, with ``fresh``; none: all of them.
@@ -142,8 +140,7 @@ class Workspace:
     def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
         """Return the fingerprints of the inputs that models' parameters name and that the config declares.
 
-        A program without a version is run again, and is not compared. The sizes of compared folders are reported. A
-        plugin that uses a reader whose files cannot be recorded is a warning, if one of its models names no inputs.
+        A program without a version is run again, and is not compared. The sizes of compared folders are reported.
 
         Raises:
             DataError: A declared input whose changes cannot be recognised.
@@ -160,19 +157,8 @@ class Workspace:
                         files, size = folder_size(name)
                         compared = f"{count_text(files, 'file')} ({size_text(size)})"
                         self.observer.report(f"{model.name} depends on {compared} in {name}")
-            self._warn_of_readers()
             names = [name for job in jobs for task in job.tasks for name in task.inputs]
             return self.cache.named(list(dict.fromkeys(names)))
-
-    def _warn_of_readers(self) -> None:
-        models = [m for m in self.config.models if not any(m.all_inputs(self.config.folder))]
-        entries = [entry for entry in (MODELS.entry(model.type) for model in models) if not entry.is_own]
-        for file in dict.fromkeys(map(source_of, entries)):
-            if file is not None and (readers := unrecorded_readers(file)):
-                self.observer.warn(
-                    f"{file} uses {', '.join(readers)}: files that are read with it cannot be recorded, and a change "
-                    f"of them would not be noticed; name them under inputs: of the model"
-                )
 
     @contextmanager
     def open_session(
@@ -226,12 +212,6 @@ class Workspace:
         if journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH):
             variable = f"{STORE}={shlex.quote(named)} "  # else the command would look into another store
         return f"to go on: {variable}python -m evalplugin run --resume {shlex.join(journal.header.command)}"
-
-    def missing_error(self, n: int, noun: str) -> StoreError:
-        """Return the error that ``n`` tasks or trials are not cached, though nothing is to be computed."""
-        assert self.cache.journal is not None
-        missing = f"{count_text(n, noun)} of the bake-off {self.cache.journal.header.id} not computed yet"
-        return StoreError(f"{missing}; {self.resume_hint}")
 
     @property
     def users_per_task(self) -> int | None:

@@ -414,7 +414,10 @@ def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
     read = {text for file in (ROOT / "evalplugin").rglob("*.py") for text in name.findall(file.read_text())}
     page = (REFERENCE / "exit_codes.md").read_text()
     named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page))
-    of_libraries = {"NO_COLOR", "AWS_SECRET_ACCESS_KEY", "AWS_RETRY_MODE"}
+    of_libraries = {"NO_COLOR", *(f"AWS_{name}" for name in (
+        "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "PROFILE", "SHARED_CREDENTIALS_FILE", "CONFIG_FILE", "RETRY_MODE",
+        "WEB_IDENTITY_TOKEN_FILE", "CONTAINER_CREDENTIALS_RELATIVE_URI", "CONTAINER_CREDENTIALS_FULL_URI",
+    ))}  # fmt: skip
     assert named - of_libraries == read - {
         "MLFLOW_SCHEMES",
         "AWS_ALLOW_HTTP",

@@ -122,7 +122,7 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
         UnchangedError: There is nothing to do, with ``workspace.if_changed``.
         ConfigError: A model or a run that a model names is not in the tracking store.
         DataError: Data that is missing or breaks a rule; nothing has been fitted.
-        StoreError: The store cannot be used; or it lacks results to log, with ``sync``.
+        StoreError: The store cannot be used.
         TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
     """
     features = [kind() for kind in FEATURES]
@@ -175,7 +175,7 @@ def _planned(
     inputs = workspace.look_up_inputs(jobs)
     asked = fingerprints_of(config, prepared, experiment, workspace.uri)
     bakeoff = describe_bakeoff(config, experiment, inputs_of(config, asked))
-    header = Header(bakeoff.id, asked, time.time(), workspace.fresh, str(Path.cwd()), tuple(command))
+    header = Header(bakeoff.id, asked, inputs, time.time(), workspace.fresh, tuple(command))
     return Planned(workspace, prepared, jobs, inputs, bakeoff, header)
 
 
@@ -196,7 +196,7 @@ def _running(planned: Planned, journal: Journal, workers: int | None) -> Generat
     The engine is first: where it cannot run tasks, nothing is logged.
     """
     workspace, bakeoff = planned.workspace, replace(planned.bakeoff, id=journal.header.id)
-    idle = workspace.mode == "sync" or all(job.ended for job in planned.jobs)
+    idle = all(job.ended for job in planned.jobs)
     # The trials of tuned models may all be cached: it is not known yet which they are.
     known = [job for job in planned.jobs if not job.ended and not job.model.space]
     missing = 0 if idle else sum(len(job.tasks) - len(job.done) for job in known)

@@ -21,11 +21,7 @@ from evalplugin.workspace import Workspace
 
 
 def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> None:
-    """Fill jobs with what is cached, and report how much that is; ``of`` says which jobs these are.
-
-    Raises:
-        StoreError: Some tasks are not cached, with ``sync``.
-    """
+    """Fill jobs with what is cached, and report how much that is; ``of`` says which jobs these are."""
     cache, observer = workspace.cache, workspace.observer
     load_cached(jobs, cache)
     to_run = [job for job in jobs if not job.failed]
@@ -40,8 +36,6 @@ def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> 
             f"the lists of {listed} of {tasks} tasks{of} are in the store and are only scored; what fitting and "
             f"recommending cost is what was measured then"
         )
-    if (missing := tasks - cached) and workspace.mode == "sync":
-        raise workspace.missing_error(missing, "task")
 
 
 def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:

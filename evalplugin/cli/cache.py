@@ -65,10 +65,6 @@ def show(key: str, folder: Path) -> int:
     for label, value in entry.depends_on.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         echo(f"  {label:<10} {text}")
-    if entry.inputs:
-        echo("inputs")
-    for name, fingerprint in entry.inputs.items():
-        echo(f"  {name}  {fingerprint}")
     return EXIT_DONE
 
 

@@ -37,7 +37,6 @@ from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import print_diagnostic, show_error
-from evalplugin.cli.sync import sync
 from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
 from evalplugin.components.registry import line_in_plugin
@@ -126,7 +125,6 @@ for command in (
     power,
     schedule,
     history,
-    sync,
     cache,
     list_,
     describe,

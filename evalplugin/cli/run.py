@@ -39,7 +39,6 @@ from evalplugin.cli.shared import echo, load_all, open_checked, show_error
     multiple=True,
     help="Compute this model anew, several times; take the others from the store.",
 )
-@click.option("--sync", "mode", flag_value="sync", hidden=True)
 @options.if_changed
 @options.outcome_file
 @options.debug
@@ -71,9 +70,9 @@ def run(
                 f"{path} is not a config; is it a model? --only {path} runs it alone, --fresh-model {path} computes it "
                 f"anew"
             )
-    if if_changed and mode in ("fresh", "sync"):
+    if if_changed and mode == "fresh":
         raise click.UsageError(
-            f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
+            "--if-changed does nothing where nothing has changed, --fresh asks for work all the same: choose one"
         )
     from evalplugin.cli import show
 

@@ -10,7 +10,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, EXIT_USAGE
 from evalplugin.base.units import count_text
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, load_all
+from evalplugin.cli.shared import echo, load_all, print_diagnostic
 
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
@@ -39,9 +39,25 @@ def validate(
         counts = {"model": len(config.models), "dataset": len(config.datasets), "split": len(config.splits)}
         sizes = " x ".join(count_text(count, kind) for kind, count in counts.items())
         echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
+        _note_opened_files(config)
         if with_data:
             code = max(code, _check_data(config, data_home))
     return code
+
+
+def _note_opened_files(config: CheckedConfig) -> None:
+    """Print a note on each model of a plugin that seems to open files and names no inputs."""
+    from evalplugin.execution.store.versions import opens_files, source_of
+    from evalplugin.models import MODELS
+
+    for model in config.models:
+        entry = MODELS.entry(model.type)
+        file = None if entry.is_own or model.inputs else source_of(entry)
+        if file is not None and opens_files(file) and not any(model.all_inputs(config.folder)):
+            print_diagnostic(
+                f"{config.name}: note: {file} opens files, and the model {model.name} names none: results are not "
+                f"computed again when they change, unless the model names them under inputs:"
+            )
 
 
 def _check_data(config: CheckedConfig, data_home: Path | None) -> int:

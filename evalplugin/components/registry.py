@@ -6,14 +6,14 @@ import ast
 import dataclasses
 import hashlib
 import importlib.util
-import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -27,16 +27,16 @@ from evalplugin.base.errors import (
 )
 from evalplugin.base.text import shorten
 from evalplugin.components.parameters import build
-from evalplugin.files.recording import foreign_folders, recorded_inputs
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 
 _MAX_LINE = 1000  # characters
+_PLUGIN = "evalplugin_plugin_"  # begins the name of a plugin file as a module
+_STANDARD = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
 
 _loaded: dict[str, bytes] = {}  # module of a plugin file -> its content when it was run
-_imports: dict[Path, set[str]] = {}  # plugin file -> modules that were imported while it was run
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 _roots: set[str] = set()  # top-level modules and packages that have registered components
 
@@ -44,6 +44,19 @@ _roots: set[str] = set()  # top-level modules and packages that have registered 
 def is_own(module: str) -> bool:
     """Return whether a module is part of evalplugin, by its full name."""
     return module.partition(".")[0] == "evalplugin"
+
+
+def is_plugin(module: str) -> bool:
+    """Return whether a module is a plugin file, by its full name."""
+    return module.startswith(_PLUGIN)
+
+
+def is_installed(path: Path) -> bool:
+    """Return whether a file or a folder belongs to Python or an installed package, which have versions."""
+    path = path.resolve()
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or any(
+        path.is_relative_to(folder) for folder in _STANDARD
+    )
 
 
 @dataclass(frozen=True)
@@ -167,8 +180,7 @@ class Registry(Generic[T]):
 
     def _entry_points(self) -> dict[str, Any]:
         points: dict[str, Any] = {}
-        path = tuple((folder, _changed(folder)) for folder in sys.path)
-        for point in _installed_points(path).select(group=self.group):
+        for point in _installed_points(*sys.path).select(group=self.group):
             if point.name in points and points[point.name].value != point.value:
                 raise PluginError(
                     f"two installed packages offer the {self.kind} {point.name!r}: "
@@ -181,7 +193,7 @@ class Registry(Generic[T]):
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
         if self.has_own(name):
             origin = point.module
-        with _with_origin(origin), recorded_inputs(carry=True, imports=False):
+        with _with_origin(origin):
             try:
                 cls = point.load()
             except EvalpluginError:
@@ -194,24 +206,12 @@ class Registry(Generic[T]):
                 self.register(name)(cls)
 
 
-@lru_cache(maxsize=1)
-def _installed_points(path: tuple[tuple[str, int], ...]) -> Any:
-    """Return the entry points of packages with components on ``sys.path``, whose folders have times of changes."""
-    from importlib.metadata import EntryPoints, distribution, distributions
+@cache
+def _installed_points(*path: str) -> Any:
+    """Return the entry points of all packages that are found on a path like ``sys.path``."""
+    from importlib.metadata import entry_points
 
-    # Only files that name a group of ours are parsed: there may be hundreds.
-    texts = ((package, package.read_text("entry_points.txt") or "") for package in distributions())
-    names = [package.name for package, text in texts if "evalplugin." in text]
-    # By name, as the first of a name on the path is the one that is imported.
-    return EntryPoints(point for name in dict.fromkeys(names) for point in distribution(name).entry_points)
-
-
-def _changed(folder: str) -> int:
-    """Return when something was added to a folder or removed, 0 if it is not there."""
-    try:
-        return os.stat(folder or ".").st_mtime_ns
-    except OSError:
-        return 0
+    return entry_points()
 
 
 def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
@@ -236,7 +236,7 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.
     origin = origin or path
-    name = f"evalplugin_plugin_{origin.stem}_{hashlib.sha256(str(origin).encode()).hexdigest()[:8]}"
+    name = f"{_PLUGIN}{origin.stem}_{hashlib.sha256(str(origin).encode()).hexdigest()[:8]}"
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -250,24 +250,17 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    before = set(sys.modules)
-    with _with_origin(str(origin)), recorded_inputs(carry=True, imports=False):
+    with _with_origin(str(origin)):
         try:
             spec.loader.exec_module(module)
             _check_imports(path, content)
             _loaded[name] = content
-            _imports.setdefault(path, set()).update(set(sys.modules) - before)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             if isinstance(error, EvalpluginError):
                 raise
             line = line_in_plugin(error) or f"{type(error).__name__}: {error}"
             raise PluginError(f"{path}: plugin cannot be loaded: {line}") from error
-
-
-def modules_loaded_by(path: Path) -> frozenset[str]:
-    """Return the names of the modules that were imported, by any means, while a plugin file was run."""
-    return frozenset(_imports.get(path.resolve(), ()))
 
 
 def _check_imports(path: Path, content: bytes) -> None:
@@ -326,7 +319,7 @@ def line_in_plugin(error: BaseException) -> str | None:
 def _is_of_plugin(module: str, file: str) -> bool:
     if is_own(module) or file.startswith("<"):
         return False
-    return module.partition(".")[0] in _roots or not os.path.abspath(file).startswith(foreign_folders())
+    return module.partition(".")[0] in _roots or not is_installed(Path(file))
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class ModelSpec(ComponentSpec):
     )
     inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
         default=[],
-        description="What else decides its results, and cannot be seen: files, folders and patterns, relative to "
+        description="What else decides its results, beside its parameters: files, folders and patterns, relative to "
         "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
         examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
     )

@@ -8,15 +8,13 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from typing import IO, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.text import shorten
 from evalplugin.files.remote import File, RemoteFile, open_file, size_of
-from evalplugin.files.repeated_reads import RepeatedReads
 from evalplugin.files.stores import is_store_error, store_reason
 
 _SHOWN = 300  # characters of a path or of another library's message
@@ -160,26 +158,9 @@ def open_parquet(file: File) -> Any:
     Raises:
         OSError, ArrowException: The file cannot be read.
     """
-    opened = partial(pq.ParquetFile, page_checksum_verification=True)
     if isinstance(file, RemoteFile):
-        return _RemoteParquet(RepeatedReads(lambda: opened(file.open_for_arrow(), pre_buffer=True)))
-    return opened(file)
-
-
-class _RemoteParquet(AbstractContextManager["_RemoteParquet"]):
-    """The methods and properties of pyarrow's ParquetFile, with reads that are repeated."""
-
-    def __init__(self, reads: RepeatedReads[Any]) -> None:
-        self._reads = reads
-
-    def __exit__(self, *error: object) -> None:
-        self._reads.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("iter_batches", "read", "read_row_groups"):
-            return self._reads.read(lambda file: getattr(file, name))
-        repeated: Any = self._reads.iterate if name == "iter_batches" else self._reads.read
-        return lambda *args, **options: repeated(lambda file: getattr(file, name)(*args, **options))
+        return pq.ParquetFile(file.open(), page_checksum_verification=True, pre_buffer=True)
+    return pq.ParquetFile(file, page_checksum_verification=True)
 
 
 def check_parquet(file: File) -> None:

@@ -18,7 +18,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np
 from evalplugin.data import Split
 from evalplugin.execution.engines import Call, Handle, Session, run_calls
-from evalplugin.execution.isolation import TaskFailure, failure_of, outcome_of
+from evalplugin.execution.isolation import failure_of, outcome_of
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Result, TaskExecutor
@@ -34,8 +34,6 @@ from evalplugin.execution.tasks import (
     score_state,
     task_costs,
 )
-from evalplugin.files.inputs import Inputs, merged
-from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics.scoring import with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
@@ -169,10 +167,8 @@ def sequential_executor(observer: Observer) -> TaskExecutor:
         with cheap_collections():
             for number, label, task in tasks:
                 # What the task before has imported is left out too.
-                with cheap_collections(), recorded_inputs(task.inputs, carry=task.runs_plugins) as inputs:
+                with cheap_collections():
                     result = outcome_of(partial(run_task, task, label, observer))
-                if isinstance(result, TaskFailure):
-                    result = replace(result, inputs=inputs)
                 yield number, result
 
     return execute
@@ -190,7 +186,6 @@ class Fitted:
     model: bytes  # pickled
     ranges: Sequence[Codes]  # each ascending; together all test users
     costs: Costs
-    inputs: Inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +195,6 @@ class RangeResult:
     lists: TaskLists
     state: ScorerState
     costs: Costs  # of scoring alone
-    inputs: Inputs = field(default_factory=dict)  # files that scoring has read, with fingerprints
 
 
 def _can_split(task: Task, users_per_task: int) -> bool:
@@ -225,8 +219,8 @@ def _can_split(task: Task, users_per_task: int) -> bool:
 def fit_for_ranges(users_per_task: int, **task: Any) -> Fitted | TaskResult:
     """Return the fitted model of the task with these fields; its result where the model cannot be pickled."""
     whole = Task(**task)
-    work, is_plugin = Work(whole, "", Observer()), not MODELS.entry(whole.model.type).is_own
-    with one_blas_thread(), recorded_inputs(whole.inputs, carry=is_plugin) as inputs:
+    work = Work(whole, "", Observer())
+    with one_blas_thread():
         with ExitStack() as fitting:
             model, peak = work.fit(fitting)
         try:
@@ -234,7 +228,7 @@ def fit_for_ranges(users_per_task: int, **task: Any) -> Fitted | TaskResult:
         except Exception:  # noqa: BLE001 - a class of its own, a handle, a lock
             return run_task(whole, "", Observer())
         ranges = _ranges(model, whole, users_per_task)
-    return Fitted(pickled, ranges, work.costs(peak), inputs)
+    return Fitted(pickled, ranges, work.costs(peak))
 
 
 def _ranges(model: object, task: Task, users_per_task: int) -> list[Codes]:
@@ -255,12 +249,12 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
     part = replace(whole, split=replace(whole.split, test=test.select(np.isin(test.user, users))))
     work = Work(part, "", Observer())
     with one_blas_thread():
-        with recorded_inputs(part.inputs, carry=True) as inputs, peak_memory() as peak:
+        with peak_memory() as peak:
             model = pickle.loads(fitted)  # our own process pickled it
             work.start(model)
             made = work.make_lists(model)
-        lists = replace(made, costs=work.costs(peak), inputs=inputs)
-        return RangeResult(lists, *measured(part, lambda: score_state(part, lists)))
+        lists = replace(made, costs=work.costs(peak))
+        return RangeResult(lists, *measured(lambda: score_state(part, lists)))
 
 
 def _merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> TaskResult:
@@ -276,8 +270,7 @@ def _merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> 
         costs=sum((lists.costs for lists in ranges), fitted.costs),
         unpredicted=next((lists.unpredicted for lists in ranges if lists.unpredicted), None),
         notes=tuple(dict.fromkeys(note for lists in ranges for note in lists.notes)),
-        inputs=merged([fitted.inputs, *(lists.inputs for lists in ranges)]),
     )
     scores = with_ids(ScorerState.merge([part.state for part in parts]).scores(), task.split)
     costs = task_costs(task, made, sum((part.costs for part in parts), Costs()))
-    return TaskResult(made, scores, costs, merged([part.inputs for part in parts]))
+    return TaskResult(made, scores, costs)

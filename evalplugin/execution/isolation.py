@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +31,12 @@ class TaskFailure:
     """The failure of a task, or of any other call."""
 
     error: str  # its traceback
-    inputs: Mapping[str, str] | None = None  # files that it has read, with fingerprints; None: not known
     plugin_error: PluginError | None = None  # of a metric, so that it is no failure of the model
 
 
-def failure_of(error: BaseException, inputs: Mapping[str, str] | None = None) -> TaskFailure:
+def failure_of(error: BaseException) -> TaskFailure:
     """Return the failure of a task that the current exception has ended."""
-    return TaskFailure(error_text(), inputs, error if isinstance(error, PluginError) else None)
+    return TaskFailure(error_text(), error if isinstance(error, PluginError) else None)
 
 
 def error_text() -> str:

@@ -456,7 +456,9 @@ def stored(cache: StepCache, name: str, task: Task, result: Result) -> Result:
     if isinstance(result, TaskResult):
         return cache.store_result(task, result)
     if (error := result.plugin_error) is None:
-        return cache.store_failure(name, task, result)
+        if cache.journal is not None:
+            cache.journal.record_failure(name, result)
+        return result
     if isinstance(error.lists, TaskLists) and task.lists is None:
         cache.store_lists(task, error.lists)
     raise error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,8 +18,6 @@ from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
-from evalplugin.files.inputs import Inputs
-from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.relevance import Relevance
@@ -49,7 +47,6 @@ class TaskLists:
     # The error of a model that failed to predict; it does not matter until a metric needs predictions.
     unpredicted: str | None = None
     notes: tuple[str, ...] = ()  # sentences of the model on its lists
-    inputs: Mapping[str, str] = field(default_factory=dict)  # files that it has read, with fingerprints
 
 
 @dataclass(frozen=True)
@@ -79,16 +76,6 @@ class Task:
         """Whether a metric needs predicted ratings."""
         return any("predictions" in metric.needs for metric in self.metrics)
 
-    @property
-    def runs_plugins(self) -> bool:
-        """Whether the model or a metric is a plugin."""
-        return self.scores_by_plugins or not MODELS.entry(self.model.type).is_own
-
-    @property
-    def scores_by_plugins(self) -> bool:
-        """Whether a metric is a plugin."""
-        return not all(metric.is_own for metric in self.metrics)
-
 
 @dataclass(frozen=True, eq=False)
 class TaskResult:
@@ -97,7 +84,6 @@ class TaskResult:
     lists: TaskLists
     per_user: PerUserScores
     costs: Costs
-    inputs: Mapping[str, str] = field(default_factory=dict)  # files that scoring has read, with fingerprints
 
     @property
     def top_n(self) -> TopN:
@@ -112,25 +98,19 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         lists = task.lists or _make_lists(task, label, observer)
         with observer.progress(f"score {label}"):
             try:
-                per_user, scoring, inputs = measured(
-                    task, lambda: with_ids(score_state(task, lists).scores(), task.split)
-                )
+                per_user, scoring = measured(lambda: with_ids(score_state(task, lists).scores(), task.split))
             except PluginError as error:
                 error.lists = lists
                 raise
-    return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
+    return TaskResult(lists, per_user, task_costs(task, lists, scoring))
 
 
-def measured(task: Task, score: Callable[[], T]) -> tuple[T, Costs, Inputs]:
-    """Run a function that scores; return its value, its costs, and the files that it has read."""
+def measured(score: Callable[[], T]) -> tuple[T, Costs]:
+    """Run a function that scores; return its value and its costs."""
     watch = Stopwatch()
-    with (
-        recorded_inputs(carry=task.scores_by_plugins) as inputs,
-        peak_memory() as peak,
-        watch.time("score_seconds"),
-    ):
+    with peak_memory() as peak, watch.time("score_seconds"):
         scores = score()
-    return scores, Costs(**watch.seconds, peak_memory_mb=peak.mb), inputs
+    return scores, Costs(**watch.seconds, peak_memory_mb=peak.mb)
 
 
 def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
@@ -166,11 +146,11 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    work, is_plugin = Work(task, label, observer), not MODELS.entry(task.model.type).is_own
-    with recorded_inputs(task.inputs, carry=is_plugin) as inputs, ExitStack() as measured:
+    work = Work(task, label, observer)
+    with ExitStack() as measured:
         model, peak = work.fit(measured)
         made = work.make_lists(model)
-    return replace(made, costs=work.costs(peak), inputs=inputs)
+    return replace(made, costs=work.costs(peak))
 
 
 class Work:

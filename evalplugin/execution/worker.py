@@ -13,7 +13,7 @@ import sys
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -30,7 +30,6 @@ from evalplugin.execution.isolation import TaskFailure, failure_of, isolated
 from evalplugin.execution.leftovers import Leftovers
 from evalplugin.execution.shared import read_value
 from evalplugin.files.outputs import written_whole
-from evalplugin.files.recording import carried_inputs, ignore_folder, recorded_inputs
 from evalplugin.models.threads import one_blas_thread
 
 # Exit codes of a worker that would start a bake-off of its own, or cannot write its result: as the disk is full, or as
@@ -135,8 +134,9 @@ class _Worker:
         self._modules = len(sys.modules)
         self._leftovers = Leftovers(pipe.fileno())
         if settings.modules is not None:
-            sys.path.insert(0, str(settings.modules))
-            ignore_folder(settings.modules)  # sent along, as they belong to the code of a plugin
+            sys.path.append(
+                str(settings.modules)
+            )  # last, as the folder of a plugin: no file there hides a package
 
     def run(self, shared: Sequence[Path], call: Path, out: Path) -> bool:
         """Run a call and write its value, or its traceback; return whether the process can run another one.
@@ -149,25 +149,21 @@ class _Worker:
         limits, limit = self._settings.limits, self._settings.limits.memory
         if limits.seconds is not None:  # ends the process, even in compiled code
             faulthandler.dump_traceback_later(limits.seconds, exit=True, file=self._crashes)
-        function = inputs = None
+        function = None
         can_go_on = False
-        with ExitStack() as recording:
-            try:
-                with _memory_limit(limit):
-                    function = self._loaded(shared, call)
-                self._leftovers.begin_task()
-                with isolated(), _memory_limit(limit):
-                    can_go_on = True
-                    inputs = recording.enter_context(recorded_inputs())
-                    result = function()
-            except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
-                result = failure_of(error, inputs)  # the inputs are complete when the recording ends
-                if limit is not None and _is_out_of_memory(error):
-                    allowed = size_text(limit)
-                    text = f"out of memory: the process of the task may allocate {allowed} (limits.memory)"
-                    result, can_go_on = TaskFailure(f"{result.error}\n{text}", inputs), False
-        if inputs is not None:
-            inputs |= {name: value for name, value in carried_inputs().items() if name not in inputs}
+        try:
+            with _memory_limit(limit):
+                function = self._loaded(shared, call)
+            self._leftovers.begin_task()
+            with isolated(), _memory_limit(limit):
+                can_go_on = True
+                result = function()
+        except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
+            result = failure_of(error)
+            if limit is not None and _is_out_of_memory(error):
+                allowed = size_text(limit)
+                text = f"out of memory: the process of the task may allocate {allowed} (limits.memory)"
+                result, can_go_on = TaskFailure(f"{result.error}\n{text}"), False
         try:
             try:
                 _write(result, out)
@@ -175,7 +171,7 @@ class _Worker:
                 if is_disk_full(error):
                     raise
                 # The result cannot be pickled, or the task has left too few handles.
-                _write(failure_of(error, inputs), out)
+                _write(failure_of(error), out)
         except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
             os._exit(NO_SPACE if is_disk_full(error) else NOT_WRITTEN)
         faulthandler.cancel_dump_traceback_later()

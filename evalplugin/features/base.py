@@ -95,7 +95,6 @@ class Feature:
 
         Raises:
             UnchangedError: There is nothing to do.
-            StoreError: There is no bake-off to continue, though one is asked for.
         """
         return None
 

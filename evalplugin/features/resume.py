@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from evalplugin.base.errors import StoreError, TrackingError, UnchangedError
+from evalplugin.base.errors import TrackingError, UnchangedError
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.features.base import Feature, Planned, Running
 from evalplugin.files.inputs import CHANGED, changed_input
@@ -20,7 +20,7 @@ _CHANGED = {
     "experiment": "the experiment",
     "tracking": "the tracking store",
     "data": "the data",
-    "code": "the code (evalplugin, its libraries, a plugin or an environment variable that it reads)",
+    "code": "the code (evalplugin, its libraries or a plugin)",
 }
 
 
@@ -48,8 +48,7 @@ class ResumeFeature(Feature):
     def earlier(self, planned: Planned, features: Sequence[Feature]) -> Journal | None:
         """Return the journal of the newest bake-off that was cut off with the same fingerprints, if it is asked for.
 
-        It is not resumed where an input of a task that has ended has changed, nor, unless with ``sync``, where a task
-        has failed of which it is not known what it has read.
+        It is not resumed where an input of a model has changed.
         """
         workspace = planned.workspace
         folder = workspace.cache.store.journals
@@ -58,11 +57,9 @@ class ResumeFeature(Feature):
             not is_running(j) for j in _alike(planned.header, unfinished(folder))
         ):
             _raise_if_unchanged(planned, features)
-        if workspace.mode not in ("resume", "sync"):
+        if workspace.mode != "resume":
             return None
         journal, message = _resumable(planned, unfinished(folder))
-        if journal is None and workspace.mode == "sync":
-            raise StoreError(message)
         if journal is not None:
             workspace.observer.report(message)
         elif unfinished(folder):  # else it is an ordinary run, such as the first one of a schedule
@@ -92,7 +89,7 @@ def _raise_if_unchanged(planned: Planned, features: Sequence[Feature]) -> None:
         UnchangedError: Config, data and code are the same; the message has the time of that bake-off.
         TrackingError: The store cannot be reached.
     """
-    workspace, inputs, named = planned.workspace, planned.bakeoff.inputs, planned.inputs
+    workspace, inputs = planned.workspace, planned.bakeoff.inputs
     observer = workspace.observer
     with observer.progress("look for the last bake-off"):
         last = last_finished(workspace.uri, workspace.experiment, inputs["config"])
@@ -100,8 +97,8 @@ def _raise_if_unchanged(planned: Planned, features: Sequence[Feature]) -> None:
         return
     with tracking_call(workspace.uri, "read the inputs of the last bake-off"):
         recorded = last.recorded_inputs
-    if (name := changed_input(recorded, named)) is not None:
-        if named.get(name) != CHANGED:  # else it has been reported that this cannot be known
+    if (name := changed_input(recorded, planned.inputs)) is not None:
+        if planned.inputs.get(name) != CHANGED:  # else it has been reported that this cannot be known
             observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
         return
     if reason := next(filter(None, (feature.difference(last) for feature in features)), None):
@@ -121,20 +118,6 @@ def _alike(header: Header, journals: Sequence[Journal]) -> list[Journal]:
     return [journal for journal in journals if journal.header.asked == header.asked]
 
 
-def _changed(planned: Planned, journal: Journal) -> str | None:
-    """Return what speaks against resuming a bake-off whose fingerprints are the same; None: nothing."""
-    cache, mode = planned.workspace.cache, planned.workspace.mode
-    for job in planned.jobs:
-        for fold, task in enumerate(job.tasks):
-            name = job.name(fold)
-            if (changed := cache.changed(name, task, journal)) is not None:
-                return f"has used {changed}, which has changed since"
-            failure = journal.failures.get(name)
-            if mode == "resume" and failure is not None and failure.inputs is None:
-                return f"has a failed model, {job.model.name}, of which it is not known what it has read"
-    return None
-
-
 def _resumable(planned: Planned, journals: Sequence[Journal]) -> tuple[Journal | None, str]:
     """Return the journal to resume, None if there is none, and a message about it."""
     different = ""
@@ -142,8 +125,8 @@ def _resumable(planned: Planned, journals: Sequence[Journal]) -> tuple[Journal |
         asked = journal.header.asked
         parts = [part for part in _CHANGED if asked.get(part) != planned.header.asked[part]]
         bakeoff = f"the bake-off {journal.header.id}, started {journal.header.started_at},"
-        if not parts and (reason := _changed(planned, journal)) is not None:
-            different = different or f"{bakeoff} {reason}"
+        if not parts and (name := changed_input(journal.header.inputs, planned.inputs)) is not None:
+            different = different or f"{bakeoff} depends on {name}, which has changed since"
         elif not parts:
             if (reopened := Journal.reopen(journal.path)) is not None:
                 return reopened, f"continuing {bakeoff} which was cut off"

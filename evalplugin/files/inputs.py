@@ -19,7 +19,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,8 +28,7 @@ from evalplugin.base.fingerprint import file_digest
 from evalplugin.files.uris import COMMAND, GLOB, PROGRAM, URI_SCHEMES, local_path, scheme_of
 
 ENV = "env:"
-# Instead of a fingerprint: the input changed while it was in use, or the task itself has written to it.
-CHANGED, WRITTEN = "changed meanwhile", "written"
+CHANGED = "not known"  # instead of a fingerprint: it counts as changed
 # Of a folder, so much is read; of the other files, name, size and time of the last change count.
 _MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
 _MAX_PATH = 4096  # characters
@@ -117,10 +116,10 @@ def _paths_named(text: str, folders: Sequence[Path]) -> Iterator[str]:
 
 def _matching(pattern: str) -> list[str]:
     with suppress(OSError, re.error):
-        found = glob.glob(pattern, recursive=True, include_hidden=True)
+        paths = glob.glob(pattern, recursive=True, include_hidden=True)
         return sorted(
-            path for path in found if _BYTECODE not in Path(path).parts
-        )  # Python writes it on import
+            path for path in paths if _BYTECODE not in Path(path).parts
+        )  # written by Python on import
     return []
 
 
@@ -145,28 +144,13 @@ def changed_input(recorded: Inputs, now: Inputs) -> str | None:
 
     Args:
         recorded: Fingerprints of that time.
-        now: Fingerprints of the inputs that parameters or the config name; others are files, and looked up.
+        now: Present fingerprints; other inputs are looked up, but no URI of the record is asked for.
     """
     for name in {**recorded, **now}:
         was = recorded.get(name)
-        if was is None or was == CHANGED:
-            return name
-        if was != WRITTEN and was != (now.get(name) or fingerprint_of(name, lambda uri: "")):
+        if was in (None, CHANGED) or was != (now.get(name) or fingerprint_of(name, lambda uri: "")):
             return name
     return None
-
-
-def merged(recorded: Collection[Inputs]) -> dict[str, str]:
-    """Return the inputs of several results together; those that differ as ``CHANGED``, unless they were written."""
-    together: dict[str, str] = {}
-    for inputs in recorded:
-        for name, fingerprint in inputs.items():
-            before = together.get(name, WRITTEN)
-            if before == WRITTEN:
-                together[name] = fingerprint
-            elif fingerprint not in (WRITTEN, before):
-                together[name] = CHANGED
-    return together
 
 
 def _file_digest(path: str) -> str:

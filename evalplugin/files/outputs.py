@@ -143,7 +143,7 @@ def check_writable(target: str | Path) -> None:
 def refuse_input(target: str | Path, inputs: Iterable[object], inside: str = "*") -> None:
     """Refuse to write to a file that is an input, or that would be one: it would be replaced, or read the next time.
 
-    Files are compared and not names: a relative path, a link and a URI of a file are the file. Nothing is connected to.
+    A relative path, a link and a URI of a file are the file. Nothing is connected to.
 
     Args:
         target: A path or a URI.
@@ -161,20 +161,10 @@ def refuse_input(target: str | Path, inputs: Iterable[object], inside: str = "*"
         if is_remote(target):
             is_same = _names(canonical_uri(str(name)), canonical_uri(str(target)), inside)
         else:
-            is_same = _is_among(local_path(name).expanduser(), local_path(target), inside)
+            given = os.path.realpath(local_path(name).expanduser())
+            is_same = _names(given, os.path.realpath(local_path(target)), inside)
         if is_same:
             raise DataError(f"{target}: is read too, as {name}, and would be replaced: write to another file")
-
-
-def _is_among(given: Path, target: Path, inside: str) -> bool:
-    """Return whether a path, folder or pattern covers a file that exists or may be written."""
-    if _names(os.path.realpath(given), os.path.realpath(target), inside):
-        return True
-    if not target.exists():
-        return False
-    matching = map(Path, glob.iglob(str(given), recursive=True))
-    files: Iterable[Path] = given.rglob(inside) if given.is_dir() else [given, *matching]
-    return any(file.is_file() and os.path.samefile(file, target) for file in files)
 
 
 def _names(given: str, target: str, inside: str) -> bool:

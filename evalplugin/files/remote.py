@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +14,8 @@ from typing import IO, Any, TypeAlias
 from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.base.libraries import fs, pa
 from evalplugin.base.text import shorten
-from evalplugin.files.repeated_reads import S3Reader
 from evalplugin.files.stores import FileStore, is_store_error, no_bucket, store_of, store_reason
 
-_HEAD = 2**16  # bytes of one request where parts of a file are read
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
 
 
@@ -54,14 +51,6 @@ class RemoteFile:
         Raises:
             OSError, ArrowException: It is gone or cannot be read.
         """
-        return self._buffered(_HEAD) if store_of(self.uri).kind == "s3" else self.open_for_arrow()
-
-    def open_for_arrow(self) -> Any:
-        """Return the file for readers in compiled code, which fetch several parts at a time.
-
-        Raises:
-            OSError, ArrowException: It is gone or cannot be read.
-        """
         store = store_of(self.uri)
         return store.files.open_input_file(store.path_of(self.uri))
 
@@ -72,15 +61,9 @@ class RemoteFile:
             OSError, ArrowException: It is gone or cannot be read.
         """
         store = store_of(self.uri)
-        if store.kind == "s3":
-            raw: Any = self._buffered(_BUFFER)
-        else:
-            path = store.path_of(self.uri)
-            raw = store.files.open_input_stream(path, compression=None, buffer_size=_BUFFER)
+        path = store.path_of(self.uri)
+        raw = store.files.open_input_stream(path, compression=None, buffer_size=_BUFFER)
         return raw if compression is None else pa.CompressedInputStream(raw, compression)
-
-    def _buffered(self, size: int) -> io.BufferedReader:
-        return io.BufferedReader(S3Reader(self.open_for_arrow), size)
 
 
 File: TypeAlias = Path | RemoteFile

@@ -7,7 +7,6 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
 from evalplugin.base.libraries import fs, pa
@@ -25,19 +24,12 @@ _DENIED = (
     "INVALID_TOKEN",
 )
 _MISSING = ("NO_SUCH_KEY", "RESOURCE_NOT_FOUND")
-_OVERLOADED = ("INTERNAL_FAILURE", "SERVICE_UNAVAILABLE", "SLOW_DOWN", "THROTTLING")
-_UNREACHABLE = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT")
 _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
 _GOOGLE_SECONDS = 10.0  # for all attempts of a request; without this, a quarter of an hour
 _ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
 # Kinds of stores with buckets, in which an object appears when it is complete.
 _BUCKETS = ("s3", "gs", "abfs", "abfss")
-# Where the AWS SDK looks for credentials, beside files and instance roles.
-_AWS_VARIABLES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
-    *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
-)
 
 
 @dataclass(frozen=True)
@@ -189,30 +181,21 @@ def store_reason(error: Exception, uri: str) -> str | None:
             )
         return None
     code, status, operation, detail = match[1], int(match[2] or 0), match[3], " ".join(match[4].split())
-    bucket, tries = uri_parts(uri)[1], _attempts_of(error)
     if code == "NO_SUCH_BUCKET":
-        return no_bucket(bucket)
+        return no_bucket(uri_parts(uri)[1])
     if code in _MISSING:
         return "file not found"
     if code in _DENIED or status in (401, 403):
-        if not _has_aws_credentials():
-            return (
-                f"no permission (403, {operation}), and no credentials: set AWS_ACCESS_KEY_ID and "
-                f"AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this machine a role"
-            )
         said = "" if code == "ACCESS_DENIED" else f", {code}"
-        return f"no permission (403, {operation}{said}): the credentials of the environment do not allow it{_place()}"
-    if code in _UNREACHABLE:
-        what = detail.rpartition("Details: ")[2] or code
-        return f"no answer from the server{_place()} in {tries}: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
-    if code in _OVERLOADED or status >= 500:
-        said = f"status {status}" if status else code
-        return f"the server{_place()} failed in {tries}: {said}, {operation}"
-    if status == 301 or "region" in detail:
-        return f"the bucket {bucket!r} is in another region: set AWS_REGION to it ({detail or code})"
+        return (
+            f"no permission (403, {operation}{said}){_place()}: give credentials that allow it: AWS_ACCESS_KEY_ID and "
+            f"AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
+        )
     said = f"status {status}" if status > 0 else code
+    times = f"up to {max_attempts()} attempts" if max_attempts() > 1 else "1 attempt"
     return (
-        f"the server{_place()} does not answer as S3 does ({said}, {operation}): is AWS_ENDPOINT_URL right?"
+        f"the server{_place()} failed in {times}: {said}, {operation}: {shorten(detail, 200)}; see AWS_ENDPOINT_URL, "
+        f"AWS_REGION"
     )
 
 
@@ -238,20 +221,3 @@ def max_attempts() -> int:
     """Return how often a request to S3 is sent where it fails in a way that may pass."""
     text = os.environ.get("AWS_MAX_ATTEMPTS", "")
     return max(1, int(text)) if text.isdecimal() else _ATTEMPTS
-
-
-def _attempts_of(error: Exception) -> str:
-    """Return the number of attempts as words: counted by us, or the limit of AWS's client, which may stop earlier."""
-    counted: int | None = getattr(error, "attempts", None)
-    number = counted or max_attempts()
-    return f"{'' if counted or number == 1 else 'up to '}{number} attempt{'s' * (number > 1)}"
-
-
-def _has_aws_credentials() -> bool:
-    files = (
-        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
-        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
-    )
-    return any(os.environ.get(name) for name in _AWS_VARIABLES) or any(
-        Path(file).expanduser().is_file() for file in files
-    )

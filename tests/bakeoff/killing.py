@@ -47,7 +47,9 @@ class Killer(Observer):
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
-        self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
+        self.listen(
+            entry, "_digests", "sums", lambda args: ""
+        )  # everything is written, nothing is in its place
 
     def hear(self, event: str) -> None:
         self.heard.append(event)

@@ -12,7 +12,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import Distribution, packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,17 @@ from samples import RecordingObserver, line_of, write_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
-from evalplugin.base.errors import DataError, StoreError, TrackingError
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
-from evalplugin.components.registry import load_plugin_file
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
-from evalplugin.execution.store import Store, store_path, versions
+from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.entry import NewEntry
-from evalplugin.execution.store.journal import Header, Journal
+from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.store.versions import code_of
 from evalplugin.execution.tasks import Task, TaskResult, run_task
-from evalplugin.models import MODELS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -389,53 +385,6 @@ def test_changed_plugin_code_invalidates_cache(tmp_path: Path) -> None:
     assert computed(config) == 2
 
 
-def test_imports_of_a_plugin_file_belong_to_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_plugin.py").write_text(
-        "import dataclasses, evalplugin, sklearn\n@evalplugin.model('own')\n@dataclasses.dataclass\nclass Own:\n"
-        "    def fit(self, train, rng):\n        import own_tastes\n    def scores(self, users): ...\n"
-    )
-    (tmp_path / "own_tastes.py").write_text("import own_numbers\n")
-    (tmp_path / "own_numbers.py").write_text("X = 1\n")
-    load_plugin_file(tmp_path / "own_plugin.py")
-
-    def code() -> str:
-        versions._code_of_file.cache_clear()  # it holds for a process
-        return str(code_of(MODELS.entry("own")))
-
-    before = code()
-    assert code() == before
-    assert f"scikit-learn {version('scikit-learn')}" in before
-    (tmp_path / "own_numbers.py").write_text("X = 2\n")
-    assert code() != before
-
-
-def test_packages_of_imports_are_found_without_a_look_at_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    owners = packages_distributions()
-    names = {"sklearn", "numpy", "yaml", "dateutil", "six", "surprise", "mpl_toolkits", "no_such_module"}
-    expected = sorted({owner for name in names for owner in owners.get(name, ())})
-    assert len(expected) >= len(names) - 1
-    looked_at = []
-    monkeypatch.setattr(Distribution, "files", property(looked_at.append))
-    assert versions._packages_of(names) == expected
-    assert looked_at == []
-
-
-@pytest.mark.parametrize(
-    "file", ["one.cpython-311-x86_64-linux-gnu.so", "one.so", "one.pyd", "one.py", "one/__init__.py"]
-)
-def test_a_package_is_found_by_its_only_module(
-    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = tmp_path / "lone-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lone\nVersion: 1.0\n")
-    (info / "RECORD").write_text(f"{file},sha256=x,1\nlone-1.0.dist-info/METADATA,,\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert versions._packages_of({"one"}) == ["lone"]
-    assert versions._packages_of({"another"}) == []
-
-
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:
     config = write_own(tmp_path, models=["counted"], compare={})
     first, _ = bake(config)
@@ -447,7 +396,7 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
         file.write_bytes(bytes(content))
     again, said = bake(config)
     assert fits() == 4
-    assert said.has("was damaged; it is removed and computed anew")
+    assert said.has("is damaged and is computed anew")
     assert first.result.models[0].per_user is not None
     assert again.result.models[0].per_user is not None
     assert (
@@ -463,7 +412,7 @@ def test_damaged_entries_are_not_counted_as_cached(tmp_path: Path) -> None:
     (store.folder_of(scores.key) / "facts.json").write_text("{}")
     _, said = bake(config)
     assert said.has("3 of 4 tasks are in the store")
-    assert said.has(f"the entry {scores.key[:12]} was damaged")
+    assert said.has(f"the entry {scores.key[:12]} is damaged")
 
 
 def task_of(checked: CheckedConfig, cache: StepCache | None = None) -> Task:
@@ -678,10 +627,15 @@ def interrupted(config: Path, **options: Any) -> RecordingObserver:
     return said
 
 
-def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path: Path) -> None:
+def test_interrupted_bake_off_resumes_in_the_same_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = write_own(tmp_path, models=["popularity", "counted"])
+    monkeypatch.setenv("EVALPLUGIN_STORE", "a store")
     said = interrupted(config, command=["config.yaml", "--set", "a b"])
-    assert said.lines[-1] == "to go on: python -m evalplugin run --resume config.yaml --set 'a b'"
+    assert said.lines[-1] == (
+        "to go on: EVALPLUGIN_STORE='a store' python -m evalplugin run --resume config.yaml --set 'a b'"
+    )
     before = logged(Path.cwd())
     assert {run["status"] for run in before.values()} == {"FINISHED"}
     outcome, said = bake(config, "resume")
@@ -734,7 +688,7 @@ def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ("data", "differs in the data"),
-        ("plugin", "differs in the code (evalplugin, its libraries, a plugin or "),
+        ("plugin", "differs in the code (evalplugin, its libraries or a plugin)"),
         ("experiment", "differs in the experiment"),
         ("config", "no bake-off of this config was cut off"),
     ],
@@ -844,12 +798,12 @@ def test_lost_tracking_store_does_not_lose_results(
     assert f"--resume {config} --set experiment=away" in err
     assert "[3 of 3] counted" in err
     assert fits() == 2
-    assert main(["sync"]) == 1  # it is still away
+    again = ["run", "--resume", str(config), "--set", "experiment=away"]
+    assert main(again) == 1  # it is still away
     assert "no such table: runs" in capsys.readouterr().err
     rename("away", "runs")
-    assert main(["sync"]) == 0
+    assert main(again) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("bake-off ")
     assert "6 of 6 tasks are in the store" in err
     assert "counted" in out
     assert fits() == 2
@@ -858,87 +812,12 @@ def test_lost_tracking_store_does_not_lose_results(
         ("popularity", "breaking", "counted", "summary"), "FINISHED"
     )
     assert not any(run["duplicates"] for run in found.values())
-    assert main(["sync"]) == 0
-    assert "nothing to log: no bake-off was cut off" in capsys.readouterr().out
 
 
 def rename(old: str, new: str) -> None:
     # Other tests have loaded plugins of theirs in this process: this test's was the last.
     plugins = [m for name, m in sys.modules.items() if name.startswith("evalplugin_plugin_")]
     next(m for m in reversed(plugins) if hasattr(m, "rename")).rename(old, new)
-
-
-def test_sync_refuses_uncomputed_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_own(tmp_path, models=["counted", "popularity"])
-    interrupted(config, command=[str(config)])
-    store = Store(store_path())
-    assert len(store.prune(older_than=0)) == 0  # they wait to be logged
-    for facts in store.entries():
-        if facts.step == "scores":
-            (store.folder_of(facts.key) / "values.npy").unlink()
-    assert main(["sync"]) == 1
-    assert fits() == 2
-    assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
-    assert f"not computed yet; to go on: python -m evalplugin run --resume {config}" in err
-    with pytest.raises(StoreError, match="nothing to continue: no bake-off of this config was cut off"):
-        bake(write_own(tmp_path, models=["random"], compare={}), "sync")
-
-
-def test_sync_refuses_bake_off_of_another_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = write_own(tmp_path, models=["popularity"])
-    interrupted(config)
-    assert main(["sync"]) == 1
-    assert (
-        "it was started from Python: evalplugin.run(..., resume=True) goes on with it"
-        in capsys.readouterr().err
-    )
-    start = Path.cwd()
-    interrupted(config, command=[str(config)])
-    monkeypatch.chdir(tmp_path)
-    assert main(["sync", "--store", str(start / ".evalplugin")]) == 1
-    assert f"it was started in {start}: go there" in capsys.readouterr().err
-
-
-def test_sync_refuses_redacted_credentials(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = ("--tracking-uri", "http://***@host", "config.yaml")
-    header = Header("one", {}, 0.0, False, str(Path.cwd()), command)
-    store = Store(store_path())
-    Journal.create(store.journals, header).close(finished=False)
-    assert main(["sync"]) == 1
-    assert "error: its credentials are not kept: set MLFLOW_TRACKING_URI" in capsys.readouterr().err
-
-
-def test_sync_skips_bake_off_of_running_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_own(tmp_path, models=["popularity"])
-    interrupted(config, command=[str(config)])
-    (path,) = Store(store_path()).journals.glob("*.jsonl")
-    held = Journal.reopen(path)
-    assert held is not None
-    assert main(["sync"]) == 0
-    assert f"bake-off {held.header.id}, started " in (err := capsys.readouterr().err)
-    assert err.endswith(", is still running\n")
-    held.close(finished=True)
-
-
-def test_sync_of_store_named_by_environment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = write_own(tmp_path, models=["popularity"])
-    monkeypatch.setenv("EVALPLUGIN_STORE", "a store")
-    said = interrupted(config, command=[str(config)])
-    assert (
-        said.lines[-1] == f"to go on: EVALPLUGIN_STORE='a store' python -m evalplugin run --resume {config}"
-    )
-    monkeypatch.delenv("EVALPLUGIN_STORE")
-    assert main(["sync", "--store", "a store"]) == 0
-    assert "2 of 2 tasks are in the store" in capsys.readouterr().err
-    assert "summary" in logged(Path.cwd())
-    assert "EVALPLUGIN_STORE" not in os.environ
-    assert not Path(".evalplugin").exists()
 
 
 def test_unreachable_tracking_store_leaves_no_journal(tmp_path: Path) -> None:

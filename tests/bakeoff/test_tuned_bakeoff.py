@@ -15,11 +15,10 @@ from tuning_samples import DIAL, dial_config, fits
 
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.bakeoff.plan import plan
-from evalplugin.base.errors import StoreError, UnchangedError
+from evalplugin.base.errors import UnchangedError
 from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
 from evalplugin.features.tuning.study import Study
-from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -96,8 +95,6 @@ def test_a_bake_off_that_was_cut_off_while_tuning_is_resumed() -> None:
     ):
         bake(config)
     assert fits() == 10
-    with pytest.raises(StoreError, match=r"1 task of the bake-off .* not computed yet"):
-        bake(config, mode="sync")
     outcome, lines = bake(config, mode="resume")
     assert any("which was cut off" in line for line in lines)
     dial = of(outcome, "dial")
@@ -105,25 +102,6 @@ def test_a_bake_off_that_was_cut_off_while_tuning_is_resumed() -> None:
     assert "failed" in dial.tuning.trials["state"].to_pylist()
     assert dial.tuning.trials["cached"].to_pylist() == [True] * 10
     assert fits() == 10 + 1  # the tuned model itself
-
-
-def test_sync_computes_no_trial_and_logs_a_bake_off_that_has_all() -> None:
-    config = dial_config(models=[DIAL], compare={})
-    with (
-        stopped_at(Study, "tell", lambda study, trials: trials[0].number >= 4),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        bake(config)
-    before = fits()
-    with pytest.raises(StoreError, match=r"2 trials of the bake-off .* not computed yet; to go on: "):
-        bake(config, mode="sync")
-    assert fits() == before
-    with stopped_at(MlflowTracker, "finish_bakeoff"), pytest.raises(KeyboardInterrupt):
-        bake(config, mode="resume")
-    before = fits()
-    outcome, _ = bake(config, mode="sync")
-    assert of(outcome, "dial").tuning is not None
-    assert fits() == before
 
 
 def test_a_model_whose_trials_all_fail_has_failed_and_the_others_finish() -> None:

@@ -69,7 +69,6 @@ def test_output_of_any_encoding_is_printed() -> None:
         (["list", "model"], "'model' is not one of"),
         (["run", "none.yaml"], "none.yaml: no such file"),
         (["run", "none.yaml", "--fresh", "--if-changed"], "asks for work all the same: choose one"),
-        (["run", "none.yaml", "--sync", "--if-changed"], "asks for work all the same: choose one"),
         (["run", "none.yaml", "--outcome", "none/o.jsonl"], "none/o.jsonl: no such folder: none"),
         (
             ["describe", "model", "surprise.KNNBase"],

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import importlib.metadata
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -149,33 +147,6 @@ def test_installed_package_registers_models_by_entry_point(
         PluginError, match="package acme-recs: cannot load model 'broken-acme' from acme_recs:Nothing"
     ):
         MODELS.entry("broken-acme")
-
-
-def test_packages_are_read_once_for_all_registries_until_one_is_installed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from evalplugin.metrics.base import METRICS
-    from evalplugin.models import MODELS
-
-    monkeypatch.syspath_prepend(str(tmp_path))
-    read = []
-    found = importlib.metadata.distributions
-
-    def spy() -> object:
-        read.append(1)
-        return found()
-
-    monkeypatch.setattr(importlib.metadata, "distributions", spy)
-    for registry in (MODELS, METRICS, MODELS):
-        assert "late" not in registry.names()
-    assert read == [1]
-    info = tmp_path / "late-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[evalplugin.models]\nlate = late:Late\n")
-    os.utime(tmp_path, (1, 1))  # a clock that is coarser than this test
-    assert "late" in MODELS.names()
-    assert read == [1, 1]
 
 
 def error_of(function: Callable[[], object]) -> BaseException:

@@ -65,7 +65,6 @@ def bits(result: Any) -> object:
         repr(figures),
         lists.notes,
         lists.unpredicted,
-        result.inputs,
     )
 
 

@@ -15,11 +15,9 @@ from evalplugin.base.errors import DataError
 from evalplugin.files import inputs
 from evalplugin.files.inputs import (
     CHANGED,
-    WRITTEN,
     changed_input,
     fingerprint_of,
     inputs_named_in,
-    merged,
 )
 from evalplugin.files.uri_fingerprints import uri_fingerprint
 
@@ -170,21 +168,10 @@ def test_changed_input_names_the_first_difference() -> None:
     assert changed_input({file: "other"}, {}) == file
     assert changed_input({file: "missing"}, {}) == file
     assert changed_input({file: CHANGED}, {}) == file
-    assert changed_input({file: WRITTEN}, {file: now}) is None
     assert changed_input({}, {file: now}) == file  # the parameter names it since it exists
     assert changed_input({"models:/a@b": "version 1"}, {"models:/a@b": "version 1"}) is None
     assert changed_input({"models:/a@b": "version 1"}, {"models:/a@b": "version 2"}) == "models:/a@b"
     assert changed_input({"models:/a@b": "version 1"}, {}) == "models:/a@b"
-
-
-def test_merged_inputs_differ_where_two_results_saw_different_contents() -> None:
-    assert merged([{"a": "1", "b": WRITTEN}, {"a": "1", "b": "2"}, {"c": "3"}]) == {
-        "a": "1",
-        "b": "2",
-        "c": "3",
-    }
-    assert merged([{"a": "1"}, {"a": "2"}, {"a": "2"}]) == {"a": CHANGED}
-    assert merged([{"b": "2"}, {"b": WRITTEN}]) == {"b": "2"}
 
 
 @pytest.fixture

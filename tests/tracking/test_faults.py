@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
 
 
 @pytest.mark.slow
-def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
+def test_when_object_storage_fails_all_models_are_computed_and_resume_logs_them(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     direct(MlflowClient(server.url), server, "no storage")
@@ -80,7 +81,7 @@ def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
     assert "python -m evalplugin run --resume shop.yaml" in last
 
     server.storage.proxy.clear()
-    assert main(["sync"]) == 0
+    assert main(["run", "--resume", config, "--tracking-uri", tracking.url]) == 0
     assert "[2 of 2]" in capsys.readouterr().err
     assert models_of(capsys, tracking.url, "no storage") == {"random", "popularity"}
 
@@ -109,12 +110,11 @@ def unserved(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mend", [["sync"], ["run", "--resume"]], ids=" ".join)
 @pytest.mark.parametrize("kind", ["none", "403", "503", "reset"])
 def test_a_server_that_serves_no_artifacts(
-    unserved: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str], kind: str, mend: list[str]
+    unserved: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    storage, experiment = unserved.storage.proxy, f"unserved {kind} {mend[0]}"
+    storage, experiment = unserved.storage.proxy, f"unserved {kind}"
     config = write_config(small_config(experiment=experiment))
     there = ["--tracking-uri", unserved.url]
     storage.clear()
@@ -130,7 +130,7 @@ def test_a_server_that_serves_no_artifacts(
         assert "[2 of 2]" in said
         assert "to go on: python -m evalplugin run --resume" in said.strip().splitlines()[-1]
         storage.clear()
-        code = main([*mend, *([config, *there] if mend[0] == "run" else [])])
+        code = main(["run", "--resume", config, *there])
     assert code == 0
     assert models_of(capsys, unserved.url, experiment) == {"random", "popularity"}
     # Objects that cannot be read, or are not there, end a command with one message.
@@ -270,6 +270,7 @@ def check_mended(
     if code:
         assert code == 1
         assert "[2 of 2]" in said
-        assert "to go on: python -m evalplugin run --resume" in said.strip().splitlines()[-1]
-        assert main(["sync"]) == 0, capsys.readouterr().err
+        last = said.strip().splitlines()[-1]
+        assert "to go on: python -m evalplugin run --resume" in last
+        assert main(shlex.split(last.partition("python -m evalplugin ")[2])) == 0, capsys.readouterr().err
     assert models_of(capsys, uri, experiment) == {"random", "popularity"}

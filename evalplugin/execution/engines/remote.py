@@ -23,7 +23,7 @@ from evalplugin.execution.engines.local import (
     wait_for_workers,
 )
 from evalplugin.execution.isolation import TaskFailure, last_line
-from evalplugin.execution.store.versions import code_of, imported_files, package_versions
+from evalplugin.execution.store.versions import code_of, local_sources, package_versions
 from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.files.outputs import written_whole
@@ -68,7 +68,7 @@ class RemoteSession:
         self.versions: dict[str, str] = package_versions()
         plugins = [path.resolve() for path in needs.plugins]
         try:
-            modules = {name: file for path in plugins for name, file in imported_files(path).items()}
+            modules = {name: file for path in plugins for name, file in local_sources(path).items()}
             self.setup = Setup(
                 session=uuid.uuid4().hex[:16],
                 plugins=tuple((path, path.read_bytes()) for path in plugins),
@@ -171,7 +171,7 @@ def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping
 def _component_code(kind: str, name: str) -> str | None:
     """Return the version of the code of a model or a metric on this machine, by ``code_of``."""
     registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
-    return code_of(registries[kind].entry(name), environment=False)
+    return code_of(registries[kind].entry(name), modules=False)
 
 
 def _prepare(setup: Setup) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,18 +23,17 @@ from evalplugin.execution.store.entry import (
     write_entry,
 )
 from evalplugin.execution.store.journal import keys_in_use
-from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
-from evalplugin.execution.store.scratch import clear_scratch, scratch_folder
-from evalplugin.files.inputs import Inputs
+from evalplugin.execution.store.permissions import file_mode, make_folder, protect
 from evalplugin.files.uris import is_remote
 
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
 _MAX_SIZE = "10GB"
 _LOCK_SECONDS = 60
+_SCRATCH_SECONDS = 86_400
 _FOLDERS = {"entries", "bakeoffs", "scratch"}
 # Names that a folder may have before it is a complete store.
-_ALLOWED = {*_FOLDERS, "lock", "size", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
+_ALLOWED = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
 
 
 def store_path(path: str | Path | None = None) -> Path:
@@ -72,11 +73,6 @@ class StoreView:
         """Return whether the checksums of an entry are right."""
         return is_intact(self.folder_of(key))
 
-    def inputs_of(self, key: str) -> Inputs | None:
-        """Return the inputs of an entry; None if it does not exist."""
-        info = read_info(self.folder_of(key))
-        return None if info is None else info.inputs
-
     def entries(self) -> list[EntryInfo]:
         """Return the info of every entry, the one used last first."""
         infos = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
@@ -106,10 +102,9 @@ class StoreView:
 class Store(StoreView):
     """A folder of entries that several processes share.
 
-    An entry is a folder that is written to scratch space and renamed, so that no process sees half of one.
-    Its file ``SHA256SUMS`` holds the checksum of every file, is verified at each reading, and is in the format of
-    ``sha256sum -c``: a damaged entry is removed, to be computed anew. Beyond ``max_size`` the least recently used
-    entries are removed, but none of a bake-off in progress.
+    An entry is a folder that is written to scratch space and renamed, so that no process sees half of one. The
+    checksums of its files are verified at each reading: a damaged entry is computed anew. Beyond ``max_size`` the least
+    recently used entries are removed, but none of a bake-off in progress.
     """
 
     def __init__(
@@ -124,6 +119,7 @@ class Store(StoreView):
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
+        self._total: int | None = None  # bytes of all entries, and of what this process has written since
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
             if foreign := _foreign_files(path):
@@ -131,7 +127,7 @@ class Store(StoreView):
                     f"the folder {path} is not a store: it holds {', '.join(foreign[:3])}"
                     f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
-            make_store_folder(path)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self._entries, self.journals, self._scratch):
                 make_folder(folder)
             # A store does not belong in a repository.
@@ -140,52 +136,38 @@ class Store(StoreView):
                 ignore.write_text("*\n", encoding="utf-8")
                 protect(ignore)
             self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=file_mode(path))
-            with self._locked():
-                clear_scratch(self._scratch)
+            self._clear_scratch()
         except OSError as error:
             raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
 
     def find(self, key: str) -> Path | None:
-        """Return the folder of an entry whose checksums are right; None: it does not exist, or was damaged."""
+        """Return the folder of an entry whose checksums are right; None: it does not exist, or is damaged."""
         folder = self.folder_of(key)
-        if not os.path.lexists(folder):
-            return None
         if not is_intact(folder):
-            try:
-                with self._locked():
-                    # Another process may have removed or replaced it in the meantime.
-                    if not is_intact(folder):
-                        if os.path.lexists(folder):
-                            self._remove(folder)
-                            self.report(
-                                f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
-                            )
-                        return None
-            except (OSError, StoreError) as error:
-                self.report(f"store: the entry {key[:12]} is damaged and cannot be removed: {error}")
-                return None
+            with self._locked():  # another process may have replaced it in the meantime
+                if not is_intact(folder):
+                    if folder.exists():
+                        self.report(f"store: the entry {key[:12]} is damaged and is computed anew")
+                    return None
         with suppress(OSError):
             used_now(folder)
         return folder
 
     def write(self, entry: NewEntry, *, replace: bool = False) -> bool:
-        """Write an entry; return False if it exists already, with the same inputs, and was not replaced."""
+        """Write an entry; return False if it exists already and was not replaced."""
         key = entry.key
         with self.scratch() as scratch:
             size = write_entry(scratch / key, entry)
             folder = self.folder_of(key)
             with self._locked():
-                if not replace and is_intact(folder) and self.inputs_of(key) == entry.inputs:
+                if not replace and is_intact(folder):
                     return False
-                if os.path.lexists(folder):
-                    self._remove(folder)
-                total = self._total
-                if total is not None:
-                    total += size
-                    self._write_total(total)
+                if folder.exists():
+                    folder.rename(scratch / "replaced")
                 make_folder(folder.parent)
                 (scratch / key).rename(folder)
-        if total is None or total > self.max_bytes:
+        self._total = self._bytes() if self._total is None else self._total + size
+        if self._total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
         return True
 
@@ -205,61 +187,52 @@ class Store(StoreView):
             keep: Keys of entries that are not removed.
             dry_run: Remove nothing.
         """
-        before = self._total
-        entries, now = self.entries(), time.time()
-        total = counted = sum(info.size for info in entries)
-        in_use = {*keep, *keys_in_use(self.journals)}
-        unused = []
-        for info in reversed(entries):
-            old = older_than is not None and now - info.used >= older_than
-            if info.key not in in_use and (old or (max_size is not None and total > max_size)):
-                unused.append(info)
-                total -= info.size
-        if dry_run:
-            return unused
         removed = []
-        # All are renamed before the first is deleted, which may take a while and needs no lock.
+        # All are renamed before the first is deleted: a reader finds an entry whole or not at all.
         with self.scratch() as away, self._locked():
-            in_use = keys_in_use(self.journals)
-            for info in unused:
-                folder = self.folder_of(info.key)
-                latest = read_info(folder)
-                if info.key in in_use or (latest is not None and latest.used > info.used):
-                    continue  # it was used since its info was read
-                with suppress(FileNotFoundError):  # another process was faster
-                    folder.rename(away / folder.name)
-                removed.append(info)
-            written = (self._total or 0) - (before or 0)  # by other processes, since the entries were counted
-            self._write_total(counted - sum(info.size for info in removed) + max(0, written))
+            in_use, now, total = {*keep, *keys_in_use(self.journals)}, time.time(), self._bytes()
+            for info in reversed(self.entries()):
+                old = older_than is not None and now - info.used >= older_than
+                if info.key not in in_use and (old or (max_size is not None and total > max_size)):
+                    removed.append(info)
+                    total -= info.size
+                    if not dry_run:
+                        self.folder_of(info.key).rename(away / info.key)
+        if not dry_run:
+            self._total = total
         return removed
 
-    def scratch(self) -> AbstractContextManager[Path]:
-        """Return a new empty folder on the store's file system; it is removed even if the process is killed.
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Yield a new empty folder on the store's file system, which is removed afterwards.
 
         Raises:
             StoreError: It cannot be created.
         """
+        folder = self._scratch / secrets.token_hex(8)
         try:
-            return scratch_folder(self._scratch, self._locked)
+            make_folder(folder)
         except OSError as error:
             raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from None
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _clear_scratch(self) -> None:
+        """Remove the scratch folders of processes that were killed: no entry takes a day to write."""
+        for folder in self._scratch.iterdir():
+            with suppress(FileNotFoundError):
+                if time.time() - folder.stat().st_mtime > _SCRATCH_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def _scratch(self) -> Path:
         return self.path / "scratch"
 
-    @property
-    def _total(self) -> int | None:
-        """The bytes of all entries, or more where some were removed; None: they have to be counted."""
-        # Kept in a file: to count them takes the longer, the more bake-offs there were before.
-        try:
-            return int((self.path / "size").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            return None
-
-    def _write_total(self, total: int) -> None:
-        (self.path / "size").write_text(f"{total}\n", encoding="ascii")
-        protect(self.path / "size")
+    def _bytes(self) -> int:
+        """Return the bytes of all entries."""
+        return sum(info.size for info in self.entries())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -275,11 +248,6 @@ class Store(StoreView):
             yield
         finally:
             self._lock.release()
-
-    def _remove(self, folder: Path) -> None:
-        # Renamed, then deleted: a reader finds an entry whole or not at all.
-        with self.scratch() as away, suppress(FileNotFoundError):
-            folder.rename(away / folder.name)
 
 
 def _foreign_files(folder: Path) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -30,10 +29,10 @@ class Header:
 
     id: str
     asked: Mapping[str, str]  # fingerprints, by part, of everything that must not change before a resume
+    inputs: Mapping[str, str]  # fingerprints of the inputs of models, which must not change either
     started: float  # seconds since 1970
     # Whether only entries that it has written itself may be used; or the names of the models of which this holds.
     fresh: bool | Sequence[str]
-    folder: str  # the working directory
     command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 
     def __post_init__(self) -> None:
@@ -62,7 +61,7 @@ class Journal:
     is_resumed: bool = False  # whether an earlier process began the bake-off
     resumable: bool = False  # whether the bake-off can be resumed if it ends now
     _lock: FileLock = field(init=False, repr=False)
-    _reported: bool = field(default=False, init=False, repr=False)
+    _is_broken: bool = field(default=False, init=False, repr=False)  # whether it cannot be written any more
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +85,7 @@ class Journal:
             journal._append(asdict(header))
             protect(journal.path)
         except OSError as error:
-            journal._release(remove=True)
+            journal.close(finished=True)
             raise StoreError(
                 f"cannot begin a bake-off in the store {folder.parent}: {error.strerror or error}"
             ) from None
@@ -124,80 +123,56 @@ class Journal:
     def record_failure(self, task: str, failure: TaskFailure) -> None:
         """Record a task that failed."""
         self.failures[task] = replace(failure, error=redact(failure.error))
-        self._write({"failed": task, **asdict(self.failures[task])})
+        self._write({"failed": task, "error": self.failures[task].error})
 
     def close(self, *, finished: bool) -> None:
         """Release the journal; if the bake-off is ``finished``, remove it, else it can be reopened."""
-        self._release(remove=finished)
-        if finished and self.path.exists():
-            self.report(f"store: the bake-off is finished, but its journal {self.path} cannot be removed")
+        with suppress(OSError):
+            if finished:
+                self.path.unlink(missing_ok=True)
+                Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._lock.release()
 
     def _write(self, line: Mapping[str, Any]) -> None:
         # A step that cannot be recorded is computed again on resume; the result in memory must not be lost.
         try:
-            self._append(line)
+            if not self._is_broken:
+                self._append(line)
         except OSError as error:
-            if not self._reported:
-                self._reported = True
-                self.report(
-                    f"store: cannot write {self.path}: {error.strerror or error}; should the bake-off be cut off, "
-                    f"some of it will be computed again"
-                )
+            self._is_broken = True  # a further line would continue an incomplete one
+            self.report(
+                f"store: cannot write {self.path}: {error.strerror or error}; should the bake-off be cut off, "
+                f"some of it will be computed again"
+            )
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a whole line, or nothing."""
-        content = json.dumps(line).encode() + b"\n"
-        with self.path.open("ab", buffering=0) as file:
-            size = file.seek(0, os.SEEK_END)
-            if file.write(content) != len(content):
-                file.truncate(size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def _release(self, *, remove: bool) -> None:
-        if remove:
-            with suppress(OSError):
-                self.path.unlink(missing_ok=True)
-        self._lock.release()
-        if remove:
-            with suppress(OSError):
-                Path(self._lock.lock_file).unlink(missing_ok=True)
+        with self.path.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
 
 
 def unfinished(folder: Path) -> list[Journal]:
     """Return the journals in a folder, the newest first, as far as they can be read; none is locked."""
-    found = [journal for path in folder.glob("*.jsonl") if (journal := _read(path)) is not None]
-    return sorted(found, key=lambda j: (j.header.started, j.header.id), reverse=True)
+    journals = [journal for path in folder.glob("*.jsonl") if (journal := _read(path)) is not None]
+    return sorted(journals, key=lambda j: (j.header.started, j.header.id), reverse=True)
 
 
 def keys_in_use(folder: Path) -> set[str]:
     """Return the keys of all entries of bake-offs in progress: running, or interrupted less than 7 days ago."""
     keys: set[str] = set()
     for journal in unfinished(folder):
-        with suppress(FileNotFoundError), _if_idle(journal.path) as idle:  # it may have been removed
-            if not idle or time.time() - journal.path.stat().st_mtime < PENDING_SECONDS:
+        with suppress(FileNotFoundError):  # it was finished in the meantime
+            if is_running(journal) or time.time() - journal.path.stat().st_mtime < PENDING_SECONDS:
                 keys |= journal.entries
     return keys
 
 
 def is_running(journal: Journal) -> bool:
     """Return whether a process writes a journal."""
-    with _if_idle(journal.path) as idle:
-        return not idle
-
-
-@contextmanager
-def _if_idle(path: Path) -> Iterator[bool]:
-    """Lock a journal unless a process writes it; yield whether it was locked."""
-    lock = _lock_of(path)
     try:
-        lock.acquire(timeout=0)
+        with _lock_of(journal.path).acquire(timeout=0):
+            return False
     except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+        return True
 
 
 def _lock_of(path: Path) -> FileLock:
@@ -221,5 +196,5 @@ def _read(path: Path) -> Journal | None:
             elif "wrote" in event:
                 journal.written.add(event["wrote"])
             else:
-                journal.failures[event["failed"]] = TaskFailure(event["error"], event.get("inputs"))
+                journal.failures[event["failed"]] = TaskFailure(event["error"])
     return journal

@@ -1,27 +1,10 @@
-"""Permissions in a store: its folder is private or shared with a group, and everything in it has the same."""
+"""Permissions in a store: everything in its folder has those of the folder, which a group may share."""
 
 from __future__ import annotations
 
-import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-
-
-def make_store_folder(path: Path) -> None:
-    """Make a store's folder private, whatever the umask; remove the rights of others from one that exists.
-
-    A folder that its group may write to stays shared with this group.
-    """
-    if not path.exists():
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o700)
-        return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    wanted = mode & ~(0o007 if mode & stat.S_IWGRP else 0o077)
-    if wanted != mode and os.name == "posix":
-        with suppress(PermissionError):  # the folder of another user, who has shared it
-            path.chmod(wanted)
 
 
 def make_folder(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,6 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Interactions, Split, Splitter
-from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
     Pictures,
     folds_files,
@@ -32,8 +31,7 @@ from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, drawing_code, own_code
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult, curve_ks
-from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
-from evalplugin.files.recording import recorded_inputs
+from evalplugin.files.inputs import CHANGED, Resolve, fingerprint_of
 from evalplugin.files.uri_fingerprints import uri_fingerprint
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
@@ -44,8 +42,9 @@ T = TypeVar("T")
 
 @dataclass
 class StepCache:
-    """The cached steps of a bake-off in a store; a step whose code has no version is never cached.
+    """The cached steps of a bake-off in a store.
 
+    A step is never cached if its code has no version, or if it cannot be known whether one of its inputs has changed.
     ``task.inputs`` and ``named`` are the inputs that the config names.
     """
 
@@ -54,8 +53,6 @@ class StepCache:
     fresh: bool | Sequence[str] = False
     journal: Journal | None = None  # of the bake-off, once it has one
     resolve: Resolve = uri_fingerprint  # returns the fingerprint of a URI
-    # Fingerprints of all inputs that the steps used so far depend on.
-    inputs: dict[str, str] = field(default_factory=dict, repr=False)
     # Fingerprints of the inputs that the config names, as they were first.
     _named: dict[str, str] = field(default_factory=dict, repr=False)
     _used: list[str] = field(default_factory=list, repr=False)  # keys used before it had one
@@ -81,17 +78,10 @@ class StepCache:
                 self._named[name] = self._fingerprint(name)
         return {redact(name): self._named[name] for name in names}
 
-    def changed(self, name: str, task: Task, journal: Journal) -> str | None:
-        """Return the first input of a task that has changed since the bake-off of a journal was interrupted, or None.
-
-        ``name`` is the name of the task within the bake-off.
-        """
-        recorded: Inputs | None = None
-        if (failure := journal.failures.get(name)) is not None:
-            recorded = failure.inputs
-        elif (depends_on := _lists_depend_on(task)) is not None and key_of(depends_on) in journal.entries:
-            recorded = self.store.inputs_of(key_of(depends_on))
-        return None if recorded is None else changed_input(recorded, self.named(task.inputs))
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The fingerprints of all inputs that the config names, as far as they were asked for."""
+        return self.named(list(self._named))
 
     def folds(
         self,
@@ -110,16 +100,15 @@ class StepCache:
             named: Inputs that the parameters of the split name.
             make: Makes the folds. They are written if they are on the users and items of the data, without clusters.
         """
-        depends_on, about = _folds_depend_on(data, split, seed), f"the split {split.name}"
-        folds = self._read(depends_on, lambda folder: read_folds(folder, data), about=about, named=named)
+        depends_on = self._folds_depend_on(data, split, seed, named)
+        folds = self._read(depends_on, lambda folder: read_folds(folder, data))
         if folds is None:
-            with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
-                folds = make()
+            folds = make()
             if folds[0].clusters is None and all(
                 _same_ids(data, part) for fold in folds for part in (fold.train, fold.test)
             ):
                 about = f"{split.name} of {len(data):,} interactions: {count_text(len(folds), 'fold')}"
-                self._write("folds", about, depends_on, folds_files(folds), self._known(named, inputs))
+                self._write("folds", about, depends_on, folds_files(folds), named)
         return folds
 
     def result(self, task: Task) -> TaskResult | None:
@@ -129,30 +118,21 @@ class StepCache:
 
     def lists(self, task: Task) -> TaskLists | None:
         """Return the lists of a task; None if they are not cached, or lack predictions that a metric needs."""
-        lists = self._read(
-            _lists_depend_on(task),
-            read_lists,
-            about=task.model.name,
-            named=task.inputs,
-            model=task.model.name,
-        )
+        lists = self._read(self._lists_depend_on(task), read_lists, model=task.model.name)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
     def scored(self, task: Task, lists: TaskLists) -> TaskResult | None:
         """Return the lists of a task with their scores; None if the scores are not cached."""
-        depends_on, about = _scores_depend_on(task, lists), f"the scores of {task.model.name}"
-        return self._read(
-            depends_on, lambda folder: read_scores(folder, lists), about=about, model=task.model.name
-        )
+        depends_on = self._scores_depend_on(task, lists)
+        return self._read(depends_on, lambda folder: read_scores(folder, lists), model=task.model.name)
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write the result of a task; return it, or the result that another process has written in the meantime."""
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
-        depends_on = _scores_depend_on(task, result.lists)
-        model = task.model.name
-        new = self._write("scores", about, depends_on, scores_files(result), result.inputs, model=model)
+        depends_on, files = self._scores_depend_on(task, result.lists), scores_files(result)
+        new = self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
         if task.lists is None:
             new &= self.store_lists(task, result.lists)
         return result if new else self.result(task) or result
@@ -161,25 +141,17 @@ class StepCache:
         """Write the lists of a task; return False if another process has written them in the meantime."""
         n_users, n = lists.top_n.item.shape
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
-        inputs, files = self._known(task.inputs, lists.inputs), lists_files(lists)
-        return self._write("lists", about, _lists_depend_on(task), files, inputs, model=task.model.name)
+        depends_on, files = self._lists_depend_on(task), lists_files(lists)
+        return self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
 
     def pictures(self, content: str) -> Pictures | None:
         """Return the pictures of a bake-off; None if they are not cached. ``content``: a hash of what they show."""
-        return self._read(_pictures_depend_on(content), read_pictures, about="the pictures")
+        return self._read(_pictures_depend_on(content), read_pictures)
 
     def store_pictures(self, content: str, pictures: Pictures) -> None:
         """Write the pictures of a bake-off."""
         about = ", ".join(dict.fromkeys(path for _, path in pictures))
-        self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures), {})
-
-    def store_failure(self, name: str, task: Task, failure: TaskFailure) -> TaskFailure:
-        """Record in the journal that a task failed, with the inputs that it has used; return the failure."""
-        if failure.inputs is not None:
-            failure = replace(failure, inputs=self._known(task.inputs, failure.inputs))
-        if self.journal is not None:
-            self.journal.record_failure(name, failure)
-        return failure
+        self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures))
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -189,49 +161,23 @@ class StepCache:
                 self.store.report(f"warning: {error}; what depends on it is computed again")
             return CHANGED
 
-    def _known(self, named: Sequence[str], recorded: Inputs) -> dict[str, str]:
-        """Return the inputs of a step that has run: named in the config, or read by it."""
-        known = dict(recorded)
-        for name in named:
-            key, before = redact(name), self._named[name]
-            if known.get(key) != WRITTEN:
-                # The task may have used it before or after a change.
-                is_same = known.get(key, before) == before == self._fingerprint(name)
-                known[key] = before if is_same else CHANGED
-        return known
-
     def _read(
-        self,
-        depends_on: Depends | None,
-        read: Callable[[Path], T],
-        *,
-        about: str = "a step",
-        named: Sequence[str] = (),
-        model: str | None = None,
+        self, depends_on: Depends | None, read: Callable[[Path], T], *, model: str | None = None
     ) -> T | None:
         """Return the contents of an entry as ``read`` returns them; None if it does not exist or cannot be used."""
-        now = self.named(named)
         if depends_on is None:
             return None
         key = key_of(depends_on)
         if self._is_fresh(model) and (self.journal is None or key not in self.journal.written):
             return None
-        if (recorded := self.store.inputs_of(key)) is None:
-            return None
-        if (name := changed_input(recorded, now)) is not None:
-            if now.get(name) != CHANGED:  # else it has been reported that this cannot be known
-                self.store.report(f"store: {about} is computed again: {name} has changed since")
+        if not self.store.folder_of(key).exists():
             return None
         self._uses(key)  # first, so that no process prunes it from now on
         folder = self.store.find(key)
         try:
-            contents = None if folder is None else read(folder)
-        except OSError:
+            return None if folder is None else read(folder)
+        except OSError:  # pruned by another process in the meantime
             return None
-        if contents is None or self.store.inputs_of(key) != recorded:  # replaced by another process meanwhile
-            return None
-        self.inputs = merged([self.inputs, recorded])
-        return contents
 
     def _is_fresh(self, model: str | None) -> bool:
         """Return whether a step is computed anew; ``model`` is the name of its model, if it has one."""
@@ -243,14 +189,21 @@ class StepCache:
         about: str,
         depends_on: Depends | None,
         files: Files,
-        inputs: Inputs,
+        named: Sequence[str] = (),
         *,
         model: str | None = None,
     ) -> bool:
-        self.inputs = merged([self.inputs, inputs])
+        """Write an entry; return False if another process has written it in the meantime."""
         if depends_on is None:
             return True
-        entry = NewEntry(step, about, depends_on, files, inputs)
+        # The step may have used it before or after the change.
+        if changed := next((name for name in named if self._fingerprint(name) != self._named[name]), None):
+            self._named[changed] = CHANGED
+            self.store.report(
+                f"store: cannot keep the {step} of {about}: {redact(changed)} has changed meanwhile"
+            )
+            return True
+        entry = NewEntry(step, about, depends_on, files)
         self._uses(entry.key)
         try:
             new = self.store.write(entry, replace=self._is_fresh(model))
@@ -262,76 +215,75 @@ class StepCache:
             self.journal.record_write(entry.key)
         return new
 
+    def _folds_depend_on(
+        self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str]
+    ) -> Depends | None:
+        code, inputs = code_of(SPLITS.entry(split.type)), self._known_inputs(named)
+        if code is None or inputs is None:
+            return None
+        return {
+            "step": "folds",
+            "data": data.digest,
+            "split": split.type,
+            "params": as_mapping(split.component),
+            "seed": seed,
+            "code": _codes(code),
+            "inputs": inputs,
+        }
+
+    def _lists_depend_on(self, task: Task) -> Depends | None:
+        code, inputs = code_of(MODELS.entry(task.model.type)), self._known_inputs(task.inputs)
+        if code is None or inputs is None:
+            return None
+        split = task.split
+        # Models of sequences learn from the order of events.
+        optional = {"history": split.history, "log": split.log, "history_log": split.history_log}
+        return {
+            "step": "lists",
+            "train": split.train.digest,
+            "test": split.test.digest,
+            **{name: None if part is None else part.digest for name, part in optional.items()},
+            "candidates": task.candidates.digest,
+            "model": task.model.type,
+            "params": task.model.params,
+            "params_hash": digest(task.model.params),
+            "seed": task.seed,
+            "stream": list(task.stream),
+            "n": task.n,
+            "ties": None if task.ties is None else list(task.ties),
+            "cold_users": task.cold_users,
+            "race": None if task.race is None else task.race.digest,
+            "code": _codes(code),
+            "inputs": inputs,
+        }
+
+    def _scores_depend_on(self, task: Task, lists: TaskLists) -> Depends | None:
+        of_lists = self._lists_depend_on(task)
+        codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
+        if of_lists is None or None in codes:
+            return None
+        return {
+            "step": "scores",
+            "lists": key_of(of_lists),
+            # Lists with the same key may differ, as not every model is deterministic.
+            "content": _content_of(lists),
+            "metrics": [metric.name for metric in task.metrics],
+            "definitions": definitions_hash(task.metrics),
+            "threshold": task.relevance.threshold,
+            "curve_ks": curve_ks(task.n, task.metrics),
+            "code": _codes(*codes),
+        }
+
+    def _known_inputs(self, names: Sequence[str]) -> dict[str, str] | None:
+        """Return the fingerprints of inputs; None if it cannot be known whether one of them has changed."""
+        inputs = self.named(names)
+        return None if CHANGED in inputs.values() else inputs
+
     def _uses(self, key: str) -> None:
         if self.journal is None:
             self._used.append(key)
         else:
             self.journal.record_use(key)
-
-
-def _folds_depend_on(data: Interactions, split: Named[Splitter], seed: int) -> Depends | None:
-    code = code_of(SPLITS.entry(split.type))
-    if code is None:
-        return None
-    return {
-        "step": "folds",
-        "data": data.digest,
-        "split": split.type,
-        "params": as_mapping(split.component),
-        "seed": seed,
-        "code": _codes(code),
-    }
-
-
-def _lists_depend_on(task: Task) -> Depends | None:
-    code = code_of(MODELS.entry(task.model.type))
-    if code is None:
-        return None
-    depends_on = {
-        "step": "lists",
-        "train": task.split.train.digest,
-        "test": task.split.test.digest,
-        "candidates": task.candidates.digest,
-        "model": task.model.type,
-        "params": task.model.params,
-        "params_hash": digest(task.model.params),
-        "seed": task.seed,
-        "stream": list(task.stream),
-        "n": task.n,
-        "ties": None if task.ties is None else list(task.ties),
-        "cold_users": task.cold_users,
-        "code": _codes(code),
-    }
-    if task.split.history is not None:
-        depends_on["history"] = task.split.history.digest
-    # Models of sequences learn from the order of events.
-    events = {
-        name: log.digest for name in ("log", "history_log") if (log := getattr(task.split, name)) is not None
-    }
-    depends_on |= events
-    if task.model.inputs:
-        depends_on["inputs"] = list(task.model.inputs)
-    if task.race is not None:
-        depends_on["race"] = task.race.digest
-    return depends_on
-
-
-def _scores_depend_on(task: Task, lists: TaskLists) -> Depends | None:
-    of_lists = _lists_depend_on(task)
-    codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
-    if of_lists is None or None in codes:
-        return None
-    return {
-        "step": "scores",
-        "lists": key_of(of_lists),
-        # Lists with the same key may differ, as not every model is deterministic.
-        "content": _content_of(lists),
-        "metrics": [metric.name for metric in task.metrics],
-        "definitions": definitions_hash(task.metrics),
-        "threshold": task.relevance.threshold,
-        "curve_ks": curve_ks(task.n, task.metrics),
-        "code": _codes(*codes),
-    }
 
 
 def _pictures_depend_on(content: str) -> Depends:

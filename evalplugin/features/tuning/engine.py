@@ -11,7 +11,6 @@ from evalplugin.base.costs import cheap_collections
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import values_text
-from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, Result, TaskExecutor, stored
 from evalplugin.execution.store.steps import StepCache
@@ -68,8 +67,9 @@ def _evaluate(
     missing: list[tuple[Study, Trial, Task]] = []
     for study, trial in asked:
         lists = cache.lists(trial.task)
-        cached: Result | None
-        cached = _failed_before(study, trial, cache) if lists is None else cache.scored(trial.task, lists)
+        cached: Result | None = None if lists is None else cache.scored(trial.task, lists)
+        if lists is None and cache.journal is not None:
+            cached = cache.journal.failures.get(_name(study, trial))
         if cached is not None:
             trial.outcome = study.outcome_of(cached, cached=True)
         else:
@@ -89,14 +89,6 @@ def _evaluate(
             trial.outcome = study.outcome_of(result, cached=False)
             progress.computed += 1
             progress.show()
-
-
-def _failed_before(study: Study, trial: Trial, cache: StepCache) -> TaskFailure | None:
-    """Return the failure of a trial in a bake-off that is continued, unless an input of the trial has changed."""
-    name = _name(study, trial)
-    if cache.journal is None or (failure := cache.journal.failures.get(name)) is None:
-        return None
-    return failure if cache.changed(name, trial.task, cache.journal) is None else None
 
 
 def _name(study: Study, trial: Trial) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult, DataSplit
-from evalplugin.execution.runner import Job, PreparedData, Result, candidates_of
-from evalplugin.execution.tasks import Task
+from evalplugin.execution.runner import Job, PreparedData, candidates_of
 from evalplugin.features.base import Feature, Running
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.pictures import study_pictures
@@ -56,19 +55,9 @@ class TuningFeature(Feature):
         return study_pictures(result)
 
     def before_tasks(self, running: Running) -> Running:
-        """Run the studies, and give the jobs of tuned models their best parameters.
-
-        Raises:
-            StoreError: Some trials are not cached, with ``sync``.
-        """
+        """Run the studies, and give the jobs of tuned models their best parameters."""
         workspace = running.workspace
-
-        def refuse(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
-            yield from ()
-            raise workspace.missing_error(len(list(tasks)), "trial")
-
-        # The progress of all trials together is shown.
-        run = refuse if workspace.mode == "sync" else task_executor(running.session, Observer())
+        run = task_executor(running.session, Observer())  # the progress of all trials together is shown
         jobs = run_studies(self.studies, running.jobs, run, workspace.cache, workspace.observer)
         return replace(running, jobs=jobs)
 

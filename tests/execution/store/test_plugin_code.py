@@ -1,4 +1,4 @@
-"""What belongs to the code of a plugin: modules by whatever way they are loaded, and environment variables."""
+"""What belongs to the code of a plugin: its file, the modules beside it, and your own that are loaded with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from evalplugin.base.errors import PluginError
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.store import versions
-from evalplugin.files import recording
 from evalplugin.models import MODELS
 
 MODEL = """
@@ -29,7 +28,7 @@ class Own:
 def process_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave other tests neither the paths of these plugins nor the modules that they change after the import."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(recording, "_carried", {})
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
 
 
 def plugin(folder: Path, name: str, source: str) -> Path:
@@ -40,58 +39,60 @@ def plugin(folder: Path, name: str, source: str) -> Path:
 
 
 def code(name: str) -> str:
-    versions._code_of_file.cache_clear()  # it holds for a process
+    versions._hash_of_sources.cache_clear()  # it holds for a process
     return str(versions.code_of(MODELS.entry(name)))
 
 
-@pytest.mark.parametrize("way", ["import", "path", "path for a while", "computed name", "finder"])
-def test_modules_belong_to_a_plugin_in_whatever_way_it_loads_them(tmp_path: Path, way: str) -> None:
-    name = f"own_{way.replace(' ', '_')}"
-    beside, other = tmp_path / "plugins", tmp_path / "other"
-    other.mkdir()
-    statements = {
-        "import": f"import {name}",
-        "path": f"import sys; sys.path.insert(0, {str(other)!r}); import {name}",
-        "path for a while": f"import sys; sys.path.insert(0, {str(other)!r}); import {name}; del sys.path[0]",
-        "computed name": f"import importlib; importlib.import_module('own_' + {name[4:]!r})",
-        # As in setuptools' editable installs of packages without a src folder.
-        "finder": "import sys, importlib.util\nclass Finder:\n  @classmethod\n  def find_spec(cls, name, *_):\n"
-        f"    if name == {name!r}:\n"
-        f"      return importlib.util.spec_from_file_location(name, {str(other / name / '__init__.py')!r})\n"
-        f"sys.meta_path.append(Finder)\nimport {name}",
-    }
-    module = (other if "path" in way else beside) / f"{name}.py"
-    if way == "finder":
-        module = other / name / "__init__.py"
-        module.parent.mkdir()
-    file = plugin(beside, name, statements[way] + "\n")
-    module.write_text("X = 1\n")
-    load_plugin_file(file)
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("plugins/own_beside.py", ""),
+        ("plugins/own_package/__init__.py", "def late(): import own_package"),
+        ("plugins/own_bare/module.py", "def late(): from own_bare import module"),
+        ("other/own_elsewhere.py", "import own_elsewhere"),
+        ("other/own_library/part.py", "import own_library"),
+    ],
+    ids=["beside", "package", "folder without init", "elsewhere", "package elsewhere"],
+)
+def test_modules_beside_a_plugin_and_loaded_with_it_belong_to_its_code(
+    tmp_path: Path, module: str, statement: str
+) -> None:
+    name, file = f"code-of-{Path(module).parent.name}-{Path(module).stem}", tmp_path / module
+    file.parent.mkdir(parents=True)
+    file.write_text("X = 1\n")
+    (tmp_path / "other").mkdir(exist_ok=True)
+    if "library" in module:
+        (file.parent / "__init__.py").touch()
+    sys.path.append(str(tmp_path / "other"))
+    load_plugin_file(plugin(tmp_path / "plugins", name, f"{statement}\n"))
     before = code(name)
     assert code(name) == before
-    module.write_text("X = 2\n")
+    file.write_text("X = 2\n")
     assert code(name) != before
 
 
-@pytest.mark.parametrize("is_loaded", [True, False])
-def test_folders_without_an_init_file_belong_to_a_plugin_too(tmp_path: Path, is_loaded: bool) -> None:
-    name = f"bare_{is_loaded}".lower()
-    statement = f"from {name}.inner import module"
-    file = plugin(tmp_path, name, f"{statement}\n" if is_loaded else f"def late():\n    {statement}\n")
-    module = tmp_path / name / "inner/module.py"
-    module.parent.mkdir(parents=True)
-    module.write_text("X = 1\n")
-    load_plugin_file(file)
+def test_code_of_a_plugin_leaves_out_what_it_cannot_import(tmp_path: Path) -> None:
+    name = "alone"
+    load_plugin_file(plugin(tmp_path, name, ""))
     before = code(name)
-    module.write_text("X = 2\n")
-    assert code(name) != before
+    for file in ("data/deep/tool.py", ".venv/tool.py", "lib/site-packages/tool.py", "notes.txt"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("X = 1\n")
+    assert code(name) == before
 
 
-def test_a_folder_with_the_name_of_a_package_is_not_that_package(tmp_path: Path) -> None:
-    file = plugin(tmp_path, "namesake", "import pluggy\n")
-    (tmp_path / "pluggy").mkdir()
+def test_other_plugins_do_not_belong_to_the_code_of_a_plugin(tmp_path: Path) -> None:
+    load_plugin_file(plugin(tmp_path / "mine", "mine", ""))
+    before = code("mine")
+    load_plugin_file(plugin(tmp_path / "theirs", "theirs", ""))
+    assert code("mine") == before
+
+
+def test_versions_of_required_packages_belong_to_the_code_of_a_plugin(tmp_path: Path) -> None:
+    file = plugin(tmp_path, "requiring", "")
+    file.write_text(file.read_text().replace("class Own:", "class Own:\n    requires = ('pluggy',)"))
     load_plugin_file(file)
-    assert "pluggy " in code("namesake")
+    assert ", pluggy " in code("requiring")
 
 
 def test_a_module_beside_a_plugin_is_imported_wherever_one_starts(tmp_path: Path) -> None:
@@ -130,48 +131,15 @@ def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
 
 
 @pytest.mark.parametrize(
-    "read",
+    ("source", "opens"),
     [
-        "os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ",
-        "os.getenv(key='TASTE')", "system.environ['TASTE']", "os.environ.setdefault('TASTE', 'sweet')",
-        "os.environ.pop('TASTE')",
-    ],
-)  # fmt: skip
-def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
-) -> None:
-    monkeypatch.setenv("TASTE", "secret-1")
-    name = f"taste-{abs(hash(read))}"
-    load_plugin_file(plugin(tmp_path, name, f"import os, os as system\ndef taste(): return {read}\n"))
-    entry = MODELS.entry(name)
-    before, without = code(name), versions.code_of(entry, environment=False)
-    assert "env:TASTE " in before
-    assert "secret" not in before
-    monkeypatch.setenv("TASTE", "secret-2")
-    assert code(name) != before
-    assert versions.code_of(entry, environment=False) == without
-
-
-def test_a_variable_that_a_plugin_only_sets_is_none_of_its_inputs(tmp_path: Path) -> None:
-    load_plugin_file(plugin(tmp_path, "setter", "import os\ndef work(): os.environ['TASTE'] = 'sweet'\n"))
-    assert "TASTE" not in code("setter")
-
-
-@pytest.mark.parametrize(
-    ("statements", "readers"),
-    [
-        ("import pyarrow.parquet", ["pyarrow"]),
-        ("from scipy.io import mmread", ["scipy.io"]),
-        ("from scipy import io", ["scipy.io"]),
-        ("import own_reader", ["h5py", "polars"]),
-        ("import pandas\ndef read(): return pandas.read_parquet('a')", ["read_parquet"]),
-        ("from pandas import read_parquet", ["read_parquet"]),
-        ("import pandas, scipy.sparse, pyarrow_extras\ndef read(): return pandas.read_csv('a')", []),
+        ("with open('a') as file: pass", True),
+        ("Path('a').read_text()", True),
+        ("pd.read_parquet('a')", True),
+        ("np.load('a.npy')", True),
+        ("self.reopen(1); json.loads(text)", False),
     ],
 )
-def test_plugins_readers_whose_files_cannot_be_recorded(
-    tmp_path: Path, statements: str, readers: list[str]
-) -> None:
-    (tmp_path / "own_reader.py").write_text("def read():\n    import polars\n    from h5py import File\n")
-    (tmp_path / "plugin.py").write_text(statements)
-    assert versions.unrecorded_readers(tmp_path / "plugin.py") == readers
+def test_source_that_opens_files_is_recognised(tmp_path: Path, source: str, opens: bool) -> None:
+    (tmp_path / "plugin.py").write_text(source)
+    assert versions.opens_files(tmp_path / "plugin.py") is opens

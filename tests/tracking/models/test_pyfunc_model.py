@@ -411,7 +411,6 @@ def test_a_registered_champion_is_evaluated_until_its_alias_moves(champion: str)
     client.create_model_version("shop", version.source, run_id=version.run_id)
     client.set_registered_model_alias("shop", "champion", "2")
     ((moved, by_number), lines) = evaluated(champion, "models:/shop/1")
-    assert "store: m0 is computed again: models:/shop@champion has changed since" in lines
     assert any("2 of 3 tasks are in the store" in line for line in lines)
     assert moved.notes[0] == found.notes[0].replace(f"version 1 of shop{made}", "version 2 of shop")
     assert by_number.notes[0] == found.notes[0]
