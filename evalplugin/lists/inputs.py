@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,14 @@ from evalplugin.lists.columns import (
     refuse_rows,
 )
 from evalplugin.lists.folds import by_fold
-from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
+from evalplugin.lists.partitioned import (
+    OpenEngine,
+    no_engine,
+    partitions_within,
+    score_files,
+    score_partitioned,
+    threads_for,
+)
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
@@ -49,8 +56,6 @@ _FORMATS: tuple[str, ...] = get_args(Format)
 _PAIR_FORMATS: tuple[str, ...] = get_args(PairFormat)
 _PAIR_SUFFIXES: Mapping[str, PairFormat] = {".inter": "recbole", ".npz": "npz"}
 KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
-# Of files whose content is compared on all nodes; beyond, only the first of each table is.
-_MOST_BYTES = 10 * 2**30
 
 
 def open_sources(
@@ -233,36 +238,28 @@ def score_lists(
             )
         return score_frames(lists, truth, request)
     with rows_named(lists, truth, request, KEEP_EVENTS):
-        chosen = engine_of(engine)
-        n_parts, most = 1, 0
+        chosen, n = engine_of(engine), 1
         if memory is not None:
-            most = bytes_of(memory)
-            n_parts = parts_for(lists, truth, request, most, None if chosen is None else 1)
-        are_parquet = _is_parquet(lists) and _is_parquet(truth)
-        if n_parts == 1 and not partitioned and chosen is None:
-            if are_parquet and request.pool is None:
-                # An error is found again, with its row in the file, where all is read at once.
-                with suppress(DataError):
-                    if (scores := score_in_memory(lists, truth, request)) is not None:
-                        return ListScores(scores)
+            threads = threads_for(request) if chosen is None else 1
+            n = partitions_within(bytes_of(memory), lists, truth, request, threads)
+        if n == 1 and not partitioned and chosen is None:
             return _at_once(lists, truth, request)
-        if not are_parquet:
+        if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
-            if n_parts == 1:
-                why = "parts are asked for (an engine, or files that are partitioned by user)"
+            if n == 1:
+                why = "partitions are asked for (an engine, or files that are partitioned by user)"
             raise DataError(
                 f"{odd.name}: {why}, and only Parquet files are scored "
-                f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
+                f"in partitions; write both as Parquet, or {'allow more memory' if n > 1 else 'leave that out'}"
             )
-        open_engine = None
+        open_engine: OpenEngine = no_engine
         if chosen is not None:
             lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
             open_engine = partial(_open_session, chosen, [lists, truth], report)
-        divided = None if partitioned else n_parts
-        scores = score_in_parts(
-            lists, truth, request, divided, report=report, memory=most, engine=open_engine
-        )
+        if partitioned:
+            return ListScores(score_files(lists, truth, request, report=report, open_engine=open_engine))
+        scores = score_partitioned(lists, truth, request, n, report=report, open_engine=open_engine)
         return ListScores(scores)
 
 
@@ -311,16 +308,13 @@ def engine_of(engine: object) -> Engine | None:
 def _open_session(
     engine: Engine, tables: Sequence[TableFiles], report: Callable[[str], None], others: Sequence[Path]
 ) -> Generator[Session]:
-    """Yield a session whose nodes all have the same files of the tables, and other files.
+    """Yield a session whose nodes all have the same first file of each table, and other files.
 
     Raises:
         EngineError: The engine cannot run calls, or a node lacks a file.
     """
-    local = [[file for file in table.files if isinstance(file, Path)] for table in tables]
-    if sum(file.stat().st_size for files in local for file in files) > _MOST_BYTES:
-        local = [files[:1] for files in local]
-    files = [str(file) for some in (*local, others) for file in some]
-    inputs = {file: fingerprint_of(file, lambda uri: "") for file in files}
+    firsts = [table.files[0] for table in tables if isinstance(table.files[0], Path)]
+    inputs = {str(file): fingerprint_of(str(file), lambda uri: "") for file in (*firsts, *others)}
     with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
         yield session
 

@@ -104,7 +104,7 @@ class Scoring:
         # Items are encoded while users are.
         threads = thread_count()
         with ThreadPoolExecutor(1) as pool:
-            task = partial(_item_codes, lists.item, truth, catalogue, compiled)
+            task = partial(_item_codes, lists.item, truth, catalogue)
             coding = pool.submit(task).result if threads > 1 and len(lists.user) > _FEW else task
             starts = lists.user.run_starts(threads)
             runs = lists.user.take(starts), truth.user.take(truth.starts)
@@ -193,8 +193,13 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
     return any({"catalogue", "train"} & set(spec.needs) or not spec.is_own for spec in specs)
 
 
+def need_longest(specs: Sequence[MetricSpec]) -> bool:
+    """Return whether any of the metrics may read the length of the longest list, as those without a cutoff do."""
+    return any(spec.k is None and (spec.metric.takes_k or not spec.is_own) for spec in specs)
+
+
 def _item_codes(
-    listed: Ids, truth: TruthRows, catalogue: Catalogue | None, compiled: bool
+    listed: Ids, truth: TruthRows, catalogue: Catalogue | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of the items of lists and truth, the raw id of a code, and the number of codes."""
     held_out = truth.item
@@ -205,10 +210,6 @@ def _item_codes(
     if catalogue is not None:
         vocabulary = catalogue.items
         item, truth_item = codes_in(listed, vocabulary), codes_in(held_out, vocabulary)
-    elif listed.kind == "text" and compiled:
-        from evalplugin.lists.text_codes import compiled_dictionary
-
-        vocabulary, (item, truth_item) = encode([listed, held_out], compiled_dictionary)
     else:
         vocabulary, (item, truth_item) = encode([listed, held_out])
     if truth.code is not None:

@@ -25,7 +25,7 @@ from evalplugin.metrics import TrainData
 from evalplugin.metrics.base import UserMetric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.names import MetricSpec
-from tests.lists.parts.test_out_of_core import FREE, METRICS
+from tests.lists.test_partitioned import FREE, METRICS
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 

@@ -14,7 +14,7 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns
-from evalplugin.lists.parts.work import Refused, call_alone
+from evalplugin.lists.partition import Refused, call_alone
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState

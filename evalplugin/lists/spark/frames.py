@@ -23,9 +23,9 @@ from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest, check_same_kinds
-from evalplugin.lists.parts.work import Refused
+from evalplugin.lists.partition import Refused
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import Scoring, need_catalogue
+from evalplugin.lists.scoring import Scoring, need_catalogue, need_longest
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
     UnorderedTable,
@@ -215,7 +215,7 @@ def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, in
     """Return the number of rows, and the length of the longest list; 1 if no metric depends on it."""
     lists, truth = sides
     longest = 1
-    if any(spec.k is None and (spec.metric.takes_k or not spec.is_own) for spec in specs):
+    if need_longest(specs):
         lengths = lists.frame.groupBy("user").count()
         n_lists, most = lengths.selectExpr("sum(`count`)", "max(`count`)").collect()[0]
         longest = most or 1
