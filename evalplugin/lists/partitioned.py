@@ -16,7 +16,6 @@ import numpy as np
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.queries import Unit
 from evalplugin.data.reading import path_text
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds
@@ -34,7 +33,6 @@ from evalplugin.lists.partition import (
 )
 from evalplugin.lists.partition_files import MOST_PARTITIONS, first_rows, size_in_memory, write_partitions
 from evalplugin.lists.scoring import Scoring, need_catalogue, need_longest
-from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import ScorerState, check_mergeable
 from evalplugin.models.threads import in_threads, thread_count
@@ -124,9 +122,8 @@ def score_partitioned(
                 for role, source in sources.items()
             }
             if (last_rank := written["lists"].last_rank) is not None:
-                longest = max(
-                    1, min(last_rank, size["lists"].rows)
-                )  # other ranks are refused where they are scored
+                # Ranks beyond the number of rows are refused where they are scored.
+                longest = max(1, min(last_rank, size["lists"].rows))
                 work = replace(work, scoring=replace(work.scoring, n=longest))
             run = _Run(threads_for(request), session, report)
             partitions = list(map(Partition, *(written[role].files for role in sources)))
@@ -162,13 +159,19 @@ def score_files(
     with open_engine([]) as session:
         run = _Run(threads_for(request), session, report)
         scoring, states = _states(run, work, partitions, request.history)
-    _check_one_file_each(lists, states, request.unit)
+    users = [state.values[0].users for state in states]
+    check_kinds("user", **{file.name: ids_of(own) for (_, file), own in zip(of_lists, users, strict=True)})
     if work.truth is not None:  # of users who are in no file of the lists
-        listed = np.concatenate([part.users for state in states for part in state.values])
-        rest = work.truth_of(ids_of(listed), others=True)
+        rest = work.truth_of(ids_of(np.concatenate(users)), others=True)
         if len(rest.user):
             states.append(scoring.state(first["lists"].rows(slice(0, 0)), rest))
-    return ScorerState.merge(states).scores()
+    try:
+        return ScorerState.merge(states).scores()
+    except DataError as error:  # a user in two states
+        raise DataError(
+            f"{lists.name}: {error}, with --partitioned (partitioned=True) into one file; without it, rows are brought "
+            f"together by {request.unit}"
+        ) from None
 
 
 def _prepared(
@@ -201,27 +204,6 @@ def _check_disk(folder: Path, needed: int) -> None:
         raise DataError(
             f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
             f"set TMPDIR to a folder on another disk"
-        )
-
-
-def _check_one_file_each(lists: TableFiles, states: Sequence[ScorerState], unit: Unit) -> None:
-    """Refuse a user who is in two of the files, or a query; ``states`` are those of the files.
-
-    Raises:
-        DataError: Names the user and both files.
-    """
-    users = [part.users for state in states for part in state.values]
-    check_kinds("user", **{file.name: ids_of(known) for file, known in zip(lists.files, users, strict=True)})
-    every = np.concatenate(users)
-    number = np.repeat(np.arange(len(users)), list(map(len, users)))
-    order = np.argsort(every, kind="stable")
-    twice = np.flatnonzero(every[order][1:] == every[order][:-1])
-    if len(twice):
-        first, second = (lists.files[number[row]] for row in order[twice[0] : twice[0] + 2])
-        raise DataError(
-            f"{unit} {raw_text(every[order[twice[0]]])} is in {first} and in {second} (or in the truth "
-            f"of these files), but files that are partitioned by {unit} have all rows of a {unit} in one of them; "
-            f"without --partitioned (partitioned=True), rows are brought together by {unit}"
         )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import numpy as np
 
-from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns
@@ -20,7 +19,6 @@ from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class BucketScoring:
             _unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
-        scored = call_alone(with_stable_error, self._scored, *tables)
+        scored = call_alone(self._scored, *tables)
         outcome, users = (scored, None) if isinstance(scored, Refused) else scored
         kind = pa.large_binary() if self.large else pa.binary()
         columns = [pa.array([value], type=kind) for value in (_outcome_bytes(outcome), users)]
@@ -77,17 +75,6 @@ class UnorderedTable(Table):
         if user is None or item is None:
             return f"a row of {named}" if named else "a row"
         return f"the row of {named}"
-
-
-def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
-    """Return what ``work`` returns for tables; an error is the one for their rows in ascending order.
-
-    Spark delivers rows in any order, and messages must not depend on it.
-    """
-    try:
-        return work(*tables)
-    except EvalpluginError:
-        return work(*(t.sort_by([(name, "ascending") for name in t.column_names]) for t in tables))
 
 
 def _outcome_bytes(outcome: ScorerState | Refused) -> bytes:
