@@ -82,10 +82,10 @@ def _outcome_bytes(outcome: ScorerState | Refused) -> bytes:
 
 
 def merged_state(outcomes: Iterable[bytes]) -> ScorerState | Refused:
-    """Return the state of all users, or, of errors, the first one as text: the same in any order."""
+    """Return the state of all users, or one of the errors."""
     unpacked = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
-    errors = [outcome for outcome in unpacked if isinstance(outcome, Refused)]
-    return min(errors, key=lambda error: error.message) if errors else ScorerState.merge(unpacked)
+    error = next((outcome for outcome in unpacked if isinstance(outcome, Refused)), None)
+    return error or ScorerState.merge(unpacked)
 
 
 def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
