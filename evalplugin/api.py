@@ -434,8 +434,8 @@ def score(  # type: ignore[misc]
             truth_format=truth_format,
         )
         if duplicates == "keep":
-            in_parts = memory is not None or partitioned or engine is not None
-            sources = merge_events(sources, columns, in_parts=in_parts)
+            in_partitions = memory is not None or partitioned or engine is not None
+            sources = merge_events(sources, columns, in_partitions=in_partitions)
         request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
         return score_lists(
             sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine

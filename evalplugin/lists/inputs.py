@@ -1,4 +1,4 @@
-"""Lists, truth and train data, from tables or files, scored at once or part by part."""
+"""Lists, truth and train data, from tables or files, scored at once or in partitions."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def _or_say(role: str, formats: Sequence[str]) -> str:
     return f", or say which it is: {', '.join(formats)} ({option})"
 
 
-def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts: bool) -> dict[Role, Any]:
+def merge_events(
+    sources: Mapping[Role, Any], columns: ListColumns, *, in_partitions: bool
+) -> dict[Role, Any]:
     """Return the sources with each pair of truth and train data once, as in a bake-off on a log of events.
 
     Its rating is the sum of the ratings of its rows; without ratings, their number.
@@ -161,13 +163,13 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Args:
         sources: Of ``open_sources``.
         columns: The names of their columns.
-        in_parts: Whether rows are to be scored part by part, which is refused.
+        in_partitions: Whether memory, partitioned or an engine is asked for, which is refused.
 
     Raises:
-        DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
+        DataError: Rows that are on Spark or in partitions, a missing column, a value that breaks a rule.
     """
     by_fold(sources, columns, option="duplicates: keep")
-    if in_parts or any(map(is_spark, sources.values())):
+    if in_partitions or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
             "go with it: group the events by user and item yourself, with their number as the rating"
@@ -207,7 +209,7 @@ def score_lists(
         request: The metrics, the train data and the columns.
         memory: Limit of the memory, in bytes or as ``2GB``, on an engine of each of its calls; None: no limit.
         partitioned: Each file of the lists has all rows of its users: files are scored one by one.
-        engine: Where parts are scored, as in a config; None or ``local``: on threads of this process.
+        engine: Where partitions are scored, as in a config; None or ``local``: on threads of this process.
         report: Callback for progress.
 
     Raises:
@@ -215,26 +217,23 @@ def score_lists(
         EngineError: The engine cannot run calls.
     """
     check_request(request.specs, request.train is not None, has_pool=request.pool is not None)
-    if request.pool is not None and (
-        memory is not None or partitioned or engine is not None or any(map(is_spark, (lists, truth)))
-    ):
+    on_spark = any(map(is_spark, (lists, truth, request.train)))
+    in_partitions = memory is not None or partitioned or engine is not None
+    in_memory = not (in_partitions or on_spark)
+    if request.pool is not None and not in_memory:
         raise DataError(
             "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
             "it: leave them out, or the pool"
         )
     sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
-    in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
-    option = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    option = "" if in_memory else "memory, partitioned, engine and Spark DataFrames"
     if len(folds := by_fold(sources, request.columns, option=option)) > 1:
         return _scored_by_fold(folds, request)
-    if any(map(is_spark, (lists, truth, request.train))):
-        if memory is not None:
+    if on_spark:
+        if in_partitions:
             raise DataError(
-                "memory: what Spark uses is set in Spark's session; leave it out for Spark DataFrames"
-            )
-        if partitioned or engine is not None:
-            raise DataError(
-                "engine, partitioned: Spark DataFrames are scored by Spark; leave these out for them"
+                "memory, partitioned, engine: Spark DataFrames are scored by Spark, within what is set in its session: "
+                "leave these out for them"
             )
         return score_frames(lists, truth, request)
     with rows_named(lists, truth, request, KEEP_EVENTS):
