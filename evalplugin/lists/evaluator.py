@@ -77,14 +77,14 @@ class Evaluator:
         with rows_named(None, sources["truth"], request):
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
-            users, (user,) = encode([pairs.user])
-            items, (item,) = encode([pairs.item])
-            refuse_repeated("truth", user, item, users, items)
+            users, (user_code,) = encode([pairs.user])
+            items, (item_code,) = encode([pairs.item])
+            refuse_repeated("truth", user_code, item_code, users, items)
             if request.unit == "query":
                 refuse_other_ids(users, {"truth": pairs.user})
             self._catalogue = Catalogue.of([pairs], request.history) if need_catalogue(specs) else None
         # A copy: the table itself is not kept.
-        self._truth = pairs.rows(np.argsort(user, kind="stable")).without_table()
+        self._truth = pairs.rows(np.argsort(user_code, kind="stable")).without_table()
         self._request = request.for_workers
 
     def __repr__(self) -> str:
