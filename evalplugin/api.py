@@ -403,11 +403,11 @@ def score(  # type: ignore[misc]
             all rows, as each is an event. The pair then counts once; its rating is the sum of the ratings of its rows,
             without ratings their number.
         memory: How much may be used, such as ``2GB``: lists and truth in Parquet files that need more are
-            scored part by part, with the same results to the last bit; None: everything is read at once. On an
-            engine, it bounds each of its processes.
+            partitioned by user on the disk, with the same results to the last bit; None: everything is read at once.
+            On an engine, it bounds each of its processes.
         partitioned: Each Parquet file of the lists has all rows of its users or queries: files are scored one by
             one, and no row is moved. Truth files of the same names are theirs; any other truth is in memory.
-        engine: Where parts are scored, such as ``ray``, or a mapping with ``type`` as in a config; None: here.
+        engine: Where partitions are scored, such as ``ray``, or a mapping with ``type`` as in a config; None: here.
 
     Raises:
         DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
@@ -434,8 +434,8 @@ def score(  # type: ignore[misc]
             truth_format=truth_format,
         )
         if duplicates == "keep":
-            in_parts = memory is not None or partitioned or engine is not None
-            sources = merge_events(sources, columns, in_parts=in_parts)
+            in_partitions = memory is not None or partitioned or engine is not None
+            sources = merge_events(sources, columns, in_partitions=in_partitions)
         request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
         return score_lists(
             sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine

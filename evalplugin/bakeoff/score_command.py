@@ -63,8 +63,8 @@ class Options:
             paths, format=self.format, truth_format=self.truth_format, text_ids=self.text_ids
         )
         if self.duplicates == "keep":
-            in_parts = bool(self.memory or self.partitioned or self.engine)
-            sources = merge_events(sources, self.columns, in_parts=in_parts)
+            in_partitions = bool(self.memory or self.partitioned or self.engine)
+            sources = merge_events(sources, self.columns, in_partitions=in_partitions)
         return sources
 
     def request(self, specs: Sequence[MetricSpec]) -> ScoreRequest:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     help="Ids in files of text; auto: as integers if that changes none, else as text.",
 )
 @click.option(
-    "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in parts."
+    "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in partitions."
 )
 @click.option(
     "--partitioned",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 import stat
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -228,44 +228,20 @@ class TableFiles:
 
         return Table(self._joined(tables, roles), self.name, row_name)
 
-    def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Iterator[Table]:
-        """Yield all rows: of Parquet files in batches, of other files at once."""
-        if self.is_parquet:
-            for number in range(len(self.files)):
-                yield from self.row_groups(number, None, 0, roles, rows)
-        else:
+    def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Generator[Table]:
+        """Yield all rows: of Parquet files in batches, each row group read at once from a store; of others at once."""
+        if not self.is_parquet:
             yield self.read(roles)
-
-    def row_groups(
-        self,
-        number: int,
-        groups: Sequence[int] | None,
-        start: int,
-        roles: Mapping[str, str],
-        rows: int | None = None,
-    ) -> Generator[Table]:
-        """Yield the requested columns of some row groups of a Parquet file.
-
-        Args:
-            number: Position of the file.
-            groups: Numbers of the row groups, one behind the other; None: all, each read at once from a store.
-            start: The first row, counted from 0 in the file.
-            roles: Columns by role.
-            rows: Rows of a batch, which alone is in memory; None: one table.
-        """
-        file, own = self.files[number], self._own(number, roles)
-        with readable(file), open_parquet(file) as opened:
+            return
+        for number, file in enumerate(self.files):
+            own, start = self._own(number, roles), 0
             options = {"columns": list(dict.fromkeys(own.values())), "use_threads": False}
-            for some in [[group] for group in range(opened.num_row_groups)] if groups is None else [groups]:
-                if rows is None:
-                    tables = iter([opened.read_row_groups(some, **options)])
-                else:
-                    batches = opened.iter_batches(rows, row_groups=some, **options)
-                    tables = (pa.Table.from_batches([batch]) for batch in batches)
-                for table in tables:
-                    complete = self._with_partition(number, table, roles)
-                    yield Table(complete, self.name, partial(self._row_name, number, start))
-                    start += len(table)
+            with readable(file), open_parquet(file) as opened:
+                for group in range(opened.num_row_groups):
+                    for batch in opened.iter_batches(rows, row_groups=[group], **options):
+                        table = self._with_partition(number, pa.Table.from_batches([batch]), roles)
+                        yield Table(table, self.name, partial(self._row_name, number, start))
+                        start += len(table)
 
     def with_absolute_paths(self) -> TableFiles:
         """Return the same files for a process in another folder."""

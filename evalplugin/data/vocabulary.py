@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 
@@ -19,8 +18,6 @@ _PIECE = 2**17  # texts that are worth a thread of their own
 _MAX_THREADS = 4
 Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 _Encoded: TypeAlias = "tuple[npt.NDArray[np.generic], list[Integers]]"
-# Returns the different texts of a column, and each row's position among them.
-_Dictionary: TypeAlias = Callable[["pa.Array"], tuple["pa.Array", Codes]]
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
 
 
@@ -78,20 +75,11 @@ def codes_end(*columns: Integers) -> int | None:
     return end
 
 
-def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, Codes]:
-    """Return the different texts of a column without nulls, and each row's position among them: int32 (m,)."""
-    encoded = pc.dictionary_encode(texts)
-    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
-
-
-def encode(columns: Sequence[Ids], dictionary: _Dictionary = arrow_dictionary) -> _Encoded:
-    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes.
-
-    ``dictionary`` finds the different texts of a part of a column.
-    """
+def encode(columns: Sequence[Ids]) -> _Encoded:
+    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes."""
     if columns[0].kind == "integers":
         return _encode_integers([column.values for column in columns])
-    return _encode_text(columns, dictionary)
+    return _encode_text(columns)
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> Integers:
@@ -154,17 +142,17 @@ class _Texts(NamedTuple):
     codes: Integers  # the position of each row in ``all``
 
     @classmethod
-    def of(cls, part: Ids, dictionary: _Dictionary) -> _Texts:
+    def of(cls, part: Ids) -> _Texts:
         if part.codes is None:
-            texts, codes = dictionary(part.values)
-            return cls(texts, texts, codes)
+            encoded = pc.dictionary_encode(part.values)
+            return cls(encoded.dictionary, encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False))
         texts = part.values.dictionary
         used = np.zeros(len(texts), dtype=np.bool_)
         used[part.codes] = True
         return cls(texts if used.all() else texts.filter(pa.array(used)), texts, part.codes)
 
 
-def _encode_text(columns: Sequence[Ids], dictionary: _Dictionary) -> _Encoded:
+def _encode_text(columns: Sequence[Ids]) -> _Encoded:
     threads = min(_MAX_THREADS, pa.cpu_count())
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
     codes: list[Integers] = [np.empty(len(column), dtype=np.int32) for column in columns]
@@ -175,7 +163,7 @@ def _encode_text(columns: Sequence[Ids], dictionary: _Dictionary) -> _Encoded:
             pieces.append(Ids(column.kind, column.values.slice(at, step)))
             places.append(code[at : at + step])
     with ThreadPoolExecutor(threads) as pool:
-        encoded = list(pool.map(partial(_Texts.of, dictionary=dictionary), pieces))
+        encoded = list(pool.map(_Texts.of, pieces))
         parts = [texts.used.cast(pa.large_string()) for texts in encoded]
         vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
         vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do

@@ -18,7 +18,6 @@ from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
 NO_IDS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
-_AT_A_TIME = 16  # tables whose items are encoded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +41,8 @@ class Catalogue:
             BrokenRowsError: A pair occurs twice in the train data.
         """
         every = tables if train is None else [*tables, train]
-        items = NO_IDS
-        for at in range(0, len(every), _AT_A_TIME):
-            known = [ids_of(items)] if at else []
-            items = encode([*known, *(table.item for table in every[at : at + _AT_A_TIME])])[0]
-        return cls.on(NO_IDS if train is None else encode([table.user for table in every])[0], items, train)
+        users = NO_IDS if train is None else encode([table.user for table in every])[0]
+        return cls.on(users, encode([table.item for table in every])[0], train)
 
     @classmethod
     def on(
@@ -80,28 +76,6 @@ class Catalogue:
         if self.train is None:
             return np.arange(len(users))
         return codes_in(ids_of(users), self.users).astype(np.int64)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # As arrays of Arrow, which are small when they are pickled.
-        data = self.train
-        codes = None if data is None else (data.user, data.item, data.rating)
-        return _unpickled, (ids_of(self.users).values, ids_of(self.items).values, codes)
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of what is pickled."""
-        users, items, codes = self.__reduce__()[1]
-        return sum(array.nbytes for array in (users, items, *(codes or ())))
-
-
-def _unpickled(users: Any, items: Any, codes: tuple[Any, Any, Any] | None) -> Catalogue:
-    users, items = (
-        ids if isinstance(ids, np.ndarray) else ids.to_numpy(zero_copy_only=False) for ids in (users, items)
-    )
-    if codes is None:
-        return Catalogue(users, items, None)
-    user, item, rating = codes
-    return Catalogue(users, items, Interactions(user, item, rating, None, users, items))
 
 
 class PartContents(NamedTuple):

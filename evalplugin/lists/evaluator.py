@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from evalplugin.data.vocabulary import encode
 from evalplugin.files import Format
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.catalogue import Catalogue, refuse_repeated
 from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, check_same_kinds
 from evalplugin.lists.folds import by_fold
 from evalplugin.lists.inputs import open_sources, rows_named
 from evalplugin.lists.scores import ListScores, specs_of
-from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue, refuse_other_ids
+from evalplugin.lists.scoring import Scoring, need_catalogue, refuse_other_ids
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scoring import check_request
-
-_SAMPLE = 1000  # ids of the truth as examples in messages
 
 
 class Evaluator:
@@ -77,12 +77,14 @@ class Evaluator:
         with rows_named(None, sources["truth"], request):
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
+            users, (user_code,) = encode([pairs.user])
+            items, (item_code,) = encode([pairs.item])
+            refuse_repeated("truth", user_code, item_code, users, items)
             if request.unit == "query":
-                refuse_other_ids(encode([pairs.user])[0], {"truth": pairs.user})
-            self._truth = TruthRows.bind(pairs)
+                refuse_other_ids(users, {"truth": pairs.user})
             self._catalogue = Catalogue.of([pairs], request.history) if need_catalogue(specs) else None
-        # The tables themselves are not kept.
-        self._sample = pairs.sample(_SAMPLE)
+        # A copy: the table itself is not kept, and may change.
+        self._truth = pairs.rows(np.arange(len(pairs.user))).without_table()
         self._request = request.for_workers
 
     def __repr__(self) -> str:
@@ -106,6 +108,6 @@ class Evaluator:
         by_fold({"lists": source}, self._request.columns, option="an Evaluator")
         with rows_named(source, None, self._request):
             pairs = PairColumns.read_all(source, "lists", self._request.columns)
-            check_same_kinds(lists=pairs, truth=self._sample)
+            check_same_kinds(lists=pairs, truth=self._truth)
             catalogue = None if self._catalogue is None else self._catalogue.including(pairs)
             return ListScores(Scoring(self._request, catalogue).state(pairs, self._truth).scores())

@@ -1,9 +1,9 @@
-"""Lists, truth and train data, from tables or files, scored at once or part by part."""
+"""Lists, truth and train data, from tables or files, scored at once or in partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,14 @@ from evalplugin.lists.columns import (
     refuse_rows,
 )
 from evalplugin.lists.folds import by_fold
-from evalplugin.lists.parts.plan import parts_for, score_in_memory, score_in_parts
+from evalplugin.lists.partitioned import (
+    OpenEngine,
+    no_engine,
+    partitions_within,
+    score_files,
+    score_partitioned,
+    threads_for,
+)
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
@@ -49,8 +56,6 @@ _FORMATS: tuple[str, ...] = get_args(Format)
 _PAIR_FORMATS: tuple[str, ...] = get_args(PairFormat)
 _PAIR_SUFFIXES: Mapping[str, PairFormat] = {".inter": "recbole", ".npz": "npz"}
 KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
-# Of files whose content is compared on all nodes; beyond, only the first of each table is.
-_MOST_BYTES = 10 * 2**30
 
 
 def open_sources(
@@ -148,7 +153,9 @@ def _or_say(role: str, formats: Sequence[str]) -> str:
     return f", or say which it is: {', '.join(formats)} ({option})"
 
 
-def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts: bool) -> dict[Role, Any]:
+def merge_events(
+    sources: Mapping[Role, Any], columns: ListColumns, *, in_partitions: bool
+) -> dict[Role, Any]:
     """Return the sources with each pair of truth and train data once, as in a bake-off on a log of events.
 
     Its rating is the sum of the ratings of its rows; without ratings, their number.
@@ -156,13 +163,13 @@ def merge_events(sources: Mapping[Role, Any], columns: ListColumns, *, in_parts:
     Args:
         sources: Of ``open_sources``.
         columns: The names of their columns.
-        in_parts: Whether rows are to be scored part by part, which is refused.
+        in_partitions: Whether memory, partitioned or an engine is asked for, which is refused.
 
     Raises:
-        DataError: Rows that are on Spark or in parts, a missing column, a value that breaks a rule.
+        DataError: Rows that are on Spark or in partitions, a missing column, a value that breaks a rule.
     """
     by_fold(sources, columns, option="duplicates: keep")
-    if in_parts or any(map(is_spark, sources.values())):
+    if in_partitions or any(map(is_spark, sources.values())):
         raise DataError(
             "duplicates: keep merges events in memory, so that memory, partitioned, engine and Spark DataFrames do not "
             "go with it: group the events by user and item yourself, with their number as the rating"
@@ -202,7 +209,7 @@ def score_lists(
         request: The metrics, the train data and the columns.
         memory: Limit of the memory, in bytes or as ``2GB``, on an engine of each of its calls; None: no limit.
         partitioned: Each file of the lists has all rows of its users: files are scored one by one.
-        engine: Where parts are scored, as in a config; None or ``local``: on threads of this process.
+        engine: Where partitions are scored, as in a config; None or ``local``: on threads of this process.
         report: Callback for progress.
 
     Raises:
@@ -210,59 +217,48 @@ def score_lists(
         EngineError: The engine cannot run calls.
     """
     check_request(request.specs, request.train is not None, has_pool=request.pool is not None)
-    if request.pool is not None and (
-        memory is not None or partitioned or engine is not None or any(map(is_spark, (lists, truth)))
-    ):
+    on_spark = any(map(is_spark, (lists, truth, request.train)))
+    in_partitions = memory is not None or partitioned or engine is not None
+    in_memory = not (in_partitions or on_spark)
+    if request.pool is not None and not in_memory:
         raise DataError(
             "pool: a pool is read into memory, so that memory, partitioned, engine and Spark DataFrames do not go with "
             "it: leave them out, or the pool"
         )
     sources: dict[Role, Any] = {"lists": lists, "truth": truth, "train": request.train, "pool": request.pool}
-    in_parts = memory is not None or partitioned or engine is not None or is_spark(lists)
-    option = "memory, partitioned, engine and Spark DataFrames" if in_parts else ""
+    option = "" if in_memory else "memory, partitioned, engine and Spark DataFrames"
     if len(folds := by_fold(sources, request.columns, option=option)) > 1:
         return _scored_by_fold(folds, request)
-    if any(map(is_spark, (lists, truth, request.train))):
-        if memory is not None:
+    if on_spark:
+        if in_partitions:
             raise DataError(
-                "memory: what Spark uses is set in Spark's session; leave it out for Spark DataFrames"
-            )
-        if partitioned or engine is not None:
-            raise DataError(
-                "engine, partitioned: Spark DataFrames are scored by Spark; leave these out for them"
+                "memory, partitioned, engine: Spark DataFrames are scored by Spark, within what is set in its session: "
+                "leave these out for them"
             )
         return score_frames(lists, truth, request)
     with rows_named(lists, truth, request, KEEP_EVENTS):
-        chosen = engine_of(engine)
-        n_parts, most = 1, 0
+        chosen, n = engine_of(engine), 1
         if memory is not None:
-            most = bytes_of(memory)
-            n_parts = parts_for(lists, truth, request, most, None if chosen is None else 1)
-        are_parquet = _is_parquet(lists) and _is_parquet(truth)
-        if n_parts == 1 and not partitioned and chosen is None:
-            if are_parquet and request.pool is None:
-                # An error is found again, with its row in the file, where all is read at once.
-                with suppress(DataError):
-                    if (scores := score_in_memory(lists, truth, request)) is not None:
-                        return ListScores(scores)
+            threads = threads_for(request) if chosen is None else 1
+            n = partitions_within(bytes_of(memory), lists, truth, request, threads)
+        if n == 1 and not partitioned and chosen is None:
             return _at_once(lists, truth, request)
-        if not are_parquet:
+        if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
-            if n_parts == 1:
-                why = "parts are asked for (an engine, or files that are partitioned by user)"
+            if n == 1:
+                why = "partitions are asked for (an engine, or files that are partitioned by user)"
             raise DataError(
                 f"{odd.name}: {why}, and only Parquet files are scored "
-                f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
+                f"in partitions; write both as Parquet, or {'allow more memory' if n > 1 else 'leave that out'}"
             )
-        open_engine = None
+        open_engine: OpenEngine = no_engine
         if chosen is not None:
             lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
             open_engine = partial(_open_session, chosen, [lists, truth], report)
-        divided = None if partitioned else n_parts
-        scores = score_in_parts(
-            lists, truth, request, divided, report=report, memory=most, engine=open_engine
-        )
+        if partitioned:
+            return ListScores(score_files(lists, truth, request, report=report, open_engine=open_engine))
+        scores = score_partitioned(lists, truth, request, n, report=report, open_engine=open_engine)
         return ListScores(scores)
 
 
@@ -311,16 +307,13 @@ def engine_of(engine: object) -> Engine | None:
 def _open_session(
     engine: Engine, tables: Sequence[TableFiles], report: Callable[[str], None], others: Sequence[Path]
 ) -> Generator[Session]:
-    """Yield a session whose nodes all have the same files of the tables, and other files.
+    """Yield a session whose nodes all have the same first file of each table, and other files.
 
     Raises:
         EngineError: The engine cannot run calls, or a node lacks a file.
     """
-    local = [[file for file in table.files if isinstance(file, Path)] for table in tables]
-    if sum(file.stat().st_size for files in local for file in files) > _MOST_BYTES:
-        local = [files[:1] for files in local]
-    files = [str(file) for some in (*local, others) for file in some]
-    inputs = {file: fingerprint_of(file, lambda uri: "") for file in files}
+    firsts = [table.files[0] for table in tables if isinstance(table.files[0], Path)]
+    inputs = {str(file): fingerprint_of(str(file), lambda uri: "") for file in (*firsts, *others)}
     with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
         yield session
 

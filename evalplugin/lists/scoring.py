@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.queries import QUERY_IDS, first_other_id
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, codes_of, encode
-from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
+from evalplugin.lists.catalogue import Catalogue, interactions_on
 from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
@@ -33,38 +33,6 @@ _FEW = 2**19  # rows up to which starting a thread takes a notable part of a cal
 
 
 @dataclass(frozen=True, eq=False)
-class TruthRows:
-    """The rows of a truth; ``bind`` makes those to score many lists."""
-
-    user: Ids
-    item: Ids  # of each row, or with ``code`` the vocabulary of the items
-    rating: npt.NDArray[Any] | None
-    code: npt.NDArray[np.integer[Any]] | None = None  # of each row's item in the vocabulary
-    checked: bool = False  # whether no user has an item twice
-
-    @classmethod
-    def bind(cls, pairs: PairColumns) -> TruthRows:
-        """Return the rows copied, checked and in the order of users, with codes for items that are text.
-
-        Raises:
-            BrokenRowsError: A user has an item twice.
-        """
-        users, (user,) = encode([pairs.user])
-        items, (item,) = encode([pairs.item])
-        refuse_repeated("truth", user, item, users, items)
-        order = np.argsort(user, kind="stable")
-        rows = pairs.rows(order)
-        if pairs.item.kind == "integers":  # which may be their own codes
-            return cls(rows.user, rows.item, rows.values, checked=True)
-        return cls(rows.user, ids_of(items), rows.values, code=item[order], checked=True)
-
-    @cached_property
-    def starts(self) -> npt.NDArray[np.int64]:
-        """The first row of each run of a user, int64 (r,)."""
-        return self.user.run_starts(thread_count())
-
-
-@dataclass(frozen=True, eq=False)
 class Scoring:
     """Scoring of lists, or of any part of them: the one path from rows to a state."""
 
@@ -74,7 +42,7 @@ class Scoring:
     compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
     pool: PairColumns | None = None  # what lists were chosen from, whose items the catalogue has
 
-    def state(self, lists: PairColumns, truth: PairColumns | TruthRows) -> ScorerState:
+    def state(self, lists: PairColumns, truth: PairColumns) -> ScorerState:
         """Return the contribution of the users of some lists and truth to the scores.
 
         Raises:
@@ -91,23 +59,22 @@ class Scoring:
         state = score_blocks(blocks, request, blocks.users)
         return replace(state, unlisted=int(np.count_nonzero(blocks.lists.lengths == 0)))
 
-    def blocks(self, lists: PairColumns, truth: PairColumns | TruthRows) -> Blocks:
+    def blocks(self, lists: PairColumns, truth: PairColumns) -> Blocks:
         """Return lists and truth in blocks, over all users with a list or a truth.
 
         Without a catalogue, codes of items only preserve equality and order.
         """
-        if isinstance(truth, PairColumns):
-            truth = TruthRows(truth.user, truth.item, truth.values)
         catalogue, compiled = self.catalogue, self.compiled
         if compiled is None:
             compiled = worth_compiling(len(lists.user))
         # Items are encoded while users are.
         threads = thread_count()
         with ThreadPoolExecutor(1) as pool:
-            task = partial(_item_codes, lists.item, truth, catalogue, compiled)
+            task = partial(_item_codes, lists.item, truth.item, catalogue)
             coding = pool.submit(task).result if threads > 1 and len(lists.user) > _FEW else task
             starts = lists.user.run_starts(threads)
-            runs = lists.user.take(starts), truth.user.take(truth.starts)
+            truth_starts = truth.user.run_starts(threads)
+            runs = lists.user.take(starts), truth.user.take(truth_starts)
             users, (run_user, truth_run_user) = encode(runs)
             item, truth_item, raw_item, n_items = coding()
         rows = None
@@ -115,8 +82,8 @@ class Scoring:
             rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
         columns = {"item": item, lists.kind: lists.values}
         rows = rows or group_rows(starts, run_user, len(users), columns, compiled=compiled)
-        rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
-        truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
+        rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
+        truth_rows = group_rows(truth_starts, truth_run_user, len(users), rated)
         user = None if catalogue is None else catalogue.user_codes(users)
         pool_rows = None if self.pool is None else self._pool_rows(lists, users)
         return Blocks(
@@ -128,7 +95,6 @@ class Scoring:
             n_items=n_items,
             raw_item=raw_item,
             relevance=self.request.relevance,
-            truth_is_checked=truth.checked,
             user=user,
             train=None if catalogue is None else catalogue.train_data,
             n_candidates=None if pool_rows is None or user is None else pool_rows.counts[user],
@@ -185,6 +151,11 @@ def refuse_other_ids(users: npt.NDArray[np.generic], tables: Mapping[Role, Ids])
     raise BrokenRowsError(broken, f"query: {wrong!r} in the {role} is not the id of a query: {QUERY_IDS}")
 
 
+def need_longest(specs: Sequence[MetricSpec]) -> bool:
+    """Return whether any of the metrics may read the length of the longest list, as those without a cutoff do."""
+    return any(spec.k is None and (spec.metric.takes_k or not spec.is_own) for spec in specs)
+
+
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
     """Return whether any of the metrics reads the catalogue or the train data; metrics of plugins may.
 
@@ -194,10 +165,9 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 
 def _item_codes(
-    listed: Ids, truth: TruthRows, catalogue: Catalogue | None, compiled: bool
+    listed: Ids, held_out: Ids, catalogue: Catalogue | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of the items of lists and truth, the raw id of a code, and the number of codes."""
-    held_out = truth.item
     if listed.kind == "integers" and catalogue is None:
         end = codes_end(listed.values, held_out.values)
         if end is not None:
@@ -205,14 +175,8 @@ def _item_codes(
     if catalogue is not None:
         vocabulary = catalogue.items
         item, truth_item = codes_in(listed, vocabulary), codes_in(held_out, vocabulary)
-    elif listed.kind == "text" and compiled:
-        from evalplugin.lists.text_codes import compiled_dictionary
-
-        vocabulary, (item, truth_item) = encode([listed, held_out], compiled_dictionary)
     else:
         vocabulary, (item, truth_item) = encode([listed, held_out])
-    if truth.code is not None:
-        truth_item = truth_item[truth.code]
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 

@@ -262,7 +262,7 @@ def popular(lengths: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
 
 
 def of_files(rows: int, chosen: list[str]) -> Iterator[Row]:
-    """Yield the time of the command on Parquet files: in memory and out of core, on one core and on all."""
+    """Yield the time of the command on Parquet files: in memory and in partitions, on one core and on all."""
     if chosen and "files" not in chosen:
         return
     rng = np.random.default_rng(0)
@@ -275,7 +275,7 @@ def of_files(rows: int, chosen: list[str]) -> Iterator[Row]:
                 frame.to_parquet(Path(folder) / f"{name}.parquet", index=False, row_group_size=2**19)
             for memory in (None, "600MB"):
                 for cores in dict.fromkeys((1, os.cpu_count() or 1)):
-                    where = "in memory" if memory is None else "out of core"
+                    where = "in memory" if memory is None else "in partitions"
                     best = min(_command(folder, memory, cores) for _ in range(2))
                     yield Row("files", f"{order}, {where}, {cores} cores", rows, *best)
 

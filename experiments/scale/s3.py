@@ -5,7 +5,7 @@
 Lists of ten items and truth are Parquet files of a million list rows each. The server is moto's, in a process of its
 own on this machine: it keeps objects in memory and is written in Python, so what it takes is part of the seconds.
 Each score runs in a process of its own, which reports its seconds without imports, and its peak memory. In memory:
-a tenth of the rows; out of core, within 2 GB: a tenth, and all.
+a tenth of the rows; in partitions, within 2 GB: a tenth, and all.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def main() -> None:
         for n in sorted({max(choices.rows // 10, 10 * USERS_PER_FILE), choices.rows}):
             write(folder, n)
             write("s3://lists", n)
-            for way in ("in memory", "out of core") if n < choices.rows or n <= 10**7 else ("out of core",):
+            for way in (
+                ("in memory", "in partitions") if n < choices.rows or n <= 10**7 else ("in partitions",)
+            ):
                 local, remote = measured(folder, n, way), measured("s3://lists", n, way)
                 same = "yes" if local.pop("digest") == remote.pop("digest") else "no"
                 for source, found in (("local Parquet", local), ("S3", remote)):
@@ -129,7 +131,7 @@ def measured(folder: str, rows: int, way: str) -> dict[str, Any]:
 
 def score(folder: str, rows: str, way: str) -> None:
     """Score once, and print seconds, peak memory and means."""
-    memory = MEMORY if way == "out of core" else None
+    memory = MEMORY if way == "in partitions" else None
     small = pa.table({"user": [1], "item": [1], "rank": [1]})
     evalplugin.score(small, small, METRICS)  # imports
     start = time.perf_counter()

@@ -266,7 +266,7 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         ([*asked(), "--out", "x.txt"], "x.txt: per-user scores are written as .parquet or .csv, not '.txt'"),
         ([*asked(), "--out", "no/x.csv"], "there is no folder"),
         ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
-        ([*asked(), "--memory", "1KB"], "only Parquet files are scored part by part"),
+        ([*asked(), "--memory", "1KB"], "only Parquet files are scored in partitions"),
         (
             [*asked("text.csv")],
             "user ids are text in the lists (such as 'a'), but integers in the truth (such as 1)",

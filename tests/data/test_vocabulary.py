@@ -7,9 +7,7 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.data import vocabulary
 from evalplugin.data.tables import Ids, Table
-from evalplugin.data.vocabulary import arrow_dictionary, codes_in, encode
-from evalplugin.lists import text_codes
-from evalplugin.lists.text_codes import compiled_dictionary
+from evalplugin.data.vocabulary import codes_in, encode
 
 
 @pytest.mark.parametrize("distinct", [3, 500, 100_000])
@@ -25,12 +23,11 @@ def test_text_ids_have_the_codes_of_one_sorted_vocabulary(
     ]
     columns = [texts, sorted(texts), ["", "b", "b"], []]
     ids = [Ids("text", pa.array(column, kind)) for column in columns]
-    for dictionary in (arrow_dictionary, compiled_dictionary):
-        users, codes = encode(ids, dictionary)
-        assert users.tolist() == sorted({*texts, "", "b"})
-        for column, code in zip(columns, codes, strict=True):
-            assert code.dtype == np.int32
-            assert users[code].tolist() == column
+    users, codes = encode(ids)
+    assert users.tolist() == sorted({*texts, "", "b"})
+    for column, code in zip(columns, codes, strict=True):
+        assert code.dtype == np.int32
+        assert users[code].tolist() == column
 
 
 @pytest.mark.parametrize("step", [1, 3, 10**6])
@@ -40,36 +37,6 @@ def test_codes_of_integers_are_positions_in_the_vocabulary(step: int) -> None:
     code = codes_in(Ids("integers", values), known)
     assert code.dtype == np.int32
     np.testing.assert_array_equal(known[code], values)
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-@pytest.mark.parametrize("slots", [2, 2**17])
-def test_compiled_codes_are_those_of_arrow(
-    kind: pa.DataType, slots: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text_codes, "_SLOTS", slots)
-    rng = np.random.default_rng(0)
-    # Texts of all lengths that differ in any one byte, zeros at the end too.
-    texts = ["", "\0", "\0\0", "a" * 40]
-    texts += ["a" * at + "b" + "a" * (n - at - 1) for n in range(1, 27) for at in range(n)]
-    column = pa.array(rng.choice(np.array(texts, dtype=object), 3000), kind)
-    for part in (column, column.slice(7, 100), pa.array(["", ""], kind)):
-        expected, found = arrow_dictionary(part), compiled_dictionary(part)
-        assert found[0].equals(expected[0])
-        np.testing.assert_array_equal(found[1], expected[1])
-
-
-def test_texts_of_one_hash_keep_codes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    code_hashes = text_codes._code_hashes
-
-    def merged(*arguments: np.ndarray) -> None:
-        code_hashes(*arguments)
-        arguments[4][-1] = arguments[4][0]  # as if the last text had the hash of the first
-
-    monkeypatch.setattr(text_codes, "_code_hashes", merged)
-    for last in ("item-2", "item-20", "i"):
-        texts, codes = compiled_dictionary(pa.array(["item-1", last]))
-        assert (texts.to_pylist(), codes.tolist()) == (["item-1", last], [0, 1])
 
 
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])

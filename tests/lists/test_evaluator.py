@@ -25,7 +25,7 @@ from evalplugin.metrics import TrainData
 from evalplugin.metrics.base import UserMetric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.names import MetricSpec
-from tests.lists.parts.test_out_of_core import FREE, METRICS
+from tests.lists.test_partitioned import FREE, METRICS
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
@@ -48,24 +48,9 @@ def systems(lists: pd.DataFrame) -> list[pd.DataFrame]:
     return [lists, shuffled, few, pd.concat([shuffled, others])]
 
 
-class SpeaksArrow:
-    def __init__(self, table: pd.DataFrame) -> None:
-        self.table = pa.Table.from_pandas(table, preserve_index=False)
-
-    def __arrow_c_stream__(self, schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(schema)
-
-
 def parquet(table: pd.DataFrame, name: str) -> str:
     table.to_parquet(f"{name}.parquet", index=False, row_group_size=50)
     return f"{name}.parquet"
-
-
-def folder_of_files(table: pd.DataFrame, name: str) -> Path:
-    Path(name).mkdir(exist_ok=True)
-    for number, rows in enumerate(np.array_split(np.arange(len(table)), 3)):
-        table.iloc[rows].to_parquet(f"{name}/{number}.parquet", index=False)
-    return Path(name)
 
 
 def csv(table: pd.DataFrame, name: str) -> str:
@@ -73,25 +58,10 @@ def csv(table: pd.DataFrame, name: str) -> str:
     return f"{name}.csv"
 
 
-def trec(table: pd.DataFrame, name: str) -> str:
-    """Write a run for lists and qrels for other tables."""
-    columns = {"user": table["user"], "q0": 0, "item": table["item"]}
-    if name == "lists":
-        columns |= {"rank": 0, "score": table["score"], "tag": "run"}
-    else:
-        columns["rating"] = table["rating"].astype(int)
-    pd.DataFrame(columns).to_csv(f"{name}.trec", sep=" ", index=False, header=False)
-    return f"{name}.trec"
-
-
 INPUTS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
     "DataFrame": lambda table, name: table,
     "category": lambda table, name: table.astype({"user": "category", "item": "category"}),
-    "Arrow table": lambda table, name: pa.Table.from_pandas(table, preserve_index=False),
-    "Arrow interface": lambda table, name: SpeaksArrow(table),
     "Parquet file": parquet,
-    "pattern": lambda table, name: f"{folder_of_files(table, name)}/*.parquet",
-    "folder": folder_of_files,
     "CSV file": csv,
 }
 
@@ -114,15 +84,7 @@ def test_every_kind_of_input_has_the_scores_of_score_to_the_last_bit(
     evaluator = evalplugin.Evaluator(made(truth, "truth"), metrics, **asked)
     for table in systems(lists):
         found = evaluator.score(made(table, "lists"))
-        same(found, evalplugin.score(made(table, "lists"), made(truth, "truth"), metrics, **asked))
         same(found, evalplugin.score(table, truth, metrics, train=train, threshold=2.0))
-
-
-def test_trec_files_have_the_scores_of_score(folder: Path) -> None:
-    lists, truth, _ = list_tables()
-    files = trec(lists, "lists"), trec(truth, "truth")
-    evaluator = evalplugin.Evaluator(files[1], METRICS[:7], threshold=2, format="trec")
-    same(evaluator.score(files[0]), evalplugin.score(*files, METRICS[:7], threshold=2, format="trec"))
 
 
 @pytest.mark.parametrize("train", [False, True])

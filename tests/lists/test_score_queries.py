@@ -14,7 +14,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.comparison.statistics.intervals import mean_interval
-from tests.lists.parts.test_parts import Engine
+from tests.lists.test_partitions_on_engines import Engine
 
 SESSIONS, EACH = 60, 4
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import numpy as np
 
-from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import pa
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns
-from evalplugin.lists.parts.work import Refused, call_alone
+from evalplugin.lists.partition import Refused, call_alone
 from evalplugin.lists.scoring import Scoring
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class BucketScoring:
             _unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
-        scored = call_alone(with_stable_error, self._scored, *tables)
+        scored = call_alone(self._scored, *tables)
         outcome, users = (scored, None) if isinstance(scored, Refused) else scored
         kind = pa.large_binary() if self.large else pa.binary()
         columns = [pa.array([value], type=kind) for value in (_outcome_bytes(outcome), users)]
@@ -79,26 +77,15 @@ class UnorderedTable(Table):
         return f"the row of {named}"
 
 
-def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
-    """Return what ``work`` returns for tables; an error is the one for their rows in ascending order.
-
-    Spark delivers rows in any order, and messages must not depend on it.
-    """
-    try:
-        return work(*tables)
-    except EvalpluginError:
-        return work(*(t.sort_by([(name, "ascending") for name in t.column_names]) for t in tables))
-
-
 def _outcome_bytes(outcome: ScorerState | Refused) -> bytes:
     return zlib.compress(pickle.dumps(outcome), 1)
 
 
 def merged_state(outcomes: Iterable[bytes]) -> ScorerState | Refused:
-    """Return the state of all users, or, of errors, the first one as text: the same in any order."""
+    """Return the state of all users, or one of the errors."""
     unpacked = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
-    errors = [outcome for outcome in unpacked if isinstance(outcome, Refused)]
-    return min(errors, key=lambda error: error.message) if errors else ScorerState.merge(unpacked)
+    error = next((outcome for outcome in unpacked if isinstance(outcome, Refused)), None)
+    return error or ScorerState.merge(unpacked)
 
 
 def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

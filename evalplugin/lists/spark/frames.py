@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,9 +21,9 @@ from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest, check_same_kinds
-from evalplugin.lists.parts.work import Refused
+from evalplugin.lists.partition import Refused
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import Scoring, need_catalogue
+from evalplugin.lists.scoring import Scoring, need_catalogue, need_longest
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
     UnorderedTable,
@@ -33,7 +31,6 @@ from evalplugin.lists.spark.buckets import (
     merged_state,
     packed_rows,
     rows_in,
-    with_stable_error,
 )
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.states import check_mergeable
@@ -205,17 +202,15 @@ def _train(request: ScoreRequest) -> PairColumns | None:
     if not is_spark(request.train):
         return request.history
     side = _Side.of(request.train, "train", request.columns)
-    return with_stable_error(
-        lambda table: PairColumns.read_all(UnorderedTable(table, "train"), "train", request.columns),
-        side.frame.toArrow().rename_columns(side.names),
-    )
+    table = UnorderedTable(side.frame.toArrow().rename_columns(side.names), "train")
+    return PairColumns.read_all(table, "train", request.columns)
 
 
 def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, int]:
     """Return the number of rows, and the length of the longest list; 1 if no metric depends on it."""
     lists, truth = sides
     longest = 1
-    if any(spec.k is None and (spec.metric.takes_k or not spec.is_own) for spec in specs):
+    if need_longest(specs):
         lengths = lists.frame.groupBy("user").count()
         n_lists, most = lengths.selectExpr("sum(`count`)", "max(`count`)").collect()[0]
         longest = most or 1
@@ -241,11 +236,11 @@ def _catalogue(sides: Sequence[_Side], train: PairColumns | None, session: Spark
         return encode([ids] if train is None else [ids, getattr(train, role)])[0]
 
     catalogue = Catalogue.on(NO_IDS if train is None else every("user"), every("item"), train)
-    most = _MOST_BYTES["connect" if _is_connect(session) else "classic"]
-    if catalogue.n_bytes > most:
+    most, size = _MOST_BYTES["connect" if _is_connect(session) else "classic"], len(pickle.dumps(catalogue))
+    if size > most:
         data = "the catalogue" if train is None else "the catalogue, the users and the train data"
         raise DataError(
-            f"{data} of {catalogue.n_bytes / 2**20:,.0f} MB, which these metrics read, go to every worker of Spark, "
+            f"{data} of {size / 2**20:,.0f} MB, which these metrics read, go to every worker of Spark, "
             f"and that takes at most {most / 2**20:,.0f} MB: score other metrics there, or these from Parquet files"
         )
     return catalogue
@@ -308,41 +303,29 @@ def _check_workers(session: SparkSession, specs: Sequence[MetricSpec]) -> None:
 
     # It is sent by value and uses nothing of evalplugin, which a worker may lack.
     def look(_: int) -> str:
-        import json
         import pickle
         import sys
 
-        seen = {"python": f"{sys.executable}, {sys.version.split()[0]}", "version": None, "metric": None}
+        python, needed = f"the Python of Spark's workers ({sys.executable})", "evalplugin"
         try:
-            from evalplugin._version import __version__
+            from evalplugin._version import __version__ as there
 
-            seen["version"] = __version__
+            if there != __version__:
+                return f"{python} has evalplugin {there}, but this process has {__version__}: install the same version"
             import evalplugin.lists.spark.buckets  # noqa: F401 - with all that it needs
 
             for name, plugin in plugins.items():
-                seen["metric"] = name
+                needed = f"metric {name}"
                 pickle.loads(plugin)
         except Exception as error:  # noqa: BLE001 - all that may be wrong with another environment
-            seen["problem"] = f"{type(error).__name__}: {error}"
-        return json.dumps(seen)
+            return f"{python} cannot import {needed} ({type(error).__name__}: {error}): install its package there"
+        return ""
 
     try:
-        answer = session.range(1).select(functions.udf(look, "string", useArrow=False)("id")).collect()[0][0]
+        problem = session.range(1).select(functions.udf(look, "string", useArrow=False)("id")).collect()[0][0]
     except Exception as error:  # of Spark, Java or gRPC, by where it occurs
         causes = re.findall(r"^.*(?:Exception|Error): (\S.*)$", str(error), re.MULTILINE)
         cause = causes[0] if causes else str(error).partition("\n")[0]
         raise EngineError(f"Spark cannot run Python on its workers: {cause}") from error
-    seen = json.loads(answer)
-    where, version = f"the Python of Spark's workers ({seen['python']})", seen["version"]
-    problem, metric = seen.get("problem"), seen["metric"]
-    if version not in (None, __version__):
-        raise EngineError(
-            f"{where} has evalplugin {version}, but this process has {__version__}: install one version in both"
-        )
-    if problem and metric is None:
-        raise EngineError(
-            f"{where} cannot import evalplugin ({problem}), and this process has {__version__}: pip install "
-            f"'evalplugin=={__version__}' there, or let PYSPARK_PYTHON name one that has it, such as {sys.executable}"
-        )
     if problem:
-        raise EngineError(f"metric {metric}: {where} cannot load it ({problem}): install its package there")
+        raise EngineError(problem)

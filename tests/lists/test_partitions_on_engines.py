@@ -1,8 +1,9 @@
-"""Scoring in parts: by ranges of row groups, by files that are partitioned, and on engines."""
+"""Files that are partitions already, and partitions that are scored on engines."""
 
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from clusters import RAY_WARNINGS, ray_nodes
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from samples import list_tables
 
 import evalplugin
@@ -22,10 +21,9 @@ from evalplugin.cli import main
 from evalplugin.execution.engines import Call, Needs
 from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.isolation import TaskFailure
+from evalplugin.lists import partitioned
 from evalplugin.lists.inputs import engine_of
-from evalplugin.lists.parts import plan, spread
-from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
-from tests.lists.parts.test_ranges import assert_same
+from tests.lists.test_partitioned import FREE, METRICS, assert_same, scored
 
 
 class Session:
@@ -73,7 +71,6 @@ class Engine:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spread, "_BATCH", 64)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     return tmp_path
@@ -88,48 +85,39 @@ def write_files(table: pd.DataFrame, name: str, part: np.ndarray[Any, Any]) -> N
 
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize("metrics", [METRICS, FREE])
-@pytest.mark.parametrize("way", ["ranges", "files", "files and truth"])
-@pytest.mark.parametrize("engine", [False, True])
-def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
+@pytest.mark.parametrize("truth_is_divided", [False, True])
+@pytest.mark.parametrize("on_engine", [False, True])
+def test_files_that_are_partitions_give_the_same_to_the_last_bit(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: bool,
     metrics: tuple[str, ...],
-    way: str,
-    engine: bool,
+    truth_is_divided: bool,
+    on_engine: bool,
 ) -> None:
-    lists, truth, train = (t.sort_values(["user", "item"], ignore_index=True) for t in list_tables(text=text))
-    expected = evalplugin.score(lists, truth, metrics, train=train, threshold=2.0)
-    if way == "ranges":
-        Path("lists").mkdir()
-        lists[:150].to_parquet("lists/1.parquet", index=False, row_group_size=7)
-        lists[150:].to_parquet("lists/2.parquet", index=False, row_group_size=9)
-        truth.to_parquet("truth.parquet", index=False, row_group_size=11)
+    lists, truth, train = list_tables(text=text)
+    hashed = [
+        table["user"].map(lambda user: zlib.crc32(str(user).encode()) % 5).to_numpy()
+        for table in (lists, truth)
+    ]
+    write_files(lists, "lists", hashed[0])
+    if truth_is_divided:
+        write_files(truth, "truth.parquet", hashed[1])
     else:
-        hashed = [table["user"].map(lambda user: hash(str(user)) % 5).to_numpy() for table in (lists, truth)]
-        write_files(lists, "lists", hashed[0])
-        if way == "files":
-            truth.to_parquet("truth.parquet", index=False)
-        else:
-            write_files(truth, "truth.parquet", hashed[1])
+        truth.to_parquet("truth.parquet", index=False)
     train.to_parquet("train.parquet", index=False)
-
-    def never(*args: object) -> None:
-        raise AssertionError("rows are spread")
-
-    monkeypatch.setattr(plan, "_spread", never)
-    made_engine = Engine()
+    monkeypatch.setattr(partitioned, "write_partitions", None)
+    engine = Engine()
     found = evalplugin.score(
-        "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0,
-        memory="200KB" if way == "ranges" else None, partitioned=way != "ranges",
-        engine=made_engine if engine else None,  # type: ignore[arg-type]
+        "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0, partitioned=True,
+        engine=engine if on_engine else None,  # type: ignore[arg-type]
     )  # fmt: skip
-    assert_same(found, expected)
-    assert (made_engine.session.calls > 2) == engine
+    assert_same(found, evalplugin.score(lists, truth, metrics, train=train, threshold=2.0))
+    assert (engine.session.calls >= 5) == on_engine
     assert {path.name for path in (folder / "temporary").rglob("*") if path.is_file()} <= {"lock"}
 
 
-def test_rows_are_spread_by_the_calls_of_an_engine(folder: Path) -> None:
+def test_partitions_are_scored_by_the_calls_of_an_engine(folder: Path) -> None:
     lists, truth, train = list_tables()
     Path("lists").mkdir()
     lists[:150].to_parquet("lists/1.parquet", index=False, row_group_size=37)
@@ -139,32 +127,10 @@ def test_rows_are_spread_by_the_calls_of_an_engine(folder: Path) -> None:
     expected = evalplugin.score(lists, truth, METRICS, train=train)
     assert_same(evalplugin.score("lists", "truth.parquet", METRICS, train=train, engine=engine), expected)  # type: ignore[arg-type]
     assert engine.needs is not None
-    read = [Path(name).name for name in engine.needs.inputs]
-    assert read == ["1.parquet", "2.parquet", "truth.parquet", "probe"]
+    assert engine.session.calls >= 16
+    assert [Path(name).name for name in engine.needs.inputs] == ["1.parquet", "truth.parquet", "probe"]
     assert all(Path(name).is_absolute() for name in engine.needs.inputs)
     assert {path.name for path in (folder / "temporary").rglob("*") if path.is_file()} <= {"lock"}
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data(), n_parts=st.integers(2, 9), ordered=st.booleans(), seed=st.integers(0, 2**16))
-def test_any_division_gives_the_same_bits(
-    tmp_path: Path, data: st.DataObject, n_parts: int, ordered: bool, seed: int
-) -> None:
-    lists, truth, _ = list_tables(25)
-    lists, truth = (t.sample(frac=1, random_state=seed) for t in (lists, truth))
-    if ordered:
-        lists, truth = (t.sort_values("user", kind="stable") for t in (lists, truth))
-    size = data.draw(st.integers(1, 200))
-    lists.to_parquet(tmp_path / "lists.parquet", index=False, row_group_size=size)
-    truth.to_parquet(tmp_path / "truth.parquet", index=False, row_group_size=size)
-    expected = evalplugin.score(lists, truth, ["ndcg@5", "ap"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evalplugin.lists.inputs.parts_for", lambda *args: n_parts)
-        found = evalplugin.score(
-            str(tmp_path / "lists.parquet"), str(tmp_path / "truth.parquet"), ["ndcg@5", "ap"], memory="3KB"
-        )
-    assert_same(found, expected)
 
 
 def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
@@ -178,7 +144,9 @@ def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
     argv = ["score", "--lists", "lists", "--truth", "truth.parquet", "-m", "rr", "--partitioned"]
     assert main(argv) == 2
     message = capsys.readouterr().err.splitlines()[-1]
-    assert message.startswith("error: user 7 is in lists/part-0.parquet and in lists/part-1.parquet")
+    assert message.startswith(
+        "error: lists: user 7 is in two parts: all rows of a user belong into one, with --part"
+    )
     assert_same(evalplugin.score("lists", "truth.parquet", ["rr"]), evalplugin.score(lists, truth, ["rr"]))
 
 
@@ -186,7 +154,7 @@ def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path)
     lists, truth, _ = list_tables()
     lists.to_csv("lists.csv", index=False)
     truth.to_parquet("truth.parquet", index=False)
-    with pytest.raises(DataError, match=r"^lists.csv: parts are asked for .* only Parquet files"):
+    with pytest.raises(DataError, match=r"^lists.csv: partitions are asked for .* only Parquet files"):
         scored("lists.csv", "truth.parquet", ["rr"], partitioned=True)
 
 

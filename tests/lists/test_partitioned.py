@@ -11,17 +11,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from samples import list_tables
 
 import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
-from evalplugin.lists import ListScores, ScoreRequest, open_sources, score_lists, specs_of
-from evalplugin.lists.parts import plan
+from evalplugin.lists import (
+    ListScores,
+    ScoreRequest,
+    inputs,
+    open_sources,
+    partition_files,
+    partitioned,
+    score_lists,
+    specs_of,
+)
 from evalplugin.metrics.relevance import Relevance
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 METRICS = (
     "ndcg@5", "recall@10", "precision", "ap", "rr", "bpref", "auc", "coverage@5", "gini@5", "entropy@3",
     "personalization@5", "novelty@5", "popularity", "diversity@3", "serendipity@5",
@@ -54,6 +64,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def assert_same(found: ListScores, expected: ListScores) -> None:
+    pd.testing.assert_frame_equal(found.per_user, expected.per_user, check_exact=True)
+    assert found.means == expected.means
+    np.testing.assert_equal(found.scores.at_k, expected.scores.at_k)
+
+
 def write(tables: tuple[pd.DataFrame, ...]) -> None:
     lists, truth, train = tables
     Path("lists").mkdir(exist_ok=True)
@@ -63,28 +79,69 @@ def write(tables: tuple[pd.DataFrame, ...]) -> None:
     train.to_parquet("train.parquet", index=False)
 
 
-@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(("text", "rank"), [(False, False), (False, True), (True, True)])
 @pytest.mark.parametrize("metrics", [METRICS, FREE])
 @pytest.mark.parametrize("memory", ["3KB", "40KB"])
-def test_parts_give_the_same_to_the_last_bit(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, text: bool, metrics: tuple[str, ...], memory: str
+def test_partitions_give_the_same_to_the_last_bit(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: bool,
+    rank: bool,
+    metrics: tuple[str, ...],
+    memory: str,
 ) -> None:
-    monkeypatch.setattr("evalplugin.lists.parts.spread._BATCH", 64)
-    write(list_tables(text=text))
-    asked = {"train": "train.parquet", "threshold": 2.0, "curves": True}
+    monkeypatch.setattr(partition_files, "_BATCH", 64)
+    write(list_tables(text=text, rank=rank))
+    asked: dict[str, Any] = {"train": "train.parquet", "threshold": 2.0, "curves": True}
     said: list[str] = []
-    whole = scored("lists", "truth.parquet", metrics, **asked)
-    apart = scored("lists", "truth.parquet", metrics, **asked, memory=memory, report=said.append)
-    assert said[0].startswith("spreading lists over ")
+    expected = scored("lists", "truth.parquet", metrics, **asked)
+    found = scored("lists", "truth.parquet", metrics, **asked, memory=memory, report=said.append)
+    assert said[0].startswith("writing rows to ")
     assert int(said[0].split()[3]) > 3
-    assert apart.scores.users.tolist() == whole.scores.users.tolist()
-    np.testing.assert_array_equal(apart.scores.values, whole.scores.values)
-    assert apart.means == whole.means
-    np.testing.assert_equal(apart.scores.at_k, whole.scores.at_k)
-    for name in whole.scores.metrics:
-        assert apart.interval(name) == whole.interval(name)
-        np.testing.assert_array_equal(apart.summaries[name].quantiles, whole.summaries[name].quantiles)
+    assert_same(found, expected)
+    for name in expected.scores.metrics:
+        assert found.interval(name) == expected.interval(name)
+        np.testing.assert_array_equal(found.summaries[name].quantiles, expected.summaries[name].quantiles)
     assert list((folder / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "item"),
+    [(np.int64, -(2**63), 2**40), (np.int16, -77, -9), (np.uint64, 2**62, 2**63 - 40)],
+)
+def test_partitions_take_ids_of_any_width(
+    folder: Path, kind: type[np.integer[Any]], user: int, item: int
+) -> None:
+    tables = [
+        table.assign(
+            user=table["user"].to_numpy().astype(kind) + kind(user),
+            item=table["item"].to_numpy().astype(kind) + kind(item),
+        )
+        for table in list_tables(rank=True)
+    ]
+    write(tuple(tables))
+    found = evalplugin.score("lists", "truth.parquet", FREE, memory="3KB")
+    assert_same(found, evalplugin.score(*tables[:2], FREE))
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), n=st.integers(2, 9), ordered=st.booleans(), seed=st.integers(0, 2**16))
+def test_any_number_of_partitions_gives_the_same_bits(
+    tmp_path: Path, data: st.DataObject, n: int, ordered: bool, seed: int
+) -> None:
+    lists, truth, _ = list_tables(25)
+    lists, truth = (t.sample(frac=1, random_state=seed) for t in (lists, truth))
+    if ordered:
+        lists, truth = (t.sort_values("user", kind="stable") for t in (lists, truth))
+    size = data.draw(st.integers(1, 200))
+    files = [str(tmp_path / name) for name in ("lists.parquet", "truth.parquet")]
+    for file, table in zip(files, (lists, truth), strict=True):
+        table.to_parquet(file, index=False, row_group_size=size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "partitions_within", lambda *args: n)
+        found = evalplugin.score(*files, ["ndcg@5", "ap"], memory="3KB")
+    assert_same(found, evalplugin.score(lists, truth, ["ndcg@5", "ap"]))
 
 
 def test_small_input_is_not_partitioned(folder: Path) -> None:
@@ -110,7 +167,7 @@ def test_ids_of_several_widths_and_kinds(folder: Path) -> None:
     assert list((folder / "temporary").iterdir()) == []
 
 
-def test_parts_take_files_with_integer_and_with_float_scores(folder: Path) -> None:
+def test_partitions_take_files_with_integer_and_with_float_scores(folder: Path) -> None:
     lists, truth, train = list_tables()
     write((lists, truth, train))
     expected = evalplugin.score("lists", "truth.parquet", ["ndcg"]).per_user
@@ -143,7 +200,7 @@ def test_invalid_values_in_partitions_name_file_and_row(
     assert list((folder / "temporary").iterdir()) == []
 
 
-def test_duplicates_and_ranks_with_holes_are_found_in_parts_too(folder: Path) -> None:
+def test_duplicates_are_found_in_partitions(folder: Path) -> None:
     lists, truth, train = list_tables()
     write((pd.concat([lists, lists[:1]]), truth, train))
     rule = r"^lists: the list of user \d+ has item \d+ twice: row \d+ of \d.parquet .* and row \d+ of \d.parquet "
@@ -157,9 +214,23 @@ def test_duplicates_and_ranks_with_holes_are_found_in_parts_too(folder: Path) ->
     with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["coverage@3"], train="train.parquet", memory="3KB")
     write((lists.assign(rank=2), truth, train))
-    rule = r"^lists: column 'rank', row \d+ of \d.parquet \(counted from 1\) is 2 \(int\): the ranks of user \d+ must"
-    with pytest.raises(DataError, match=rule):
-        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+
+
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        ({"rank": 2}, "must be 1, 2, 3 and so on, and another row has this one"),
+        ({"rank": 29}, "must be 1, 2, 3 and so on, but no row has rank"),
+        ({"rank": 0}, "must be 1, 2, 3 and so on, the best item first"),
+        ({"rank": -(2**63)}, "must be 1, 2, 3 and so on, the best item first"),
+        ({"rank": 2**62}, "must be 1, 2, 3 and so on, but no row has rank"),
+    ],
+)
+def test_wrong_ranks_in_partitions_name_file_and_row(folder: Path, row: dict[str, int], rule: str) -> None:
+    lists, truth, train = list_tables(rank=True)
+    write((pd.concat([lists, pd.DataFrame([{"user": 7, "item": 999, **row}])]), truth, train))
+    with pytest.raises(DataError, match=rf"^lists: column 'rank', row \d+ of \d.parquet .*{rule}"):
+        scored("lists", "truth.parquet", FREE, curves=True, memory="3KB")
 
 
 def test_partitions_check_free_disk_space_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +239,7 @@ def test_partitions_check_free_disk_space_first(folder: Path, monkeypatch: pytes
     class Full:
         free = 10
 
-    monkeypatch.setattr(plan, "disk_usage", lambda path: Full)
+    monkeypatch.setattr(partitioned, "disk_usage", lambda path: Full)
     with pytest.raises(DataError, match=r"the partitions need 0.0 GB, but only 0.0 GB are free; set TMPDIR"):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
 
@@ -226,7 +297,7 @@ def test_interrupted_scoring_removes_partitions(folder: Path, number: signal.Sig
     )
     assert process.stderr is not None
     said = [process.stderr.readline(), process.stderr.readline()]
-    assert said[0].startswith("spreading lists over")
+    assert said[0].startswith("writing rows to")
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -241,7 +312,7 @@ def test_interrupted_scoring_removes_partitions(folder: Path, number: signal.Sig
 
 
 @pytest.mark.parametrize("memory", ["100KB", "2MB"])
-def test_a_user_with_most_rows_is_scored_in_parts(folder: Path, memory: str) -> None:
+def test_a_user_with_most_rows_is_scored_in_partitions(folder: Path, memory: str) -> None:
     item = np.arange(3000)
     lists = pd.DataFrame({"user": 1, "item": item, "rank": item + 1})
     lists = pd.concat([lists, pd.DataFrame({"user": [2, 3], "item": [5, 6], "rank": 1})])
