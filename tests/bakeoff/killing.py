@@ -32,9 +32,10 @@ from evalplugin.config.document import read_document
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
 from evalplugin.report.figures import FigureRequest
+from evalplugin.tracking.write import writer
 from evalplugin.workspace import Workspace
 
-CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
+CLIENT = ("create_run", "log_batch", "log_inputs", "set_terminated", "set_experiment_tag")
 
 
 class Killer(Observer):
@@ -46,6 +47,7 @@ class Killer(Observer):
         self.files: list[str] = []  # a digest of them at each event, if it looks
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
+        self.listen(writer, "upload_files", "upload_files")  # which several threads do
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
         self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
 

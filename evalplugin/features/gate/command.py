@@ -93,7 +93,7 @@ def decide_logged(
         DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
-    read = partial(read_contests, tracking_uri, intersect=intersect, refuse_damaged=True)
+    read = partial(read_contests, tracking_uri, intersect=intersect)
     contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
     if contest.is_table:
         raise DataError(

@@ -32,7 +32,6 @@ def read_contests(
     primary: str | None = None,
     dataset: str | None = None,
     split: str | None = None,
-    refuse_damaged: bool = False,
 ) -> list[Contest]:
     """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
 
@@ -48,38 +47,23 @@ def read_contests(
         baseline: The model that the others are compared with; None: the runs' own, if they have one.
         primary: The metric that ranks; None: the runs' own.
         dataset, split: Names of the only ones; None: all.
-        refuse_damaged: Whether runs whose tags, parameters or metrics have changed since they were logged are an
-            error; else they are left out, with a note.
 
     Raises:
-        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared; or damaged
-            ones, with ``refuse_damaged``.
+        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared.
         TrackingError: The store cannot be reached, or a run lacks logged files or values.
     """
     with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
-        if selected.damage and refuse_damaged:
-            raise DataError(
-                f"nothing is decided on damaged runs: {'; '.join(selected.damage)}. Run the bake-off again (steps in "
-                f"the cache are not computed again), or name other runs"
-            )
-        contests, notes = [], [*selected.notes, *selected.damage]
-        sound = [run for run in selected.runs if not run.damage]
-        groups = _same_data(sound, named=bool(runs), intersect=intersect)
+        contests, notes = [], [*selected.notes]
+        groups = _same_data(selected.runs, named=bool(runs), intersect=intersect)
         named = {*runs} | ({baseline} if baseline else set())
         for group in _asked(groups, named, dataset, split, notes):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
-            try:
-                contest = _contest(
-                    selected.name, group, intersect=intersect, baseline=baseline, primary=primary
-                )
-            except DataError as error:  # which damaged runs that are left out may have caused
-                if not selected.damage:
-                    raise
-                raise DataError("\n".join([str(error), *selected.damage])) from None
-            contests.append(contest)
+            contests.append(
+                _contest(selected.name, group, intersect=intersect, baseline=baseline, primary=primary)
+            )
         if not contests:
             raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
     return [replace(contest, notes=(*notes, *contest.notes)) for contest in contests]

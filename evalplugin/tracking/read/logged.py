@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,17 +17,14 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
-from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
-from evalplugin.files.inputs import CHANGED
 from evalplugin.files.uris import local_path
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
@@ -35,7 +32,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, tracking_call
-from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
+from evalplugin.tracking.names import metric_name, metric_names
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -52,16 +49,8 @@ _REPAIR = (
     "again), or name other runs"
 )
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
-VALUES = "evalplugin.values"  # the tag with the seal of a run
 _MOST_DIGITS = 19  # of a whole number among parameters and tags
 _MOST_PARTS = 10_000  # folds or seeds of a bake-off
-_DIGITS = 6  # hexadecimal, of the digest of a key or of a value in the seal
-_PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
-# Tags that are read back, and do not change once a model's results are logged.
-_SEALED_TAGS = (
-    "role", "bakeoff", "model", "model_type", "dataset", "split", "unit", "place", "metrics_hash", "definitions",
-    "warnings", "checksums", "given", "notes",
-)  # fmt: skip
 
 
 class LoggedRun:
@@ -92,54 +81,9 @@ class LoggedRun:
         return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS else 0
 
     @property
-    def seal(self) -> str:
-        """Digests of the run's values: data, tags and parameters, and as many metrics as fit a tag."""
-        pairs = (digest(key)[:_DIGITS] + digest(value)[:_DIGITS] for key, value in self._values())
-        return "".join(pairs)[: MAX_TAG - MAX_TAG % (2 * _DIGITS)]
-
-    @property
-    def changed_values(self) -> list[str]:
-        """The values that differ from those in the tag with the seal, in words; empty without that tag.
-
-        A lost value cannot be named, as only its digest is left: it is counted.
-        """
-        if (seal := self.run.data.tags.get(VALUES)) is None:
-            return []
-        if len(seal) % (2 * _DIGITS) or not _PAIR.match(seal):
-            return [f"the tag {VALUES} = {_quoted(seal)}"]
-        logged = dict(_PAIR.findall(seal))
-        changed = []
-        for key, value in self._values():
-            expected = logged.pop(digest(key)[:_DIGITS], None)
-            if expected not in (None, digest(value)[:_DIGITS]):
-                changed.append(f"{key} = {_quoted(value)}")
-        if logged:
-            changed.append(count_text(len(logged), "lost value"))
-        return changed
-
-    def _values(self) -> Iterator[tuple[str, str]]:
-        """Yield the values that are sealed, each with its name in messages."""
-        for context, data in self.digests.items():
-            yield f"the digest of the {context} data", data
-        for key in _SEALED_TAGS:
-            if (text := self.run.data.tags.get(f"evalplugin.{key}")) is not None:
-                yield f"the tag evalplugin.{key}", text
-        for key, text in sorted(self.run.data.params.items()):
-            yield f"the parameter {key}", text
-        for key, number in sorted(self.run.data.metrics.items()):
-            if not key.startswith("vs_baseline/"):  # which are logged when all models are compared
-                yield f"the metric {key}", repr(float(number))
-
-    @property
     def is_unregistered(self) -> bool:
         """Whether the winner of a bake-off could not be registered; of a summary run."""
         return self.tag("registered").startswith("failed")
-
-    @cached_property
-    def damage(self) -> str:
-        """A sentence on tags, parameters, metrics and data that have changed since they were logged, or ``""``."""
-        changed = ", ".join(self.changed_values)
-        return f"{self} is left out: not what was logged are {changed}" if changed else ""
 
     def _json_tag(self, key: str, kind: type[_T]) -> _T:
         """Return a tag of JSON that holds a value of a kind; an empty one without the tag, or where it holds another.
@@ -155,11 +99,6 @@ class LoggedRun:
     def mapping(self, key: str) -> dict[str, str]:
         """Return a tag of JSON that holds a mapping; empty without one."""
         return {name: str(text) for name, text in self._json_tag(key, dict).items()}
-
-    @cached_property
-    def checksums(self) -> dict[str, str]:
-        """SHA-256 of the files in the folder ``data``, by path; empty for a run of a version that logged none."""
-        return self.mapping("checksums")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -347,10 +286,6 @@ class LoggedRun:
         """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
-            if path in self.checksums:
-                raise TrackingError(
-                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
-                )
             return None
         return self._read(path, lambda file: read_table(file, name))
 
@@ -386,14 +321,7 @@ class LoggedRun:
     @property
     def recorded_inputs(self) -> dict[str, str]:
         """The fingerprints of the files and other inputs that a bake-off's models have used; of a summary run."""
-        name = "data/inputs.json"
-        lost = {name: CHANGED}  # nothing is known to be the same
-        if name not in self._files:
-            return lost if name in self.checksums else {}
-        try:
-            return {row["input"]: row["fingerprint"] for row in self.json_file(name)}
-        except (TrackingError, TypeError, KeyError):
-            return lost
+        return {row["input"]: row["fingerprint"] for row in self.json_file("data/inputs.json") or ()}
 
     def _number(self, key: str) -> float:
         text = self._needed(key)
@@ -443,7 +371,7 @@ class LoggedRun:
         return frozenset(file.path for file in self._artifacts.list_artifacts("data"))
 
     def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
-        """Return an artifact, downloaded, compared with its digest and read.
+        """Return an artifact, downloaded and read.
 
         ``read`` raises ValueError where the content is wrong; the message continues "the artifact ...".
 
@@ -456,8 +384,6 @@ class LoggedRun:
         ):
             file = Path(self._artifacts.download_artifacts(path, folder))
             try:
-                if path in self.checksums:
-                    check_digest(file, self.checksums[path])
                 return read(file)
             except ValueError as error:
                 raise TrackingError(f"{self}: the artifact {path} {error}. {_REPAIR}") from None

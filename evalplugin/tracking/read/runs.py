@@ -32,11 +32,6 @@ class FoundRuns:
     name: str
     notes: tuple[str, ...] = ()
 
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """Sentences on runs whose values have changed since they were logged."""
-        return tuple(run.damage for run in self.runs if run.damage)
-
 
 def find_runs(
     client: mlflow.MlflowClient,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
+
+_UPLOADS = 8  # files at a time
 
 
 @dataclass
@@ -61,25 +63,18 @@ class RunWriter:
                     datasets.append(_dataset_input(item))
                 case Artifact():
                     artifacts.append(item)
-        with ExitStack() as stack:
-            if artifacts:
-                folder = folder or Path(
-                    stack.enter_context(tempfile.TemporaryDirectory(prefix="evalplugin-"))
-                )
-                for artifact in artifacts:
-                    write_artifact(artifact, folder)
-                paths = [artifact.path for artifact in artifacts]
-                # Files for programs are compared with these when the run is read back.
-                checksums = {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
-                if checksums:
-                    tags.append(mlflow.entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
-            if metrics or params or tags:
-                # The client sends as many at a time as MLflow allows.
-                self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
-            if datasets:
-                self.client.log_inputs(run_id, datasets)
-            if artifacts:
-                self.client.log_artifacts(run_id, str(folder))
+        if metrics or params or tags:
+            # The client sends as many at a time as MLflow allows.
+            self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+        if datasets:
+            self.client.log_inputs(run_id, datasets)
+        if artifacts:
+            place = (
+                tempfile.TemporaryDirectory(prefix="evalplugin-") if folder is None else nullcontext(folder)
+            )
+            with place as root:
+                files = [file for artifact in artifacts for file in write_artifact(artifact, Path(root))]
+                upload_files(self.client, run_id, files, Path(root))
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
@@ -106,8 +101,25 @@ def safe_param(param: Param) -> Param:
     return param._replace(value=redact_values({param.key: param.value})[param.key])
 
 
-def write_artifact(artifact: Artifact, folder: Path) -> None:
-    """Write an artifact below a folder."""
+def upload_files(client: mlflow.MlflowClient, run_id: str, files: Sequence[Path], folder: Path) -> None:
+    """Upload files below a folder into a run, several at a time; the first error is raised."""
+
+    def upload(file: Path) -> None:
+        inside = file.parent.relative_to(folder).as_posix()
+        client.log_artifact(run_id, str(file), None if inside == "." else inside)
+
+    # The first one alone: MLflow then knows the place of the run's files, and has a client of their storage.
+    upload(files[0])
+    pool = ThreadPoolExecutor(_UPLOADS)
+    try:
+        for _ in pool.map(upload, files[1:]):
+            pass
+    finally:  # on Ctrl-C, an upload that hangs is not waited for
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def write_artifact(artifact: Artifact, folder: Path) -> list[Path]:
+    """Write an artifact below a folder, and return its files."""
     target = folder / artifact.path
     target.parent.mkdir(parents=True, exist_ok=True)
     match artifact.content:
@@ -118,6 +130,7 @@ def write_artifact(artifact: Artifact, folder: Path) -> None:
             target.write_bytes(content)
         case write:
             write(target)
+    return sorted(target.iterdir()) if target.is_dir() else [target]
 
 
 def redact_text(path: str, text: str) -> str:
