@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from evalplugin.models.selection import TopN, candidate_mask, select_top_n
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, check_stored_uri, existing_store
 from evalplugin.tracking.models.interface import Interface, Takes
-from evalplugin.tracking.models.pyfunc import PyfuncModel, local_folder
 from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
 
 if TYPE_CHECKING:
@@ -38,15 +37,29 @@ _MAX_NOTE = 400  # characters of a warning
 _TO_AUTHORS = ("Any type hint is inferred as AnyType", "Add type hints to the `predict` method")
 
 
-def lists_of(model: PyfuncModel, request: ListRequest) -> tuple[TopN, list[str]]:
-    """Return the lists of a model without items that are no candidates, and sentences on it and on shortfalls."""
-    interface = Interface(f"the model {model.model}", model.user, model.item, model.rank, model.score)
-    with _loaded_model(model.model, request) as (loaded, notes_on_model):
-        takes: Takes | None = None if model.takes == "auto" else model.takes
+def lists_of(
+    uri: str,
+    folder: Path | None,
+    interface: Interface,
+    takes: Takes | None,
+    inference: Mapping[str, Any],
+    request: ListRequest,
+) -> tuple[TopN, list[str]]:
+    """Return the lists of a model without items that are no candidates, and sentences on it and on shortfalls.
+
+    Args:
+        uri: Of the model.
+        folder: Of its files, where the URI names one.
+        interface: The names of its columns.
+        takes: Its input; None: as its signature says.
+        inference: Parameters of a prediction.
+        request: The users, and the items to list.
+    """
+    with _loaded_model(uri, folder, request) as (loaded, notes_on_model):
         model_input = interface.input(loaded.metadata.signature, takes)
 
         def ask(*ids: npt.NDArray[np.generic]) -> Any:
-            return loaded.predict(model_input.of(*ids), params=model.inference or None)
+            return loaded.predict(model_input.of(*ids), params=dict(inference) or None)
 
         if model_input.takes == "users":
             lists, notes = _lists_for_users(ask, interface, request)
@@ -134,10 +147,12 @@ def _scores(
 
 
 @contextmanager
-def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel, list[str]]]:
+def _loaded_model(
+    uri: str, folder: Path | None, request: ListRequest
+) -> Iterator[tuple[PyFuncModel, list[str]]]:
     """Yield the model that a URI leads to, and sentences on it; its files are downloaded, and gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as scratch:
-        files, origin = local_folder(uri, request.folder), f"the model {uri}"
+        files, origin = folder, f"the model {uri}"
         if files is None:
             files, origin = _download(uri, request.tracking_uri, scratch)
         said: list[str] = []

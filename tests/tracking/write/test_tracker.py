@@ -20,6 +20,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.connection import connect, tracking_call
+from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
@@ -316,6 +317,23 @@ def test_the_kind_of_an_experiment_that_is_there_stays_as_it_is(make: SimpleName
 def test_metrics_that_collide_are_refused_before_anything_is_fitted(make: SimpleNamespace, uri: str) -> None:
     with pytest.raises(TrackingError, match="would both be"):
         MlflowTracker.open(make.bakeoff(metrics=("a_b", "a(b)"), primary="a_b"), uri)
+
+
+def test_large_tables_are_folders_of_parts_that_are_read_as_one(
+    make: SimpleNamespace, uri: str, logged: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalplugin.tracking.write.artifacts._PART_BYTES", 200)
+    parts = log_all(make.whole(), uri)
+    client, run = parts.client, parts.runs["knn"]
+    assert artifacts(client, run, "data") == artifacts(logged.client, logged.runs["knn"], "data")
+    for name in ("per_user", "top_n", "truth"):
+        files = artifacts(client, run, f"data/{name}.parquet")
+        assert files == {f"data/{name}.parquet/part-{part:05}.parquet" for part in range(len(files))}
+        assert len(files) > 1
+        whole = LoggedRun(logged.client, logged.runs["knn"]).table(name)
+        joined = LoggedRun(client, run).table(name)
+        assert joined.schema.equals(whole.schema, check_metadata=True)
+        assert joined.to_pandas().equals(whole.to_pandas())
 
 
 def test_several_datasets_give_runs_names_of_their_own(make: SimpleNamespace, uri: str) -> None:
