@@ -19,6 +19,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,19 @@ from evalplugin.workspace import Workspace
 CLIENT = ("create_run", "log_batch", "log_inputs", "set_terminated", "set_experiment_tag")
 
 
+class UploadsAtOnce:
+    """Uploads in this thread, so that a kill at an event always leaves the same."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def shutdown(self, **_: object) -> None: ...
+
+    def submit(self, upload: Callable[..., None], *args: Any) -> Future[None]:
+        done: Future[None] = Future()
+        done.set_result(upload(*args))
+        return done
+
+
 class Killer(Observer):
     """An observer that kills this process at the n-th occurrence of an event."""
 
@@ -47,7 +61,7 @@ class Killer(Observer):
         self.files: list[str] = []  # a digest of them at each event, if it looks
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
-        self.listen(writer, "upload_files", "upload_files")  # which several threads do
+        writer.ThreadPoolExecutor = UploadsAtOnce
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
         self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
 

@@ -117,7 +117,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
         "contests_of",
         "MlflowTracker.finish_model",
         "save_board",
-        "upload_files",
+        "RunWriter.log_values",
         "MlflowClient.create_run",
         "MlflowClient.log_artifact",
         "MlflowClient.set_terminated",

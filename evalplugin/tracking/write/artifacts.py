@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model
-_PART_BYTES = 100_000_000  # of a table in memory: larger files fail where a server or a proxy has a time limit
+_PART_BYTES = (
+    100_000_000  # of a table in memory: larger files fail where a server or a proxy has a time limit
+)
 
 
 def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:

@@ -151,12 +151,12 @@ class MlflowTracker:
             return
         run_id, failed = self.ids[key], result.error is not None
         items = [*for_logged_model([*model_items(self.bakeoff, result), *further], self.bakeoff, result)]
-        with tracking_call(self.uri, f"log {result.model}"):
+        with tracking_call(self.uri, f"log {result.model}"), self.writer.uploading({run_id: items}):
             # New for the first attempt alone, which may have created a logged model although it failed.
             run = self.writer.new_runs.pop(run_id, None)
             if (model := open_logged_model(self.client, run_id, items, new=run)) is None:
                 self.keeps_models = False
-            self.writer.log(run_id, of_logged_model(items, model))
+            self.writer.log_values(run_id, of_logged_model(items, model))
         with tracking_call(self.uri, f"end the run of {result.model}"):
             if model is not None:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if failed else "READY")
@@ -201,14 +201,15 @@ class MlflowTracker:
             self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
         pictures = pictures or draw(picture_requests(result))
         drawn = picture_artifacts(pictures.figures)  # last, as drawing takes longest
-        with tracking_call(self.uri, "log the pictures"):
-            for model in result.models:
-                key = key_of(model)
-                if key in drawn:  # no model that failed
-                    comparison, row = rows[key]
-                    verdict = verdict_sentence(comparison, bakeoff.primary)
-                    page = summary_artifact(bakeoff, model, row.cells, verdict)
-                    self.writer.log(self.ids[key], [page, *drawn[key]])
+        pages: dict[str, list[Item]] = {}
+        for model in result.models:
+            key = key_of(model)
+            if key in drawn:  # no model that failed
+                comparison, row = rows[key]
+                verdict = verdict_sentence(comparison, bakeoff.primary)
+                pages[self.ids[key]] = [summary_artifact(bakeoff, model, row.cells, verdict), *drawn[key]]
+        with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
+            pass
         with tracking_call(self.uri, "end the summary run"):
             self.writer.end(summary, "FAILED" if len(result.failed) == len(result.models) else "FINISHED")
         return links

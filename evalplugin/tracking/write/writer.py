@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
@@ -43,14 +43,21 @@ class RunWriter:
         return str(run.info.run_id)
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
-        """Log items into a run, without credentials; metrics and parameters are logged before files.
+        """Log items into a run, without credentials.
 
         ``folder``: of the files, which stay there; None: a temporary folder.
         """
+        items = list(items)
+        with self.uploading({run_id: items}, folder):
+            self.log_values(run_id, items)
+
+    def log_values(self, run_id: str, items: Iterable[Item]) -> None:
+        """Log the items into a run that are no files, without credentials."""
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
-        metrics, params, tags, datasets, artifacts = [], [], [], [], []
-        for item in map(without_credentials, items):
+        metrics, params, tags, datasets = [], [], [], []
+        values = (item for item in items if not isinstance(item, Artifact))
+        for item in map(without_credentials, values):
             match item:
                 case Metric():
                     model = () if item.of is None else item.of
@@ -61,20 +68,41 @@ class RunWriter:
                     tags.append(mlflow.entities.RunTag(item.key, shorten_value(item.value)))
                 case Dataset():
                     datasets.append(_dataset_input(item))
-                case Artifact():
-                    artifacts.append(item)
         if metrics or params or tags:
             # The client sends as many at a time as MLflow allows.
             self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
         if datasets:
             self.client.log_inputs(run_id, datasets)
-        if artifacts:
-            place = (
-                tempfile.TemporaryDirectory(prefix="evalplugin-") if folder is None else nullcontext(folder)
-            )
-            with place as root:
-                files = [file for artifact in artifacts for file in write_artifact(artifact, Path(root))]
-                upload_files(self.client, run_id, files, Path(root))
+
+    @contextmanager
+    def uploading(self, items: Mapping[str, Iterable[Item]], folder: Path | None = None) -> Iterator[None]:
+        """Upload the files among the items of runs, by their ids, while other values are logged inside.
+
+        At the end, all files are uploaded, or the first error is raised.
+        """
+
+        def upload(run_id: str, file: Path, root: Path, first: Future[None] | None) -> None:
+            if first is not None:
+                first.result()
+            inside = file.parent.relative_to(root).as_posix()
+            self.client.log_artifact(run_id, str(file), None if inside == "." else inside)
+
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="evalplugin-")))
+            pool = ThreadPoolExecutor(_UPLOADS)
+            # On Ctrl-C, an upload that hangs is not waited for.
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            uploads: list[Future[None]] = []
+            for run_id, of_run in items.items():
+                root = folder or scratch / run_id
+                for artifact in (item for item in of_run if isinstance(item, Artifact)):
+                    for file in write_artifact(artifact, root):
+                        # After the first one, MLflow knows the place of files, and has a client of their storage.
+                        first = uploads[0] if uploads else None
+                        uploads.append(pool.submit(upload, run_id, file, root, first))
+            yield
+            for each in uploads:
+                each.result()
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
@@ -83,7 +111,7 @@ class RunWriter:
 
 
 def without_credentials(item: Item) -> Item:
-    """Return an item with ``***`` instead of every credential; bytes and tables stay unchanged."""
+    """Return an item that is no file, with ``***`` instead of every credential."""
     match item:
         case Param():
             return safe_param(item)
@@ -91,8 +119,6 @@ def without_credentials(item: Item) -> Item:
             return item._replace(value=redact(item.value))
         case Dataset():
             return item._replace(source=redact_values(item.source))
-        case Artifact(path, str(text)):
-            return Artifact(path, redact_text(path, text))
     return item
 
 
@@ -101,31 +127,15 @@ def safe_param(param: Param) -> Param:
     return param._replace(value=redact_values({param.key: param.value})[param.key])
 
 
-def upload_files(client: mlflow.MlflowClient, run_id: str, files: Sequence[Path], folder: Path) -> None:
-    """Upload files below a folder into a run, several at a time; the first error is raised."""
-
-    def upload(file: Path) -> None:
-        inside = file.parent.relative_to(folder).as_posix()
-        client.log_artifact(run_id, str(file), None if inside == "." else inside)
-
-    # The first one alone: MLflow then knows the place of the run's files, and has a client of their storage.
-    upload(files[0])
-    pool = ThreadPoolExecutor(_UPLOADS)
-    try:
-        for _ in pool.map(upload, files[1:]):
-            pass
-    finally:  # on Ctrl-C, an upload that hangs is not waited for
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def write_artifact(artifact: Artifact, folder: Path) -> list[Path]:
-    """Write an artifact below a folder, and return its files."""
+    """Write an artifact below a folder and return its files; text has ``***`` instead of every credential."""
     target = folder / artifact.path
     target.parent.mkdir(parents=True, exist_ok=True)
     match artifact.content:
         case str(text):
             # Surrogates replace bytes that are not text; a traceback with them must still be logged.
-            target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            safe = redact_text(artifact.path, text)
+            target.write_text(safe, encoding="utf-8", errors="backslashreplace", newline="\n")
         case bytes(content):
             target.write_bytes(content)
         case write:
