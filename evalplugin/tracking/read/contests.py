@@ -18,7 +18,6 @@ from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
 
 def read_contests(
@@ -75,28 +74,15 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    lists, items, background = [], [], None
+    models: list[ComparedModel] = []
+    background: Background | None = None
     with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
-            lists.append(run.table("top_n"))
-            items.append(run.table("per_item"))
-    tables = [table for table in lists if table is not None]
-    if background is not None:
-        tables += [background.truth, background.history]
-    converted = iter(with_ids_of_one_kind(tables, text_users=any(map(_has_text_users, contest.models))))
-    models = [
-        replace(model, top_n=None if table is None else next(converted), items=counts)
-        for model, table, counts in zip(contest.models, lists, items, strict=True)
-    ]
-    if background is not None:
-        truth, titles = next(converted), background.titles
-        if raw_ids(truth["item"]).dtype == object:
-            titles = {str(item): title for item, title in titles.items()}
-        background = Background(truth, next(converted), titles)
+            models.append(replace(model, top_n=run.table("top_n"), items=run.table("per_item")))
     return replace(contest, models=tuple(models), background=background)
 
 
@@ -192,7 +178,6 @@ def _contest(
     first = _first(runs)
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")
-    has_text = any(map(_has_text_users, agreed.models))
     contest = Contest(
         name=name,
         dataset=first.tag("dataset"),
@@ -202,8 +187,8 @@ def _contest(
         baseline=None,
         seed=first.seed,
         rules=agreed.rules,
-        segments=_segments(runs, notes, text_users=has_text),
-        histories=_histories(runs, text_users=has_text),
+        segments=_segments(runs, notes),
+        histories=_histories(runs),
         findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
         given=with_all_bounds([run.given for run in runs]),
@@ -265,18 +250,13 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
     return primary
 
 
-def _has_text_users(model: ComparedModel) -> bool:
-    return model.scores is not None and model.scores.users.dtype == object
-
-
-def _histories(runs: Sequence[LoggedRun], *, text_users: bool) -> HistoryLengths | None:
+def _histories(runs: Sequence[LoggedRun]) -> HistoryLengths | None:
     """Return the lengths of users' histories, from the latest run that has them."""
     latest_first = sorted(runs, key=lambda run: run.started, reverse=True)
-    lengths = next((run.histories for run in latest_first if run.histories is not None), None)
-    return with_text_users(lengths, "length") if lengths is not None and text_users else lengths
+    return next((run.histories for run in latest_first if run.histories is not None), None)
 
 
-def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:
+def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of segmentations with one name, the latest."""
     latest: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
@@ -285,7 +265,6 @@ def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) 
     segments: dict[str, Segmentation] = {}
     for run in latest.values():
         for segmentation in run.segments:
-            segmentation = with_text_users(segmentation, "group") if text_users else segmentation
             first = segments.setdefault(segmentation.name, segmentation)
             if not (
                 first.labels == segmentation.labels

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +14,7 @@ from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.base.text import json_of
 from evalplugin.config import ModelRecipe
 from evalplugin.files.inputs import ENV
-from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation, clustering
-
-_ByUser = TypeVar("_ByUser", PerUserScores, Segmentation, HistoryLengths)
-
 
 # The columns of each table that must be there: of ids, and of numbers.
 _COLUMNS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -69,50 +64,14 @@ def raw_ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     )
 
 
-def with_text_users(value: _ByUser, field: str) -> _ByUser:
-    """Return scores or groups, a ``field`` by user, with ids as text, in the order that runs with text ids have."""
-    if value.users.dtype == object:
-        return value
-    texts = as_text(value.users)
-    order = np.argsort(texts, kind="stable")
-    changes: dict[str, Any] = {"users": texts[order], field: getattr(value, field)[order]}
-    if isinstance(value, PerUserScores) and value.clustering is not None:
-        changes["clustering"] = with_text_users(value.clustering, "group")
-    return replace(value, **changes)
-
-
-def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return raw ids as text: as objects."""
-    return ids if ids.dtype == object else ids.astype(str).astype(object)
-
-
-def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False) -> list[pa.Table]:
-    """Return tables of users and items with ids of one type: text if they are text in any table, else int64.
-
-    So ids that one run has as integers equal those that another has as text; ``text_users``: users are text anyway.
-    """
-    types = {}
-    for name, is_text in (("user", text_users), ("item", False)):
-        is_text |= not all(pa.types.is_integer(table.schema.field(name).type) for table in tables)
-        types[name] = pa.large_string() if is_text else pa.int64()
-    return [
-        table.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in table.schema]))
-        for table in tables
-    ]
-
-
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    described = _described(table)
+    users, described = raw_ids(table.column("user")), _described(table)
     segments = []
     for name, labels in described.labels.items():
         index = pc.index_in(table.column(name), value_set=pa.array(labels, pa.string()))
         group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
-        segments.append(
-            Segmentation(name, tuple(labels), users[order], group[order], name in described.from_truth)
-        )
+        segments.append(Segmentation(name, tuple(labels), users, group, name in described.from_truth))
     return tuple(segments)
 
 
@@ -120,9 +79,7 @@ def histories_of(table: pa.Table) -> HistoryLengths | None:
     """Return the lengths of histories in a table of segments; None where they are not known."""
     if (name := _described(table).history) is None:
         return None
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    return HistoryLengths(users[order], table.column(name).to_numpy()[order])
+    return HistoryLengths(raw_ids(table.column("user")), table.column(name).to_numpy())
 
 
 def clustering_of(table: pa.Table) -> Segmentation | None:
@@ -130,9 +87,7 @@ def clustering_of(table: pa.Table) -> Segmentation | None:
     if (clusters := _described(table).clusters) is None:
         return None
     name, column = clusters
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    return clustering(name, raw_ids(table.column(column))[order], users[order])
+    return clustering(name, raw_ids(table.column(column)), raw_ids(table.column("user")))
 
 
 class _Described(NamedTuple):
