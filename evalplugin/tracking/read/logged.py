@@ -7,11 +7,10 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -25,7 +24,6 @@ from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
-from evalplugin.files.uris import local_path
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
@@ -49,8 +47,6 @@ _REPAIR = (
     "again), or name other runs"
 )
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
-_MOST_DIGITS = 19  # of a whole number among parameters and tags
-_MOST_PARTS = 10_000  # folds or seeds of a bake-off
 
 
 class LoggedRun:
@@ -78,7 +74,7 @@ class LoggedRun:
     def place(self) -> int:
         """The position among the runs of its bake-off, from 0; 0 where it is not known."""
         text = self.tag("place")
-        return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS else 0
+        return int(text) if text.isdecimal() else 0
 
     @property
     def is_unregistered(self) -> bool:
@@ -181,7 +177,7 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return 1 if self.is_table else self._whole("split.folds", most=_MOST_PARTS)
+        return 1 if self.is_table else self._whole("split.folds")
 
     @cached_property
     def seed(self) -> int:
@@ -263,10 +259,7 @@ class LoggedRun:
             scores = self._scores()
             if not self.is_table:
                 fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
-            if (
-                self.param("eval.seeds") is not None
-                and (seeds := self._whole("eval.seeds", most=_MOST_PARTS)) > 1
-            ):
+            if self.param("eval.seeds") is not None and (seeds := self._whole("eval.seeds")) > 1:
                 seed_means = self._means_at("seed", seeds)
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
@@ -324,21 +317,16 @@ class LoggedRun:
         return {row["input"]: row["fingerprint"] for row in self.json_file("data/inputs.json") or ()}
 
     def _number(self, key: str) -> float:
-        text = self._needed(key)
         try:
-            number = float(text)
+            return float(self._needed(key))
         except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise self._odd(key, "a finite number")
-        return number
+            raise self._odd(key, "a number") from None
 
-    def _whole(self, key: str, *, most: int = 10**_MOST_DIGITS) -> int:
+    def _whole(self, key: str) -> int:
         text = self._needed(key)
-        number = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
-        if not 0 <= number <= most:
-            raise self._odd(key, f"a whole number from 0 to {most:,}")
-        return number
+        if not text.isdecimal():
+            raise self._odd(key, "a whole number")
+        return int(text)
 
     def _odd(self, key: str, allowed: str) -> TrackingError:
         value = _quoted(self._needed(key))
@@ -358,13 +346,12 @@ class LoggedRun:
 
         A new object each time, as MLflow's keep the thread that they download with.
         """
-        uri = self.run.info.artifact_uri
-        if uri.startswith("file:///"):
-            return LocalArtifacts(local_path(uri))
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         store = self.client.tracking_uri
-        return get_artifact_repository(check_stored_uri(uri, store), tracking_uri=store)
+        return get_artifact_repository(
+            check_stored_uri(self.run.info.artifact_uri, store), tracking_uri=store
+        )
 
     @cached_property
     def _files(self) -> frozenset[str]:
@@ -442,29 +429,9 @@ class LoggedRun:
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
 
 
-@dataclass(frozen=True)
-class LocalArtifacts:
-    """Files of a run in a folder of this machine, with the methods of MLflow's artifact repositories."""
-
-    folder: Path
-
-    def list_artifacts(self, path: str = "") -> list[SimpleNamespace]:
-        """Return the files in a folder, each with its ``path``; none where there is no folder."""
-        inside = self.folder / path
-        names = sorted(entry.name for entry in inside.iterdir()) if inside.is_dir() else []
-        return [SimpleNamespace(path=f"{path}/{name}" if path else name) for name in names]
-
-    def download_artifacts(self, path: str, folder: str) -> Path:
-        """Return the file itself."""
-        return self.folder / path
-
-
 def _time(milliseconds: int | None) -> datetime:
-    """Return a time of a run; 1970 where it has none, or one that is no date."""
-    try:
-        return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return datetime.fromtimestamp(0, UTC)
+    """Return a time of a run; 1970 where it has none."""
+    return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
 
 
 def _quoted(text: str) -> str:
