@@ -165,26 +165,11 @@ def register_lists(
             new = str(made.version)
             if logged is not None:
                 link_version(client, logged, made)
-        return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
-
-
-def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
-    """Return the champion after moving its alias to a version; that is moved last, so that there is always one.
-
-    Args:
-        client: Of the store.
-        now: The champion so far.
-        new: The number of the version.
-        is_other: Whether it is of another model than the champion so far, which is then ``previous``.
-    """
-    if now.version and int(now.version) > int(new):  # another bake-off's, registered in the meantime
-        tags = tags_of(client.get_model_version(now.name, now.version))
-        return replace(now, later=tags.get("bakeoff", "?"))
-    # A champion that stays, with newer lists, is not its own predecessor: ``previous`` still has the model before it.
-    if now.version and is_other:
-        client.set_registered_model_alias(now.name, PREVIOUS_ALIAS, now.version)
-    client.set_registered_model_alias(now.name, CHAMPION_ALIAS, new)
-    return replace(now, version=new)
+        # A champion that stays is not its own predecessor: ``previous`` still has the model before it.
+        if now.version and evidence.outcome == "promote":
+            client.set_registered_model_alias(name, PREVIOUS_ALIAS, now.version)
+        client.set_registered_model_alias(name, CHAMPION_ALIAS, new)  # last, so that there is always one
+        return replace(now, version=new)
 
 
 def _create(client: MlflowClient, name: str) -> RegisteredModel:

@@ -38,7 +38,7 @@ from evalplugin.features.gate.champion import recipe_of_registered
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.tracking.connection import FAIL_FAST
-from evalplugin.tracking.registry.registration import Evidence, Registered, move_aliases, register_lists
+from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
 
 NAME = "toy-recommender"
@@ -574,10 +574,3 @@ def test_the_champion_answers_over_http(served: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(served, {"dataframe_records": [{"user": 100}], "params": {"n": 5}})
     assert "n must be from 1 to 4" in json.load(caught.value)["message"]
-
-
-def test_older_version_does_not_get_the_champion_alias() -> None:
-    champion = SimpleNamespace(version="4", tags={"evalplugin.bakeoff": "20260101-000000-b"})
-    client: Any = SimpleNamespace(get_model_version=lambda name, version: champion)  # moves no alias
-    now = move_aliases(client, Registered("shop", "4", "sqlite:///x.db"), "3", is_other=True)
-    assert (now.version, now.later) == ("4", "20260101-000000-b")
