@@ -95,15 +95,14 @@ def ui_query(uri: str, **parameters: str) -> str:
 
 
 def _absolute_sqlite(uri: str) -> str:
-    from sqlalchemy.engine import make_url
-
-    url = make_url(uri)
-    path = os.path.abspath(url.database or "")
-    if os.path.isdir(path):
+    head, _, rest = uri.partition("://")
+    name, mark, query = rest.removeprefix("/").partition("?")
+    path = Path(os.path.abspath(name))
+    if path.is_dir():
         raise TrackingUriError(
             f"tracking URI {uri!r}: {path} is a folder; name a file in it, such as mlflow.db"
         )
-    return url.set(database=Path(path).as_posix()).render_as_string(hide_password=False)
+    return f"{head}:///{path.as_posix()}{mark}{query}"
 
 
 def store_file(uri: str | None) -> Path | None:

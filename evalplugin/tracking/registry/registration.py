@@ -127,8 +127,8 @@ def register_lists(
         champion = version_with(client, registered, CHAMPION_ALIAS)
         version = "" if champion is None else str(champion.version)
         now = Registered(name, version, uri, None if registry == uri else registry)
+        held = {} if champion is None else tags_of(champion)
         if champion is not None:
-            held = tags_of(champion)
             of = held.get("bakeoff", "")
             if of == evidence.bakeoff:
                 return now
@@ -165,6 +165,10 @@ def register_lists(
             new = str(made.version)
             if logged is not None:
                 link_version(client, logged, made)
+        if now.version and int(now.version) > int(
+            new
+        ):  # another process has made a later version the champion
+            return replace(now, later=held.get("bakeoff", "?"))
         # A champion that stays is not its own predecessor: ``previous`` still has the model before it.
         if now.version and evidence.outcome == "promote":
             client.set_registered_model_alias(name, PREVIOUS_ALIAS, now.version)
