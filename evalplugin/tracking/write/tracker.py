@@ -31,7 +31,6 @@ from evalplugin.tracking.write.items import Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.logged_models import (
     NO_LOGGED_MODELS,
-    for_logged_model,
     of_logged_model,
     open_logged_model,
 )
@@ -150,13 +149,13 @@ class MlflowTracker:
         if (key := key_of(result)) in self.complete:
             return
         run_id, failed = self.ids[key], result.error is not None
-        items = [*for_logged_model([*model_items(self.bakeoff, result), *further], self.bakeoff, result)]
+        items = [*model_items(self.bakeoff, result), *further]
         with tracking_call(self.uri, f"log {result.model}"), self.writer.uploading({run_id: items}):
             # New for the first attempt alone, which may have created a logged model although it failed.
             run = self.writer.new_runs.pop(run_id, None)
             if (model := open_logged_model(self.client, run_id, items, new=run)) is None:
                 self.keeps_models = False
-            self.writer.log_values(run_id, of_logged_model(items, model))
+            self.writer.log_values(run_id, of_logged_model(items, model, self.bakeoff, result))
         with tracking_call(self.uri, f"end the run of {result.model}"):
             if model is not None:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if failed else "READY")
