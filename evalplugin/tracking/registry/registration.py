@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import sysconfig
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -69,17 +67,7 @@ class Registered:
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
         # Not 5000, where MLflow's own server or user interface is running.
         serve = f"mlflow models serve -m {model} --env-manager local --port 5001"
-        return " ".join([*named, *_path_of_scripts(), serve])
-
-
-def _path_of_scripts() -> list[str]:
-    """Return the assignment of PATH for a shell in which this Python's environment is not activated, else nothing.
-
-    MLflow starts ``uvicorn`` by its name, so its own absolute path would not do.
-    """
-    scripts = sysconfig.get_path("scripts")
-    own = shutil.which("mlflow", path=scripts)
-    return [] if own in (None, shutil.which("mlflow")) else [f'PATH={shlex.quote(scripts)}:"$PATH"']
+        return " ".join([*named, serve])
 
 
 def register_lists(
