@@ -376,7 +376,7 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
     experiment_id = client.create_experiment("toy bake-off")
     for i in range(22):
         client.set_experiment_tag(
-            experiment_id, f"{SHARED_VIEW_TAG}evalplugin-{i:02d}", json.dumps({"createdAt": i})
+            experiment_id, f"{SHARED_VIEW_TAG}evalplugin-202501{i:02d}-120000-3f2a", "{}"
         )
     client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}mine", "somebody's own view")
     log_all(make.whole(), uri)
@@ -386,8 +386,8 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
         if "sharedView" in k
     }
     assert len(boards) == 21
-    assert {"mine", "evalplugin-21", "evalplugin-20260101-120000-3f2a"} < boards
-    assert "evalplugin-02" not in boards
+    newest = {f"evalplugin-202501{i:02d}-120000-3f2a" for i in range(3, 22)}
+    assert boards == {"mine", "evalplugin-20260101-120000-3f2a", *newest}
 
 
 def test_a_board_that_is_not_wanted_is_not_saved(make: SimpleNamespace, uri: str) -> None:
