@@ -19,9 +19,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlflow
@@ -39,17 +39,15 @@ from evalplugin.workspace import Workspace
 CLIENT = ("create_run", "log_batch", "log_inputs", "set_terminated", "set_experiment_tag")
 
 
-class UploadsAtOnce:
-    """Uploads in this thread, so that a kill at an event always leaves the same."""
+class UploadsAtTheEnd:
+    """Uploads in this thread, once they are waited for, so that a kill at an event always leaves the same."""
 
     def __init__(self, *_: object) -> None: ...
 
     def shutdown(self, **_: object) -> None: ...
 
-    def submit(self, upload: Callable[..., None], *args: Any) -> Future[None]:
-        done: Future[None] = Future()
-        done.set_result(upload(*args))
-        return done
+    def submit(self, upload: Callable[..., None], *args: Any) -> SimpleNamespace:
+        return SimpleNamespace(result=functools.cache(functools.partial(upload, *args)))
 
 
 class Killer(Observer):
@@ -61,7 +59,7 @@ class Killer(Observer):
         self.files: list[str] = []  # a digest of them at each event, if it looks
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
-        writer.ThreadPoolExecutor = UploadsAtOnce
+        writer.ThreadPoolExecutor = UploadsAtTheEnd
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
         self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
 

@@ -119,7 +119,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
         "save_board",
         "RunWriter.log_values",
         "MlflowClient.create_run",
-        "MlflowClient.log_artifact",
+        "write_artifact",
         "MlflowClient.set_terminated",
     ],
 )

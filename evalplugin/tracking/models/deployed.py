@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,24 +198,17 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
 @contextmanager
 def _listening(said: list[str]) -> Iterator[None]:
     """Collect warnings of MLflow and the libraries of a model, in one line each, in place of printing them."""
-
-    def add(text: str) -> None:
-        line = shorten(" ".join(text.split()), _MAX_NOTE)
-        if line not in said and not any(words in line for words in _TO_AUTHORS):
-            said.append(line)
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            add(record.getMessage())
-
-    logger = logging.getLogger("mlflow")
-    before, logger.handlers = logger.handlers, [Collector(logging.WARNING)]
+    logger, heard = logging.getLogger("mlflow"), BufferingHandler(sys.maxsize)
+    heard.setLevel(logging.WARNING)
+    before, logger.handlers = logger.handlers, [heard]
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield
-        for warning in warned:
-            if issubclass(warning.category, UserWarning):  # others are for those who write libraries
-                add(str(warning.message))
+        texts = [record.getMessage() for record in heard.buffer]
+        # Others are for those who write libraries.
+        texts += [str(w.message) for w in warned if issubclass(w.category, UserWarning)]
+        lines = dict.fromkeys(shorten(" ".join(text.split()), _MAX_NOTE) for text in texts)
+        said += [line for line in lines if not any(words in line for words in _TO_AUTHORS)]
     finally:
         logger.handlers = before
