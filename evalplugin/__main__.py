@@ -22,7 +22,7 @@ def script() -> NoReturn:
         interrupt_on_signals()
         from evalplugin.cli import main
 
-        code = main(is_program=True)
+        code = main()
         ignore_signals_from_now_on()
     except KeyboardInterrupt:
         ignore_signals_from_now_on()

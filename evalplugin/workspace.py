@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from evalplugin.base.errors import DataError, Problem, TrackingError
 from evalplugin.base.units import bytes_of, count_text, size_text
@@ -28,9 +28,6 @@ from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.uris import stored_version, uri_version
 
-if TYPE_CHECKING:
-    from evalplugin.tracking.write.background import Logger
-
 Mode = Literal["run", "fresh", "resume"]
 
 
@@ -47,7 +44,6 @@ class Workspace:
     fresh_models: tuple[str, ...] = ()  # computed anew, with mode ``fresh``; none: all
     if_changed: bool = False  # whether to do nothing where data, config and code have not changed
     outcome_file: Path | None = None  # receives the outcome of the bake-off, a line of JSON
-    logger: Logger | None = None  # the process that logs; None: this one
 
     @classmethod
     def open(

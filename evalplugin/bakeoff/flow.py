@@ -209,7 +209,6 @@ def _running(planned: Planned, journal: Journal, workers: int | None) -> Generat
                 resume=journal.is_resumed,
                 progress=progress,
                 board=workspace.config.spec.tracking.board,
-                logger=workspace.logger,
             )
         journal.resumable = True
         with tracker:
@@ -240,8 +239,8 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
         with observer.progress("compare"):
             comparisons = tuple(compare(contest) for contest in contests_of(result))
             for comparison in comparisons:
-                comparison.compute()  # now: the last models are still being logged
-        runs.wait()
+                comparison.compute()
+        runs.check_logged()
         results = Results(result, comparisons)
         for feature in features:
             results = feature.after(running, results)

@@ -149,17 +149,14 @@ class ModelRuns:
                 with self.observer.progress(f"log {result.model}"):
                     self.tracker.finish_model(result)
 
-    def wait(self) -> None:
-        """Wait until all results are logged.
+    def check_logged(self) -> None:
+        """Check that all results are logged.
 
         Raises:
             TrackingError: MLflow was lost; the message has the names of the runs that are not logged.
         """
-        with self._unless_lost() as connected:
-            if connected:
-                self.tracker.runs.wait()
         if self.lost is not None:
-            logged = self.tracker.runs.complete
+            logged = self.tracker.complete
             left = [result for _, result in sorted(self.finished.items()) if key_of(result) not in logged]
             missing = ", ".join(self.tracker.bakeoff.run_name(result.data, result.model) for result in left)
             raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost

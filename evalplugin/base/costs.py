@@ -90,18 +90,6 @@ def cheap_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Run no garbage collections inside: imports make very many objects, and looking at them takes a fifth of it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _highest_mb() -> float:
     """Return the highest resident memory since the last reset; right after a reset it is the present one."""
     (line,) = (line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))

@@ -21,16 +21,3 @@ def file_digest(path: str | Path) -> str:
     """Return the 64 hexadecimal digits of the SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_digest(file: Path, logged: str) -> None:
-    """Compare the digest of a file with the one that was logged.
-
-    Raises:
-        ValueError: They differ; the message continues "the artifact ...".
-    """
-    if (digest := file_digest(file)) != logged:
-        size = file.stat().st_size
-        raise ValueError(
-            f"({size:,} bytes) is not what was logged: its SHA-256 begins with {digest[:12]}, not {logged[:12]}"
-        )

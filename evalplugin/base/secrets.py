@@ -62,11 +62,6 @@ def register_secret(value: str) -> None:
     _registered.add(value)
 
 
-def registered() -> frozenset[str]:
-    """Return all values that are registered, to register them in another process."""
-    return frozenset(_registered)
-
-
 def register_secrets(values: Mapping[str, Any]) -> None:
     """Redact from now on the secrets of a config: by their key, by the option before them, or in a URL.
 

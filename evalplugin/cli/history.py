@@ -48,8 +48,6 @@ def history(
     observer = show.observer()
     with observer.progress("read the bake-offs"):
         trends = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
-    for sentence in trends.damaged:
-        observer.warn(sentence)
     if chart is not None:
         with observer.progress("draw the picture"):
             write_trend(trends, chart)

@@ -42,12 +42,9 @@ from evalplugin.cli.validate import validate
 from evalplugin.components.registry import line_in_plugin
 
 
-def main(argv: Sequence[str] | None = None, *, is_program: bool = False) -> int:
-    """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted.
-
-    ``is_program``: whether this process does nothing else, so that another one may log for it.
-    """
-    state = {"debug": False, "is_program": is_program}
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
+    state = {"debug": False}
     # Characters that the encoding of stdout lacks are shown as stderr shows them.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -86,12 +86,6 @@ def run(
         checked = load_all(
             configs, overrides=overrides, data_home=where["data_home"], engine=where.pop("engine")
         )
-        logger = None
-        context = click.get_current_context()
-        if context.find_root().obj["is_program"] and not dry_run:
-            from evalplugin.tracking.write.background import Logger
-
-            logger = context.with_resource(Logger.started())  # it imports MLflow while this process goes on
         workspaces = open_checked(
             checked, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
         )
@@ -115,7 +109,7 @@ def run(
 
     failed = False
     for path, workspace in zip(configs, workspaces, strict=True):
-        workspace = replace(workspace, if_changed=if_changed, outcome_file=outcome_file, logger=logger)
+        workspace = replace(workspace, if_changed=if_changed, outcome_file=outcome_file)
         try:
             outcome = run_bakeoff(workspace, workers=workers, command=_command_line(path))
         except UnchangedError as nothing:

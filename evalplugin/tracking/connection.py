@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock
 
-from evalplugin.base.costs import without_collections
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import deferred_signals
@@ -64,7 +63,7 @@ def connect(uri: str) -> mlflow.MlflowClient:
 
             # Once: MLflow would try for two minutes to reach a database that is not there.
             create_engine(uri, poolclass=NullPool).connect().close()
-        with without_collections(), whole_creation(uri):
+        with whole_creation(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
             # None has this name: the tags of one would be read.
             client.search_experiments(max_results=1, filter_string="name = ''")
@@ -211,10 +210,8 @@ def _quietly(settings: Mapping[str, str]) -> Iterator[None]:
     """Add variables that the environment does not have, and silence loggers and warnings, inside."""
     added = {name: value for name, value in settings.items() if name not in os.environ}
     levels = {logger: logger.level for logger in map(logging.getLogger, _LEVELS)}
-    # Each change of a level clears what all loggers remember.
-    before = {logger: level for logger, level in levels.items() if level != _LEVELS[logger.name]}
     os.environ.update(added)
-    for logger in before:
+    for logger in levels:
         logger.setLevel(_LEVELS[logger.name])
     try:
         with warnings.catch_warnings():
@@ -227,5 +224,5 @@ def _quietly(settings: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-        for logger, level in before.items():
+        for logger, level in levels.items():
             logger.setLevel(level)

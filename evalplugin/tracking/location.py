@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
-from evalplugin.base.text import escape_controls
 from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
 DEFAULT_URI = "sqlite:///mlflow.db"
@@ -97,22 +96,13 @@ def ui_query(uri: str, **parameters: str) -> str:
 
 def _absolute_sqlite(uri: str) -> str:
     head, _, rest = uri.partition("://")
-    path, query = os.path.abspath(_database(uri)), rest.partition("?")[1:]
-    if escape_controls(path) != path:
-        raise TrackingUriError(f"tracking URI {uri!r}: its path has a control character")
-    if os.path.isdir(path):
+    name, mark, query = rest.removeprefix("/").partition("?")
+    path = Path(os.path.abspath(name))
+    if path.is_dir():
         raise TrackingUriError(
             f"tracking URI {uri!r}: {path} is a folder; name a file in it, such as mlflow.db"
         )
-    path = Path(path).as_posix()
-    # SQLAlchemy decodes escapes in paths from version 2.1 on; MLflow makes folders of the path as it is written.
-    for written in path, path.replace("%", "%25").replace("?", "%3F"):
-        absolute = f"{head}:///{written}{''.join(query)}"
-        if _database(absolute) == path:
-            return absolute
-    raise TrackingUriError(
-        f"tracking URI {uri!r}: the path {path} cannot be written as a URI; name one without '?'"
-    )
+    return f"{head}:///{path.as_posix()}{mark}{query}"
 
 
 def store_file(uri: str | None) -> Path | None:
@@ -122,11 +112,8 @@ def store_file(uri: str | None) -> Path | None:
 
 def sqlite_path(uri: str) -> Path | None:
     """Return the file of a SQLite store; None for any other store."""
-    return Path(_database(uri)) if store_kind(uri) == "sqlite" else None
-
-
-def _database(uri: str) -> str:
-    """Return the path in a SQLite URI, as MLflow has it: by SQLAlchemy, whose versions decode it differently."""
+    if store_kind(uri) != "sqlite":
+        return None
     from sqlalchemy.engine import make_url
 
-    return make_url(uri).database or ""
+    return Path(make_url(uri).database or "")

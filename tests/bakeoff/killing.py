@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlflow
@@ -32,9 +33,21 @@ from evalplugin.config.document import read_document
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
 from evalplugin.report.figures import FigureRequest
+from evalplugin.tracking.write import writer
 from evalplugin.workspace import Workspace
 
-CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
+CLIENT = ("create_run", "log_batch", "log_inputs", "set_terminated", "set_experiment_tag")
+
+
+class UploadsAtTheEnd:
+    """Uploads in this thread, once they are waited for, so that a kill at an event always leaves the same."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def shutdown(self, **_: object) -> None: ...
+
+    def submit(self, upload: Callable[..., None], *args: Any) -> SimpleNamespace:
+        return SimpleNamespace(result=functools.cache(functools.partial(upload, *args)))
 
 
 class Killer(Observer):
@@ -46,6 +59,7 @@ class Killer(Observer):
         self.files: list[str] = []  # a digest of them at each event, if it looks
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
+        writer.ThreadPoolExecutor = UploadsAtTheEnd
         self.listen(folder.Store, "write", "write", lambda args: args[1].step)
         self.listen(
             entry, "_digests", "sums", lambda args: ""

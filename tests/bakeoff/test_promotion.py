@@ -312,9 +312,9 @@ def test_gate_command_decides_as_the_bake_off_did(
     assert (
         gate(uri, "--bakeoff", found, "--config", str(file), *champion, "--format", "json", "--dry-run") == 0
     )
-    decision = Decision.from_json(capsys.readouterr().out)
-    assert decision.conditions == third.decision.conditions
-    assert decision.promoted == "nmf"
+    decision = json.loads(capsys.readouterr().out)
+    assert decision["conditions"] == json.loads(third.decision.to_json())["conditions"]
+    assert decision["promoted"] == "nmf"
 
 
 def test_the_decision_is_logged_on_the_summary_run(
@@ -329,14 +329,9 @@ def test_the_decision_is_logged_on_the_summary_run(
     tags = client.get_run(run).data.tags
     logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}
     assert logged == {"outcome": "keep", "champion": "svd", "promoted": ""}
-    decision = Decision.from_json(
-        Path(client.download_artifacts(run, "decision.json", str(tmp_path))).read_text()
-    )
-    assert decision.reason == tags["evalplugin.reason"]
+    decision = json.loads(Path(client.download_artifacts(run, "decision.json", str(tmp_path))).read_text())
+    assert decision["reason"] == tags["evalplugin.reason"]
     assert "# KEEP" in Path(client.download_artifacts(run, "decision.md", str(tmp_path))).read_text()
-    # Decided anew, it is the same.
-    assert gate(uri, *asked) == 0
-    assert f"the run {run} has this decision already" in capsys.readouterr().err
 
 
 def test_a_decision_that_was_made_before_is_not_replaced(
@@ -353,12 +348,7 @@ def test_a_decision_that_was_made_before_is_not_replaced(
     assert tags == {"role": "decision", "outcome": "keep", "champion": "nmf", "promoted": ""}
     assert client.get_run(summary).data.tags == before
     text = Path(client.download_artifacts(summary, "decision.json", str(tmp_path))).read_text()
-    assert Decision.from_json(text) == third.decision
-    # The same is not logged again, though other things were noted on the way to it.
-    write_config(config(uri, ["popularity", NMF, SVD]), "nightly.yaml")
-    same = ["--config", "nightly.yaml", "--champion", "svd"]
-    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *same) == 0
-    assert f"the run {summary} has this decision already" in capsys.readouterr().err
+    assert text == third.decision.to_json()
 
 
 @pytest.mark.parametrize(

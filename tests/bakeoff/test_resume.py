@@ -180,7 +180,7 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
     "after-a-model-that-failed": ("[2 of 3] failing", 1, 1),
     "logged-and-not-ended": ("before set_terminated", 3, 1),
     "comparing": ("begin compare", 1, 1),
-    "the-summary-is-half-logged": ("after log_batch", 5, 1),
+    "the-summary-is-half-logged": ("after log_batch", 7, 1),
     "all-is-done-but-the-end": ("after set_terminated", 4, 1),
     # Models end in any order with workers: a failed one may be logged while the other's second fold is fitted.
     "with-workers": ("begin log counted", 1, 2),

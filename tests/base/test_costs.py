@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import math
 import sys
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base import costs
-from evalplugin.base.costs import Stopwatch, cheap_collections, peak_memory, without_collections
+from evalplugin.base.costs import Stopwatch, cheap_collections, peak_memory
 
 
 def test_stopwatch_sums_seconds_per_name() -> None:
@@ -58,13 +57,3 @@ def test_inner_context_leaves_out_new_objects_and_collections_stay_cheap(
     with cheap_collections():
         pass
     assert done == [*["collect", "freeze"] * 2, "unfreeze", "collect", "freeze", "unfreeze"]
-
-
-def test_no_collection_runs_while_they_are_off() -> None:
-    before = gc.isenabled()
-    with without_collections():
-        assert not gc.isenabled()
-        with without_collections():
-            pass
-        assert not gc.isenabled()
-    assert gc.isenabled() == before

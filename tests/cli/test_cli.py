@@ -187,20 +187,6 @@ def test_data_goes_to_text_in_memory_too() -> None:
     assert json.loads(out.getvalue())["title"]
 
 
-def test_a_wrong_config_is_refused_before_the_process_that_logs_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def start(*args: object, **kwargs: object) -> None:
-        raise AssertionError("a process is started")
-
-    monkeypatch.setattr("evalplugin.tracking.write.background.start_python", start)
-    (tmp_path / "bad.yaml").write_text("experiment: shop\n")
-    assert main(["run", str(tmp_path / "bad.yaml")], is_program=True) == 2
-    assert "missing key 'models'" in capsys.readouterr().err
-    assert main(["run", KNN], is_program=True) == 1
-    assert "a process is started" in capsys.readouterr().err
-
-
 def test_dry_run_prints_the_plan_and_writes_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

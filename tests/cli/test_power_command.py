@@ -129,10 +129,8 @@ def test_a_share_of_a_decision_is_needed_for_a_logged_spread(
     for result in results:
         tracker.start_model(result.data, result.model, result.type)
         tracker.finish_model(result)
-    links = tracker.runs.start_summary(
-        "summary", [Tag("evalplugin.role", "summary"), *tracker.common_tags], board=None, compared=()
-    )
-    tracker.runs.client.set_terminated(links.summary_run_id, "FINISHED")
+    summary = tracker.writer.start("summary", [Tag("evalplugin.role", "summary"), *tracker.common_tags])
+    tracker.writer.end(summary, "FINISHED")
     report = power_of_runs(PowerTest(), read_contests(uri, experiment="nightly", bakeoff="latest"), gain=0.01)
     (row,) = report.rows
     knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))

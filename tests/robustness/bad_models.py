@@ -66,8 +66,7 @@ def print_much() -> None:
 
 def delete_temporary_folder() -> None:
     folder = tempfile.gettempdir()
-    while os.path.exists(folder):  # the process that logs may meanwhile add files, or remove them
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def leave_own_folder() -> None:

@@ -3,7 +3,7 @@
 python signalled.py MOMENT TEXT ARGUMENTS...
 
 MOMENT: import, say, call, file or exit; TEXT: a module, part of a line, a function's qualified name, a file that is
-written. With SIGNALLED_LOGS_HERE in the environment no other process logs.
+written.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class OnImport:
 def main() -> None:
     moment, text = sys.argv[1:3]
     sys.argv = ["evalplugin", *sys.argv[3:]]
-    if "SIGNALLED_LOGS_HERE" in os.environ:
-        import evalplugin.tracking.write.background
-
-        evalplugin.tracking.write.background.start_python = lambda *_, **__: None
     if moment == "import":
         sys.meta_path.insert(0, OnImport(text))  # type: ignore[arg-type]
     elif moment == "exit":

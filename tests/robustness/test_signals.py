@@ -19,14 +19,11 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 
 
-def interrupted(
-    folder: Path, moment: str, text: str, *arguments: str, logs_here: bool = False
-) -> subprocess.CompletedProcess[str]:
-    here = {"SIGNALLED_LOGS_HERE": "1"} if logs_here else {}
+def interrupted(folder: Path, moment: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).with_name("signalled.py")
     started = subprocess.Popen(
         [sys.executable, str(script), moment, text, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **here}, cwd=folder, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     out, err = started.communicate(timeout=240)
@@ -112,26 +109,25 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("function", "logs_here"),
+    "function",
     [
-        ("picture_artifacts", False),
-        ("comparison_page", False),
-        ("leaderboard_markdown", False),
-        ("contests_of", False),
-        ("RemoteRuns.finish", False),
-        ("RemoteRuns.start_summary", False),
-        ("RemoteRuns.end_summary", False),
-        ("save_board", True),
-        ("Runs.start_summary", True),
-        ("MlflowClient.log_artifacts", True),
-        ("MlflowClient.set_terminated", True),
+        "picture_artifacts",
+        "comparison_page",
+        "leaderboard_markdown",
+        "contests_of",
+        "MlflowTracker.finish_model",
+        "save_board",
+        "RunWriter.log_values",
+        "MlflowClient.create_run",
+        "write_artifact",
+        "MlflowClient.set_terminated",
     ],
 )
 def test_interrupted_in_a_step_of_logging_ends_quietly(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, function: str, logs_here: bool
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     file = write_small(tmp_path, uri)
-    done = interrupted(tmp_path, "call", function, "run", file, logs_here=logs_here)
+    done = interrupted(tmp_path, "call", function, "run", file)
     assert "Traceback" not in done.stderr + done.stdout
     assert "Exception ignored" not in done.stderr
     assert done.returncode == 130, done.stderr
@@ -167,7 +163,7 @@ def test_interrupted_workers_and_late_imports_end_quietly(
     tmp_path: Path, uri: str, moment: str, text: str
 ) -> None:
     file = write_small(tmp_path, uri, workers=2)
-    assert_quiet(interrupted(tmp_path, moment, text, "run", file, logs_here=text == "mlflow"))
+    assert_quiet(interrupted(tmp_path, moment, text, "run", file))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +25,13 @@ from evalplugin.features.gate.decide import (
 )
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.report import DECISION, decision_files, decision_tags
-from evalplugin.tracking.connection import check_stored_uri, existing_store, tracking_call
+from evalplugin.features.gate.report import decision_files, decision_tags
+from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
 from evalplugin.tracking.write.items import Tag
-from evalplugin.tracking.write.writer import RunWriter, redact_text
+from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -93,7 +91,7 @@ def decide_logged(
         DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
-    read = partial(read_contests, tracking_uri, intersect=intersect, refuse_damaged=True)
+    read = partial(read_contests, tracking_uri, intersect=intersect)
     contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
     if contest.is_table:
         raise DataError(
@@ -188,8 +186,6 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
         if summary is not None and not summary.tag("outcome"):
             _log(writer, summary.id, decision)
             return _logged_on(summary.id)
-        if summary is not None and _has(client, summary.id, decision):
-            return f"the run {summary.id} has this decision already"
         tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", bakeoff_of(runs))]
         run_id = writer.start(f"decision {decision.contest}", tags)
         try:
@@ -221,21 +217,6 @@ def _log(writer: RunWriter, run_id: str, decision: Decision) -> None:
 
 def _logged_on(run_id: str) -> str:
     return f"logged on the run {run_id}: decision.md, decision.json"
-
-
-def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
-    """Return whether a run has the same decision, with or without the same notes and decisions before it."""
-    check_stored_uri(client.get_run(run_id).info.artifact_uri, client.tracking_uri)
-    if DECISION not in {file.path for file in client.list_artifacts(run_id)}:
-        return False
-    with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-        logged = Path(client.download_artifacts(run_id, DECISION, folder)).read_text("utf-8")
-    given = redact_text(DECISION, decision.to_json())
-    try:
-        first, second = (replace(Decision.from_json(text), notes=(), budget=None) for text in (logged, given))
-    except DataError:  # of another format
-        return False
-    return first == second
 
 
 def _summary_of(client: MlflowClient, runs: Sequence[LoggedRun]) -> LoggedRun | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED
 from evalplugin.base.numbers import signed
-from evalplugin.base.text import json_of
 from evalplugin.config.gate import FailOn
 from evalplugin.config.sections import GateOutcome
 from evalplugin.data.queries import Unit
@@ -180,27 +179,6 @@ class Decision:
         return EXIT_FAILED if self.outcome in failing else EXIT_DONE
 
     def to_json(self) -> str:
-        """Return the decision as JSON text; ``from_json`` reads it back."""
+        """Return the decision as JSON text."""
         values = {"format": FORMAT, **asdict(self)}
         return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Decision:
-        """Return the decision that ``to_json`` wrote.
-
-        Raises:
-            DataError: The text is something else, or of another format.
-        """
-        try:
-            values: dict[str, Any] = json_of(text)
-            written = values.pop("format")
-            if written != FORMAT:
-                raise DataError(f"a decision of format {written}; this version reads format {FORMAT}")
-            conditions = tuple(Condition(**condition) for condition in values.pop("conditions"))
-            values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
-            budget = values.pop("budget")
-            return cls(
-                **values, conditions=conditions, budget=None if budget is None else DecisionBudget(**budget)
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"this is no decision of evalplugin: {error!r}") from None

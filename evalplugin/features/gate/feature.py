@@ -115,7 +115,7 @@ def _check_budget(workspace: Workspace) -> None:
     """Report how many decisions the gate of a config has left, before anything is fitted.
 
     Raises:
-        DataError: More were taken than ``gate.decisions``, or their count is damaged.
+        DataError: More were taken than ``gate.decisions``, or their count cannot be read.
         TrackingError: The store cannot be reached.
     """
     config, gate = workspace.config, workspace.config.spec.gate
@@ -138,7 +138,7 @@ def decide_bakeoff(gated: GatedConfig, running: Running, results: Results) -> De
 
     Raises:
         DataError: There is no contest on the dataset and split of the gate.
-        DataError: With ``gate.decisions``, the count of earlier decisions is damaged.
+        DataError: With ``gate.decisions``, the count of earlier decisions cannot be read.
         TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
     """
     gate = gated.config.spec.gate

@@ -15,15 +15,10 @@ from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.runs import bakeoff_of, search_runs
+from evalplugin.tracking.read.runs import bakeoff_of
 
 _PREFIX = "evalplugin.decision."
-_SPENDING = (
-    "tags.`evalplugin.error_spent` != '' and tags.`evalplugin.decided_dataset` = '{}' and "
-    "tags.`evalplugin.decided_split` = '{}'"
-)
 _MOST = 1000  # characters of the ids of bake-offs in a tag
-_ANEW = "Restore the tags from a backup of the store, or begin anew in another experiment, where all decisions are left"
 _AT_ONCE = (
     "another gate of this experiment decided at the same time: its decision counts as taken before this one"
 )
@@ -34,9 +29,7 @@ class Ledger:
     """The decisions taken with ``gate.decisions`` in an experiment, on one dataset and split.
 
     Each bake-off that is decided has a tag of the experiment with the error that it spent; what its gate asked for
-    beyond that does not matter. A tag stays when runs are deleted, and carries a digest of its content: one that was
-    changed is refused, and so are fewer than the last decision had counted. Who may write to the store can still forge
-    all of it.
+    beyond that does not matter. A tag stays when runs are deleted.
     """
 
     uri: str
@@ -73,7 +66,7 @@ class Ledger:
         """Return what the other decisions have left of ``decisions``.
 
         Raises:
-            DataError: What was counted is damaged, or less than was decided.
+            DataError: A tag that counts a decision cannot be read.
             TrackingError: The store cannot be reached.
         """
         return self._budget(self._spent(), decisions)
@@ -112,74 +105,28 @@ class Ledger:
         if self.experiment is None:
             return {}
         with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
-            query = _SPENDING.format(*(name.replace("'", "''") for name in self.place))
-            latest = search_runs(client, [self.experiment], query, limit=1, deleted=True)
-            # Read after the runs: whoever decides writes here before there.
             tags = client.get_experiment(self.experiment).tags
-            spent = dict(
-                filter(None, (self._entry(key, tags[key]) for key in tags if key.startswith(_PREFIX)))
-            )
-        for run in latest:
-            self._check(run, spent)
-        return spent
+        entries = [self._entry(key, text) for key, text in tags.items() if key.startswith(_PREFIX)]
+        return {bakeoff: error for place, bakeoff, error in entries if place == self.place}
 
-    def _entry(self, key: str, text: str) -> tuple[str, float] | None:
-        """Return bake-off and error of a tag; None: it is of another dataset or split."""
+    def _entry(self, key: str, text: str) -> tuple[DataSplit, str, float]:
+        """Return the dataset and split, the bake-off and the error of a tag."""
         try:
             entry = json_of(text)
-            bakeoff, error = str(entry["bakeoff"]), float(entry["error"])
-            place = DataSplit(entry["dataset"], entry["split"])
-            if not 0 <= error <= 1 or _tag(place, bakeoff, error) != (key, text):
-                raise ValueError
+            error = float(entry["error"])
+            if 0 <= error <= 1:
+                return DataSplit(entry["dataset"], entry["split"]), str(entry["bakeoff"]), error
         except (ValueError, TypeError, KeyError):
-            raise DataError(
-                f"the tag {key} of the experiment with the id {self.experiment} has been changed: {text[:200]!r} is no "
-                f"decision as it was counted. {_ANEW}"
-            ) from None
-        return (bakeoff, error) if place == self.place else None
-
-    def _check(self, latest: LoggedRun, spent: Mapping[str, float]) -> None:
-        """Check that the latest decision and those that it had counted are still there."""
-        bakeoff, error = _spent_by(latest)
-        counted = _value(latest, "decisions", int) - _value(latest, "decisions_left", int)
-        if spent.get(bakeoff, 0.0) < error or len(spent) < counted:
-            raise DataError(
-                f"decisions of the experiment with the id {self.experiment} are missing among its tags "
-                f"{_PREFIX}*: {latest} is number {counted:,} and spent {error:.3g}, and {len(spent):,} are counted, "
-                f"{spent.get(bakeoff, 0.0):.3g} for it: tags were deleted or changed. {_ANEW}"
-            )
+            pass
+        raise DataError(
+            f"the tag {key} of the experiment with the id {self.experiment} counts no decision: {text[:200]!r}; "
+            f"restore it, or begin anew in another experiment, where all decisions are left"
+        )
 
     def _write(self, error: float) -> None:
         """Count what the bake-off has spent."""
         assert self.experiment is not None  # the runs that are decided on are in it
         with existing_store(self.uri, "count the decision") as client:
-            client.set_experiment_tag(self.experiment, *_tag(self.place, self.bakeoff, error))
-
-
-def _tag(place: DataSplit, bakeoff: str, error: float) -> tuple[str, str]:
-    """Return the key and the value of the tag of a bake-off."""
-    entry = {"bakeoff": bakeoff, **place._asdict(), "error": error}
-    key = fingerprint([*place, bakeoff])
-    return _PREFIX + key, json.dumps({**entry, "check": fingerprint(entry)})
-
-
-def _spent_by(run: LoggedRun) -> tuple[str, float]:
-    """Return the bake-off that a run has a decision on, and the error that it spent."""
-    error = _value(run, "error_spent", float)
-    if not 0 <= error <= 1:
-        raise _damaged(run, "error_spent")
-    return shorten_value(run.tag("decided_bakeoff") or run.bakeoff, _MOST), error
-
-
-def _value(run: LoggedRun, key: str, of: Callable[[str], float]) -> float:
-    try:
-        return of(run.tag(key))
-    except ValueError:
-        raise _damaged(run, key) from None
-
-
-def _damaged(run: LoggedRun, key: str) -> DataError:
-    return DataError(
-        f"{run} of the experiment with the id {run.experiment_id} has the tag evalplugin.{key} = {run.tag(key)!r}, "
-        f"which no gate has logged: what was decided cannot be counted. {_ANEW}"
-    )
+            entry = {"bakeoff": self.bakeoff, **self.place._asdict(), "error": error}
+            key = _PREFIX + fingerprint([*self.place, self.bakeoff])
+            client.set_experiment_tag(self.experiment, key, json.dumps(entry))

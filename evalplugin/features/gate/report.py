@@ -73,7 +73,6 @@ def decision_tags(decision: Decision) -> Iterator[Tag]:
     if decision.budget is not None:
         yield Tag("evalplugin.decisions", str(decision.budget.decisions))
         yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
-        # What a later decision reads; repr is read back to the last bit.
         yield Tag("evalplugin.error_spent", repr(decision.error_spent))
 
 

@@ -153,26 +153,22 @@ def _summaries(
 
 def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:
     decision: dict[str, str | None] = {}
-    damaged = [sentence for run in runs if (sentence := run.damage)]
     if summary is not None:
         decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
-        if (outcome := decision["outcome"]) is not None and outcome not in get_args(GateOutcome):
-            damaged.append(
-                f"{summary} has the tag evalplugin.outcome = {outcome!r}, which no gate has decided"
-            )
+        if decision["outcome"] not in get_args(
+            GateOutcome
+        ):  # there is none, or this version does not know it
             decision = {}
-    sound = [run for run in runs if not run.damage]
     names = [] if summary is None else [summary.tag("decided_dataset"), summary.tag("decided_split")]
     return PastBakeoff(
         id=name,
         at=min(run.started for run in runs),
-        primary=(sound[0].param("eval.primary") or "") if sound else "",
-        baseline=sound[0].param("eval.baseline") if sound else None,
-        models=tuple(map(_model, sound)),
+        primary=runs[0].param("eval.primary") or "",
+        baseline=runs[0].param("eval.baseline"),
+        models=tuple(map(_model, runs)),
         unregistered=summary is not None and summary.is_unregistered,
         decided=DataSplit(*names) if names and all(names) else None,
-        given=sound[0].given if sound else {},
-        damaged=tuple(damaged),
+        given=runs[0].given,
         **decision,
     )
 

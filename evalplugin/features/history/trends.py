@@ -74,7 +74,6 @@ class PastBakeoff:
     unregistered: bool = False  # whether the promoted model could not be registered
     decided: DataSplit | None = None  # dataset and split of the decision; None: not logged
     given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
-    damaged: tuple[str, ...] = ()  # what is left out, as it is not what was logged: sentences
 
     def decided_on(self, place: DataSplit) -> bool:
         """Return whether the decision was on a dataset and split; if not logged: whether there are no others."""
@@ -126,11 +125,6 @@ class History:
     points: tuple[Point, ...]  # by bake-off, then in the order of its config
 
     @property
-    def damaged(self) -> tuple[str, ...]:
-        """Sentences on runs that are left out because they are damaged."""
-        return tuple(sentence for bakeoff in self.bakeoffs for sentence in bakeoff.damaged)
-
-    @property
     def trends(self) -> dict[tuple[str, str, str], list[Point]]:
         """The points of each dataset, split and model, the oldest first."""
         trends: dict[tuple[str, str, str], list[Point]] = {}
@@ -154,12 +148,12 @@ class History:
     def __repr__(self) -> str:
         from evalplugin.features.history.report import history_tables, worse_lines
 
-        return plain_text(history_tables(self), [*worse_lines(self), *self.damaged])
+        return plain_text(history_tables(self), worse_lines(self))
 
     def _repr_html_(self) -> str:
         from evalplugin.features.history.report import history_tables, worse_lines
 
-        lines = (f"<div>{escape_html(line)}</div>" for line in (*worse_lines(self), *self.damaged))
+        lines = (f"<div>{escape_html(line)}</div>" for line in worse_lines(self))
         return "".join([*map(table_html, history_tables(self)), *lines])
 
 
@@ -176,20 +170,12 @@ def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | N
     ordered = sorted(bakeoffs, key=lambda b: (b.at, b.id))
     if not ordered:
         raise DataError(f"the experiment {experiment!r} has no bake-offs")
-    damaged = [sentence for bakeoff in ordered for sentence in bakeoff.damaged]
-    newest = next((bakeoff for bakeoff in reversed(ordered) if bakeoff.models), None)
-    if newest is None:
-        raise DataError(
-            f"the experiment {experiment!r} has no models that can be shown: {'; '.join(damaged)}"
-        )
+    newest = ordered[-1]
     name, up = _resolve(newest.primary if metric is None else metric, newest.given)
     known = list(dict.fromkeys(n for b in ordered for m in b.models for n in m.values))
     if name not in known:
         near = did_you_mean(name, known, noun="there are")
-        left_out = f"; {'; '.join(damaged)}" if damaged else ""
-        raise DataError(
-            f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}{left_out}"
-        )
+        raise DataError(f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}")
     points: list[Point] = []
     before: dict[tuple[str, str, str], Point] = {}
     for bakeoff in ordered:

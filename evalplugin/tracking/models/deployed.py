@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,6 @@ from evalplugin.models.selection import TopN, candidate_mask, select_top_n
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, check_stored_uri, existing_store
 from evalplugin.tracking.models.interface import Interface, Takes
-from evalplugin.tracking.models.pyfunc import PyfuncModel, local_folder
 from evalplugin.tracking.read.uris import find_version, model_logged_as, tags_of
 
 if TYPE_CHECKING:
@@ -38,15 +39,29 @@ _MAX_NOTE = 400  # characters of a warning
 _TO_AUTHORS = ("Any type hint is inferred as AnyType", "Add type hints to the `predict` method")
 
 
-def lists_of(model: PyfuncModel, request: ListRequest) -> tuple[TopN, list[str]]:
-    """Return the lists of a model without items that are no candidates, and sentences on it and on shortfalls."""
-    interface = Interface(f"the model {model.model}", model.user, model.item, model.rank, model.score)
-    with _loaded_model(model.model, request) as (loaded, notes_on_model):
-        takes: Takes | None = None if model.takes == "auto" else model.takes
+def lists_of(
+    uri: str,
+    folder: Path | None,
+    interface: Interface,
+    takes: Takes | None,
+    inference: Mapping[str, Any],
+    request: ListRequest,
+) -> tuple[TopN, list[str]]:
+    """Return the lists of a model without items that are no candidates, and sentences on it and on shortfalls.
+
+    Args:
+        uri: Of the model.
+        folder: Of its files, where the URI names one.
+        interface: The names of its columns.
+        takes: Its input; None: as its signature says.
+        inference: Parameters of a prediction.
+        request: The users, and the items to list.
+    """
+    with _loaded_model(uri, folder, request) as (loaded, notes_on_model):
         model_input = interface.input(loaded.metadata.signature, takes)
 
         def ask(*ids: npt.NDArray[np.generic]) -> Any:
-            return loaded.predict(model_input.of(*ids), params=model.inference or None)
+            return loaded.predict(model_input.of(*ids), params=dict(inference) or None)
 
         if model_input.takes == "users":
             lists, notes = _lists_for_users(ask, interface, request)
@@ -134,10 +149,12 @@ def _scores(
 
 
 @contextmanager
-def _loaded_model(uri: str, request: ListRequest) -> Iterator[tuple[PyFuncModel, list[str]]]:
+def _loaded_model(
+    uri: str, folder: Path | None, request: ListRequest
+) -> Iterator[tuple[PyFuncModel, list[str]]]:
     """Yield the model that a URI leads to, and sentences on it; its files are downloaded, and gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as scratch:
-        files, origin = local_folder(uri, request.folder), f"the model {uri}"
+        files, origin = folder, f"the model {uri}"
         if files is None:
             files, origin = _download(uri, request.tracking_uri, scratch)
         said: list[str] = []
@@ -181,24 +198,17 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
 @contextmanager
 def _listening(said: list[str]) -> Iterator[None]:
     """Collect warnings of MLflow and the libraries of a model, in one line each, in place of printing them."""
-
-    def add(text: str) -> None:
-        line = shorten(" ".join(text.split()), _MAX_NOTE)
-        if line not in said and not any(words in line for words in _TO_AUTHORS):
-            said.append(line)
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            add(record.getMessage())
-
-    logger = logging.getLogger("mlflow")
-    before, logger.handlers = logger.handlers, [Collector(logging.WARNING)]
+    logger, heard = logging.getLogger("mlflow"), BufferingHandler(sys.maxsize)
+    heard.setLevel(logging.WARNING)
+    before, logger.handlers = logger.handlers, [heard]
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield
-        for warning in warned:
-            if issubclass(warning.category, UserWarning):  # others are for those who write libraries
-                add(str(warning.message))
+        texts = [record.getMessage() for record in heard.buffer]
+        # Others are for those who write libraries.
+        texts += [str(w.message) for w in warned if issubclass(w.category, UserWarning)]
+        lines = dict.fromkeys(shorten(" ".join(text.split()), _MAX_NOTE) for text in texts)
+        said += [line for line in lines if not any(words in line for words in _TO_AUTHORS)]
     finally:
         logger.handlers = before

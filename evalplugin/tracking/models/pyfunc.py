@@ -101,8 +101,11 @@ class PyfuncModel:
             TrackingError: There is no such model, or it cannot be downloaded.
         """
         from evalplugin.tracking.models.deployed import lists_of
+        from evalplugin.tracking.models.interface import Interface
 
-        lists, self.notes = lists_of(self, request)
+        interface = Interface(f"the model {self.model}", self.user, self.item, self.rank, self.score)
+        folder, takes = local_folder(self.model, request.folder), None if self.takes == "auto" else self.takes
+        lists, self.notes = lists_of(self.model, folder, interface, takes, self.inference, request)
         return lists
 
 

@@ -1,6 +1,6 @@
 """Agreement of runs on data, rules, metrics and users, and the results that they have in common.
 
-The truths of runs are compared by content: the order of rows, times, and the type of equal ids do not count.
+The truths of runs are compared by content: the order of rows and times do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.tables import as_text, with_ids_of_one_kind, with_text_users
 
 _Users: TypeAlias = npt.NDArray[np.generic]
 
@@ -68,10 +67,6 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     made = [run for run in runs if not run.rules.are_given]
     first = (made or runs)[0]
     models = [run.result for run in runs]
-    if len({model.scores.users.dtype == object for model in models if model.scores is not None}) > 1:
-        models = [
-            m if m.scores is None else replace(m, scores=with_text_users(m.scores, "values")) for m in models
-        ]
     scored = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
     users = [model.scores.users for model in models if model.scores is not None]
     same = same_truths(runs)
@@ -82,6 +77,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         for line in _differing(what, value_of, runs if binds_lists else made)
     ]
     other_rules += [
+        *_differing("ids of users", _kind_of_ids, scored),
         *_differing("clusters", _clusters, [r for r in scored if r.is_table or not r.rules.are_given]),
         *_differing_clusters(models),
     ]
@@ -143,6 +139,11 @@ def _with_clusters(models: Sequence[ComparedModel]) -> list[ComparedModel]:
     return [
         m if m.scores is None else replace(m, scores=replace(m.scores, clustering=clustering)) for m in models
     ]
+
+
+def _kind_of_ids(run: LoggedRun) -> str:
+    assert run.result.scores is not None
+    return "text" if run.result.scores.users.dtype == object else "integers"
 
 
 def _clusters(run: LoggedRun) -> str:
@@ -237,8 +238,6 @@ def _common_users(
     common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
     if len(truths) > 1:
         of_same_truth = users_of_same_truth(list(truths.values()))
-        if of_same_truth.dtype != common.dtype:
-            of_same_truth, common, every = map(as_text, (of_same_truth, common, every))
         common, every = (np.intersect1d(users, of_same_truth) for users in (common, every))
         words = " with the same truth"
     counts = _by_value(_n_users, runs)
@@ -325,7 +324,7 @@ def users_of_same_truth(runs: Sequence[LoggedRun]) -> _Users:
                 f"{run.model} has no data/truth.parquet{' of all folds' * (run.folds > 1)} to tell them by"
             )
         tables.append(table)
-    rows = pd.concat([table.to_pandas() for table in with_ids_of_one_kind(tables)])
+    rows = pd.concat([table.to_pandas() for table in tables])
     runs_with_row = rows.groupby(_TRUTH).size()  # no run has a row twice
     fewest = runs_with_row.groupby("user").min()
     users: _Users = fewest.index[fewest == len(runs)].to_numpy()
@@ -345,5 +344,4 @@ def _truth(runs: Sequence[LoggedRun]) -> pa.Table | None:
 
 def _are_equal(first: pa.Table, second: pa.Table) -> bool:
     order = [(name, "ascending") for name in (FOLD, "user", "item")]
-    first, second = (table.sort_by(order) for table in with_ids_of_one_kind([first, second]))
-    return bool(first.equals(second))
+    return bool(first.sort_by(order).equals(second.sort_by(order)))

@@ -18,7 +18,6 @@ from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import raw_ids, with_ids_of_one_kind, with_text_users
 
 
 def read_contests(
@@ -32,7 +31,6 @@ def read_contests(
     primary: str | None = None,
     dataset: str | None = None,
     split: str | None = None,
-    refuse_damaged: bool = False,
 ) -> list[Contest]:
     """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
 
@@ -48,38 +46,23 @@ def read_contests(
         baseline: The model that the others are compared with; None: the runs' own, if they have one.
         primary: The metric that ranks; None: the runs' own.
         dataset, split: Names of the only ones; None: all.
-        refuse_damaged: Whether runs whose tags, parameters or metrics have changed since they were logged are an
-            error; else they are left out, with a note.
 
     Raises:
-        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared; or damaged
-            ones, with ``refuse_damaged``.
+        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared.
         TrackingError: The store cannot be reached, or a run lacks logged files or values.
     """
     with existing_store(tracking_uri, "read the runs") as client:
         selected = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
-        if selected.damage and refuse_damaged:
-            raise DataError(
-                f"nothing is decided on damaged runs: {'; '.join(selected.damage)}. Run the bake-off again (steps in "
-                f"the cache are not computed again), or name other runs"
-            )
-        contests, notes = [], [*selected.notes, *selected.damage]
-        sound = [run for run in selected.runs if not run.damage]
-        groups = _same_data(sound, named=bool(runs), intersect=intersect)
+        contests, notes = [], [*selected.notes]
+        groups = _same_data(selected.runs, named=bool(runs), intersect=intersect)
         named = {*runs} | ({baseline} if baseline else set())
         for group in _asked(groups, named, dataset, split, notes):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
-            try:
-                contest = _contest(
-                    selected.name, group, intersect=intersect, baseline=baseline, primary=primary
-                )
-            except DataError as error:  # which damaged runs that are left out may have caused
-                if not selected.damage:
-                    raise
-                raise DataError("\n".join([str(error), *selected.damage])) from None
-            contests.append(contest)
+            contests.append(
+                _contest(selected.name, group, intersect=intersect, baseline=baseline, primary=primary)
+            )
         if not contests:
             raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
     return [replace(contest, notes=(*notes, *contest.notes)) for contest in contests]
@@ -91,28 +74,15 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    lists, items, background = [], [], None
+    models: list[ComparedModel] = []
+    background: Background | None = None
     with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
-            lists.append(run.table("top_n"))
-            items.append(run.table("per_item"))
-    tables = [table for table in lists if table is not None]
-    if background is not None:
-        tables += [background.truth, background.history]
-    converted = iter(with_ids_of_one_kind(tables, text_users=any(map(_has_text_users, contest.models))))
-    models = [
-        replace(model, top_n=None if table is None else next(converted), items=counts)
-        for model, table, counts in zip(contest.models, lists, items, strict=True)
-    ]
-    if background is not None:
-        truth, titles = next(converted), background.titles
-        if raw_ids(truth["item"]).dtype == object:
-            titles = {str(item): title for item, title in titles.items()}
-        background = Background(truth, next(converted), titles)
+            models.append(replace(model, top_n=run.table("top_n"), items=run.table("per_item")))
     return replace(contest, models=tuple(models), background=background)
 
 
@@ -208,7 +178,6 @@ def _contest(
     first = _first(runs)
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")
-    has_text = any(map(_has_text_users, agreed.models))
     contest = Contest(
         name=name,
         dataset=first.tag("dataset"),
@@ -218,8 +187,8 @@ def _contest(
         baseline=None,
         seed=first.seed,
         rules=agreed.rules,
-        segments=_segments(runs, notes, text_users=has_text),
-        histories=_histories(runs, text_users=has_text),
+        segments=_segments(runs, notes),
+        histories=_histories(runs),
         findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
         given=with_all_bounds([run.given for run in runs]),
@@ -281,18 +250,13 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
     return primary
 
 
-def _has_text_users(model: ComparedModel) -> bool:
-    return model.scores is not None and model.scores.users.dtype == object
-
-
-def _histories(runs: Sequence[LoggedRun], *, text_users: bool) -> HistoryLengths | None:
+def _histories(runs: Sequence[LoggedRun]) -> HistoryLengths | None:
     """Return the lengths of users' histories, from the latest run that has them."""
     latest_first = sorted(runs, key=lambda run: run.started, reverse=True)
-    lengths = next((run.histories for run in latest_first if run.histories is not None), None)
-    return with_text_users(lengths, "length") if lengths is not None and text_users else lengths
+    return next((run.histories for run in latest_first if run.histories is not None), None)
 
 
-def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:
+def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of segmentations with one name, the latest."""
     latest: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
@@ -301,7 +265,6 @@ def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) 
     segments: dict[str, Segmentation] = {}
     for run in latest.values():
         for segmentation in run.segments:
-            segmentation = with_text_users(segmentation, "group") if text_users else segmentation
             first = segments.setdefault(segmentation.name, segmentation)
             if not (
                 first.labels == segmentation.labels

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.libraries import np, pd
 from evalplugin.base.text import json_of, shorten
-from evalplugin.base.units import count_text
 from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, existing_store, is_missing, tracking_call
@@ -115,19 +114,10 @@ def _table(content: bytes) -> pd.DataFrame:
         ValueError: It is none.
     """
     table = json_of(content)
-    if not isinstance(table, dict) or not all(
-        isinstance(table.get(key), list) for key in ("columns", "data")
-    ):
-        raise ValueError("it has no lists 'columns' and 'data'")
-    columns, rows = [str(column) for column in table["columns"]], table["data"]
-    if len({*columns}) < len(columns):
-        raise ValueError("two columns have one name")
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, list) or len(row) != len(columns):
-            raise ValueError(
-                f"row {number} is not a list of {count_text(len(columns), 'value')}, one a column"
-            )
-    return pd.DataFrame(rows, columns=columns, dtype=object)
+    try:
+        return pd.DataFrame(table["data"], columns=table["columns"], dtype=object)
+    except (KeyError, TypeError):
+        raise ValueError("it has no lists 'columns' and 'data'") from None
 
 
 def _with_scores(frame: pd.DataFrame, metrics: list[str], run: str) -> tuple[pd.DataFrame, list[str]]:
@@ -152,12 +142,7 @@ def _score(value: object) -> float | None:
     """Return a score, NaN for null; None: it is not a finite number."""
     if value is None:
         return math.nan
-    if not isinstance(value, int | float):
-        return None
-    try:
-        return None if math.isinf(value) else float(value)
-    except OverflowError:
-        return None
+    return float(value) if isinstance(value, int | float) and not math.isinf(value) else None
 
 
 def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[pd.DataFrame, list[str]]:

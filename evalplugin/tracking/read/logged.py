@@ -6,36 +6,31 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.fingerprint import check_digest, digest
 from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
-from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
-from evalplugin.files.inputs import CHANGED
-from evalplugin.files.uris import local_path
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, tracking_call
-from evalplugin.tracking.names import MAX_TAG, metric_name, metric_names
+from evalplugin.tracking.names import metric_name, metric_names
 from evalplugin.tracking.read.tables import (
     clustering_of,
     histories_of,
@@ -52,16 +47,6 @@ _REPAIR = (
     "again), or name other runs"
 )
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
-VALUES = "evalplugin.values"  # the tag with the seal of a run
-_MOST_DIGITS = 19  # of a whole number among parameters and tags
-_MOST_PARTS = 10_000  # folds or seeds of a bake-off
-_DIGITS = 6  # hexadecimal, of the digest of a key or of a value in the seal
-_PAIR = re.compile(rf"([0-9a-f]{{{_DIGITS}}})([0-9a-f]{{{_DIGITS}}})")
-# Tags that are read back, and do not change once a model's results are logged.
-_SEALED_TAGS = (
-    "role", "bakeoff", "model", "model_type", "dataset", "split", "unit", "place", "metrics_hash", "definitions",
-    "warnings", "checksums", "given", "notes",
-)  # fmt: skip
 
 
 class LoggedRun:
@@ -89,57 +74,12 @@ class LoggedRun:
     def place(self) -> int:
         """The position among the runs of its bake-off, from 0; 0 where it is not known."""
         text = self.tag("place")
-        return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS else 0
-
-    @property
-    def seal(self) -> str:
-        """Digests of the run's values: data, tags and parameters, and as many metrics as fit a tag."""
-        pairs = (digest(key)[:_DIGITS] + digest(value)[:_DIGITS] for key, value in self._values())
-        return "".join(pairs)[: MAX_TAG - MAX_TAG % (2 * _DIGITS)]
-
-    @property
-    def changed_values(self) -> list[str]:
-        """The values that differ from those in the tag with the seal, in words; empty without that tag.
-
-        A lost value cannot be named, as only its digest is left: it is counted.
-        """
-        if (seal := self.run.data.tags.get(VALUES)) is None:
-            return []
-        if len(seal) % (2 * _DIGITS) or not _PAIR.match(seal):
-            return [f"the tag {VALUES} = {_quoted(seal)}"]
-        logged = dict(_PAIR.findall(seal))
-        changed = []
-        for key, value in self._values():
-            expected = logged.pop(digest(key)[:_DIGITS], None)
-            if expected not in (None, digest(value)[:_DIGITS]):
-                changed.append(f"{key} = {_quoted(value)}")
-        if logged:
-            changed.append(count_text(len(logged), "lost value"))
-        return changed
-
-    def _values(self) -> Iterator[tuple[str, str]]:
-        """Yield the values that are sealed, each with its name in messages."""
-        for context, data in self.digests.items():
-            yield f"the digest of the {context} data", data
-        for key in _SEALED_TAGS:
-            if (text := self.run.data.tags.get(f"evalplugin.{key}")) is not None:
-                yield f"the tag evalplugin.{key}", text
-        for key, text in sorted(self.run.data.params.items()):
-            yield f"the parameter {key}", text
-        for key, number in sorted(self.run.data.metrics.items()):
-            if not key.startswith("vs_baseline/"):  # which are logged when all models are compared
-                yield f"the metric {key}", repr(float(number))
+        return int(text) if text.isdecimal() else 0
 
     @property
     def is_unregistered(self) -> bool:
         """Whether the winner of a bake-off could not be registered; of a summary run."""
         return self.tag("registered").startswith("failed")
-
-    @cached_property
-    def damage(self) -> str:
-        """A sentence on tags, parameters, metrics and data that have changed since they were logged, or ``""``."""
-        changed = ", ".join(self.changed_values)
-        return f"{self} is left out: not what was logged are {changed}" if changed else ""
 
     def _json_tag(self, key: str, kind: type[_T]) -> _T:
         """Return a tag of JSON that holds a value of a kind; an empty one without the tag, or where it holds another.
@@ -155,11 +95,6 @@ class LoggedRun:
     def mapping(self, key: str) -> dict[str, str]:
         """Return a tag of JSON that holds a mapping; empty without one."""
         return {name: str(text) for name, text in self._json_tag(key, dict).items()}
-
-    @cached_property
-    def checksums(self) -> dict[str, str]:
-        """SHA-256 of the files in the folder ``data``, by path; empty for a run of a version that logged none."""
-        return self.mapping("checksums")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -242,7 +177,7 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return 1 if self.is_table else self._whole("split.folds", most=_MOST_PARTS)
+        return 1 if self.is_table else self._whole("split.folds")
 
     @cached_property
     def seed(self) -> int:
@@ -324,10 +259,7 @@ class LoggedRun:
             scores = self._scores()
             if not self.is_table:
                 fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
-            if (
-                self.param("eval.seeds") is not None
-                and (seeds := self._whole("eval.seeds", most=_MOST_PARTS)) > 1
-            ):
+            if self.param("eval.seeds") is not None and (seeds := self._whole("eval.seeds")) > 1:
                 seed_means = self._means_at("seed", seeds)
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
@@ -347,10 +279,6 @@ class LoggedRun:
         """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
-            if path in self.checksums:
-                raise TrackingError(
-                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
-                )
             return None
         return self._read(path, lambda file: read_table(file, name))
 
@@ -386,31 +314,19 @@ class LoggedRun:
     @property
     def recorded_inputs(self) -> dict[str, str]:
         """The fingerprints of the files and other inputs that a bake-off's models have used; of a summary run."""
-        name = "data/inputs.json"
-        lost = {name: CHANGED}  # nothing is known to be the same
-        if name not in self._files:
-            return lost if name in self.checksums else {}
-        try:
-            return {row["input"]: row["fingerprint"] for row in self.json_file(name)}
-        except (TrackingError, TypeError, KeyError):
-            return lost
+        return {row["input"]: row["fingerprint"] for row in self.json_file("data/inputs.json") or ()}
 
     def _number(self, key: str) -> float:
-        text = self._needed(key)
         try:
-            number = float(text)
+            return float(self._needed(key))
         except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise self._odd(key, "a finite number")
-        return number
+            raise self._odd(key, "a number") from None
 
-    def _whole(self, key: str, *, most: int = 10**_MOST_DIGITS) -> int:
+    def _whole(self, key: str) -> int:
         text = self._needed(key)
-        number = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
-        if not 0 <= number <= most:
-            raise self._odd(key, f"a whole number from 0 to {most:,}")
-        return number
+        if not text.isdecimal():
+            raise self._odd(key, "a whole number")
+        return int(text)
 
     def _odd(self, key: str, allowed: str) -> TrackingError:
         value = _quoted(self._needed(key))
@@ -430,20 +346,19 @@ class LoggedRun:
 
         A new object each time, as MLflow's keep the thread that they download with.
         """
-        uri = self.run.info.artifact_uri
-        if uri.startswith("file:///"):
-            return LocalArtifacts(local_path(uri))
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         store = self.client.tracking_uri
-        return get_artifact_repository(check_stored_uri(uri, store), tracking_uri=store)
+        return get_artifact_repository(
+            check_stored_uri(self.run.info.artifact_uri, store), tracking_uri=store
+        )
 
     @cached_property
     def _files(self) -> frozenset[str]:
         return frozenset(file.path for file in self._artifacts.list_artifacts("data"))
 
     def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
-        """Return an artifact, downloaded, compared with its digest and read.
+        """Return an artifact, downloaded and read.
 
         ``read`` raises ValueError where the content is wrong; the message continues "the artifact ...".
 
@@ -456,8 +371,6 @@ class LoggedRun:
         ):
             file = Path(self._artifacts.download_artifacts(path, folder))
             try:
-                if path in self.checksums:
-                    check_digest(file, self.checksums[path])
                 return read(file)
             except ValueError as error:
                 raise TrackingError(f"{self}: the artifact {path} {error}. {_REPAIR}") from None
@@ -516,29 +429,9 @@ class LoggedRun:
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
 
 
-@dataclass(frozen=True)
-class LocalArtifacts:
-    """Files of a run in a folder of this machine, with the methods of MLflow's artifact repositories."""
-
-    folder: Path
-
-    def list_artifacts(self, path: str = "") -> list[SimpleNamespace]:
-        """Return the files in a folder, each with its ``path``; none where there is no folder."""
-        inside = self.folder / path
-        names = sorted(entry.name for entry in inside.iterdir()) if inside.is_dir() else []
-        return [SimpleNamespace(path=f"{path}/{name}" if path else name) for name in names]
-
-    def download_artifacts(self, path: str, folder: str) -> Path:
-        """Return the file itself."""
-        return self.folder / path
-
-
 def _time(milliseconds: int | None) -> datetime:
-    """Return a time of a run; 1970 where it has none, or one that is no date."""
-    try:
-        return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return datetime.fromtimestamp(0, UTC)
+    """Return a time of a run; 1970 where it has none."""
+    return datetime.fromtimestamp((milliseconds or 0) / 1000, UTC)
 
 
 def _quoted(text: str) -> str:

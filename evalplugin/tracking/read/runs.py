@@ -32,11 +32,6 @@ class FoundRuns:
     name: str
     notes: tuple[str, ...] = ()
 
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """Sentences on runs whose values have changed since they were logged."""
-        return tuple(run.damage for run in self.runs if run.damage)
-
 
 def find_runs(
     client: mlflow.MlflowClient,
@@ -204,14 +199,8 @@ class _Scope:
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
-        if "'" not in name:
-            return self._search(f"{MODEL_RUNS} and {key} = '{name}'", PAGE_SIZE)
-        if '"' not in name:
-            return self._search(f'{MODEL_RUNS} and {key} = "{name}"', PAGE_SIZE)
-        # MLflow's filters cannot escape a quote: "_" stands for any character.
-        like = name.replace("'", "_")
-        alike = self._search(f"{MODEL_RUNS} and {key} LIKE '{like}'", PAGE_SIZE)
-        return [run for run in alike if name in (run.name, run.model)]
+        quote = '"' if "'" in name else "'"  # which MLflow's filters cannot escape
+        return self._search(f"{MODEL_RUNS} and {key} = {quote}{name}{quote}", PAGE_SIZE)
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)

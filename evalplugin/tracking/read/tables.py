@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,63 +13,47 @@ import yaml
 from evalplugin.base.libraries import pa, pc, pq
 from evalplugin.base.text import json_of
 from evalplugin.config import ModelRecipe
-from evalplugin.data.background import FOLD
 from evalplugin.files.inputs import ENV
-from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import HistoryLengths, Segmentation, clustering
 
-_ByUser = TypeVar("_ByUser", PerUserScores, Segmentation, HistoryLengths)
-
-
-class _Rules(NamedTuple):
-    """The rules that a table must follow, besides ids without nulls."""
-
-    ids: tuple[str, ...]  # columns of integers or text
-    unique: bool = True  # whether no two rows have the same ids
-    numbers: tuple[str, ...] = ()  # columns of finite numbers
-
-
-_RULES: Mapping[str, _Rules] = {
-    "per_user": _Rules(("user",)),
-    "segments": _Rules(("user",)),
-    "truth": _Rules(("user", "item"), numbers=("rating",)),
-    "history": _Rules(("user", "item"), unique=False, numbers=("rating",)),
-    "titles": _Rules(("item",)),
-    # The same lists may be there once a fold.
-    "top_n": _Rules(("user", "item"), unique=False, numbers=("rank",)),
-    "per_item": _Rules(("item",), numbers=("train", "truth", "listed", "hit")),
+# The columns of each table that must be there: of ids, and of numbers.
+_COLUMNS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "per_user": (("user",), ()),
+    "segments": (("user",), ()),
+    "truth": (("user", "item"), ("rating",)),
+    "history": (("user", "item"), ("rating",)),
+    "titles": (("item",), ()),
+    "top_n": (("user", "item"), ("rank",)),
+    "per_item": (("item",), ("train", "truth", "listed", "hit")),
 }
 _SEGMENTS = b"evalplugin"  # key of the metadata that describes the columns of labels
 
 
-def read_table(file: Path, name: str) -> pa.Table:
-    """Return the table of a Parquet file that a run holds under a name.
+def read_table(path: Path, name: str) -> pa.Table:
+    """Return the table that a run holds under a name: of a Parquet file, or of a folder of parts.
 
     Raises:
-        ValueError: It is no Parquet file, or it breaks a rule of such tables; the message continues "the file ...".
+        ValueError: It is no Parquet file, or has other columns; the message continues "the artifact ...".
     """
-    rules = _RULES[name]
+    ids, numbers = _COLUMNS[name]
     try:
-        table = pq.read_table(file, page_checksum_verification=True)
+        table = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from None
-    if missing := [column for column in (*rules.ids, *rules.numbers) if column not in table.column_names]:
+    if missing := [column for column in (*ids, *numbers) if column not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}; it has {', '.join(table.column_names) or 'none'}")
-    for column in rules.ids:
-        _check_ids(table.column(column), column)
-    if FOLD in table.column_names:
-        _check_numbers(table, FOLD, finite=True)
-    folds = (FOLD,) if FOLD in table.column_names else ()
-    if rules.unique and (twice := _first_duplicate(table, (*rules.ids, *folds))) is not None:
-        raise ValueError(f"has several rows of {twice}")
-    for column in rules.numbers:
-        _check_numbers(table, column, finite=True)
-    if name == "per_user":
-        for column in table.column_names:
-            if column != "user":
-                _check_numbers(table, column, finite=False)
-    if name == "segments" and (lengths := _described(table).history) is not None:
-        _check_numbers(table, lengths, finite=True)
+    if name == "per_user":  # a column of scores for each metric
+        numbers = tuple(column for column in table.column_names if column not in ids)
+    for column in ids:
+        kind = table.schema.field(column).type
+        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise ValueError(f"holds {kind} in the column {column!r}; allowed: integers or text")
+    for column in numbers:
+        kind = table.schema.field(column).type
+        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+            raise ValueError(f"holds {kind} in the column {column!r}; allowed: numbers")
+    if name == "segments":
+        _described(table)
     return table
 
 
@@ -81,50 +64,14 @@ def raw_ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     )
 
 
-def with_text_users(value: _ByUser, field: str) -> _ByUser:
-    """Return scores or groups, a ``field`` by user, with ids as text, in the order that runs with text ids have."""
-    if value.users.dtype == object:
-        return value
-    texts = as_text(value.users)
-    order = np.argsort(texts, kind="stable")
-    changes: dict[str, Any] = {"users": texts[order], field: getattr(value, field)[order]}
-    if isinstance(value, PerUserScores) and value.clustering is not None:
-        changes["clustering"] = with_text_users(value.clustering, "group")
-    return replace(value, **changes)
-
-
-def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return raw ids as text: as objects."""
-    return ids if ids.dtype == object else ids.astype(str).astype(object)
-
-
-def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False) -> list[pa.Table]:
-    """Return tables of users and items with ids of one type: text if they are text in any table, else int64.
-
-    So ids that one run has as integers equal those that another has as text; ``text_users``: users are text anyway.
-    """
-    types = {}
-    for name, is_text in (("user", text_users), ("item", False)):
-        is_text |= not all(pa.types.is_integer(table.schema.field(name).type) for table in tables)
-        types[name] = pa.large_string() if is_text else pa.int64()
-    return [
-        table.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in table.schema]))
-        for table in tables
-    ]
-
-
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    described = _described(table)
+    users, described = raw_ids(table.column("user")), _described(table)
     segments = []
     for name, labels in described.labels.items():
         index = pc.index_in(table.column(name), value_set=pa.array(labels, pa.string()))
         group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
-        segments.append(
-            Segmentation(name, tuple(labels), users[order], group[order], name in described.from_truth)
-        )
+        segments.append(Segmentation(name, tuple(labels), users, group, name in described.from_truth))
     return tuple(segments)
 
 
@@ -132,9 +79,7 @@ def histories_of(table: pa.Table) -> HistoryLengths | None:
     """Return the lengths of histories in a table of segments; None where they are not known."""
     if (name := _described(table).history) is None:
         return None
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    return HistoryLengths(users[order], table.column(name).to_numpy()[order])
+    return HistoryLengths(raw_ids(table.column("user")), table.column(name).to_numpy())
 
 
 def clustering_of(table: pa.Table) -> Segmentation | None:
@@ -142,9 +87,7 @@ def clustering_of(table: pa.Table) -> Segmentation | None:
     if (clusters := _described(table).clusters) is None:
         return None
     name, column = clusters
-    users = raw_ids(table.column("user"))
-    order = np.argsort(users, kind="stable")
-    return clustering(name, raw_ids(table.column(column))[order], users[order])
+    return clustering(name, raw_ids(table.column(column)), raw_ids(table.column("user")))
 
 
 class _Described(NamedTuple):
@@ -170,42 +113,6 @@ def _described(table: pa.Table) -> _Described:
     if missing := [name for name in names if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
     return _Described(labels, from_truth, history, clusters)
-
-
-def _check_ids(column: pa.ChunkedArray, name: str) -> None:
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise ValueError(f"holds {kind} in the column {name!r}; allowed: integers or text")
-    if column.null_count:
-        raise ValueError(f"has {column.null_count:,} rows without a value in the column {name!r}")
-
-
-def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
-    """Check a column of numbers: finite, or else NaN where undefined."""
-    column = table.column(name)
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-        raise ValueError(f"holds {column.type} in the column {name!r}; allowed: numbers")
-    values = column.to_numpy()
-    wrong = ~np.isfinite(values) if finite else np.isinf(values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        allowed = "finite numbers" if finite else "finite numbers, and NaN where a metric is undefined"
-        value = "no value" if np.isnan(values[row]) else f"{values[row]:g}"
-        key = "user" if "user" in table.column_names else "item"
-        raise ValueError(
-            f"has {value} in the column {name!r} for {key} {table.column(key)[row].as_py()!r} "
-            f"({int(wrong.sum()):,} such rows); allowed: {allowed}"
-        )
-
-
-def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
-    """Return the ids of the first row that repeats earlier ids, in words; None where all differ."""
-    ids = table.select(list(columns))
-    repeated = ids.to_pandas().duplicated().to_numpy()
-    if not repeated.any():
-        return None
-    row = ids.slice(int(np.argmax(repeated)), 1).to_pylist()[0]
-    return ", ".join(f"{column} {value!r}" for column, value in row.items())
 
 
 def params_of(file: Path) -> dict[str, Any]:

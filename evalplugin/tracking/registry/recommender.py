@@ -6,7 +6,6 @@ from typing import Any
 
 import mlflow
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
@@ -21,10 +20,10 @@ class ServedRecommender(PythonModel):
         """Read the arrays: numbers and text, no objects."""
         with np.load(context.artifacts[LISTS], allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
-        users = _ids(held, "users")
+        users = held["users"].tolist()
         self.row_of = {user: row for row, user in enumerate(users)}
         self.id_type = type(users[0])
-        self.catalogue = np.array(_ids(held, "catalogue"), dtype=object)
+        self.catalogue = held["catalogue"].astype(object)
         self.item, self.score = held["item"], held["score"]  # (U, N), -1 and NaN behind the end of a list
         self.popular_item, self.popular_score = held["popular_item"], held["popular_score"]
 
@@ -68,16 +67,6 @@ class ServedRecommender(PythonModel):
         score = self.popular_score if row is None else self.score[row]
         listed = item[:n] >= 0
         return self.catalogue[item[:n][listed]].tolist(), score[:n][listed].tolist()
-
-
-def _ids(held: dict[str, npt.NDArray[Any]], name: str) -> list[Any]:
-    """Return raw ids: integers, or text that is stored as UTF-8 bytes and the position where each one ends."""
-    if f"{name}_ends" not in held:
-        ids: list[Any] = held[name].tolist()
-        return ids
-    text = held[name].tobytes()
-    ends = held[f"{name}_ends"].tolist()
-    return [text[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
 
 
 mlflow.models.set_model(ServedRecommender())

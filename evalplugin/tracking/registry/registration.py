@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import sysconfig
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -69,17 +67,7 @@ class Registered:
         model = shlex.quote(f"models:/{self.name}@{CHAMPION_ALIAS}")
         # Not 5000, where MLflow's own server or user interface is running.
         serve = f"mlflow models serve -m {model} --env-manager local --port 5001"
-        return " ".join([*named, *_path_of_scripts(), serve])
-
-
-def _path_of_scripts() -> list[str]:
-    """Return the assignment of PATH for a shell in which this Python's environment is not activated, else nothing.
-
-    MLflow starts ``uvicorn`` by its name, so its own absolute path would not do.
-    """
-    scripts = sysconfig.get_path("scripts")
-    own = shutil.which("mlflow", path=scripts)
-    return [] if own in (None, shutil.which("mlflow")) else [f'PATH={shlex.quote(scripts)}:"$PATH"']
+        return " ".join([*named, serve])
 
 
 def register_lists(
@@ -127,8 +115,8 @@ def register_lists(
         champion = version_with(client, registered, CHAMPION_ALIAS)
         version = "" if champion is None else str(champion.version)
         now = Registered(name, version, uri, None if registry == uri else registry)
+        held = {} if champion is None else tags_of(champion)
         if champion is not None:
-            held = tags_of(champion)
             of = held.get("bakeoff", "")
             if of == evidence.bakeoff:
                 return now
@@ -165,26 +153,15 @@ def register_lists(
             new = str(made.version)
             if logged is not None:
                 link_version(client, logged, made)
-        return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
-
-
-def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
-    """Return the champion after moving its alias to a version; that is moved last, so that there is always one.
-
-    Args:
-        client: Of the store.
-        now: The champion so far.
-        new: The number of the version.
-        is_other: Whether it is of another model than the champion so far, which is then ``previous``.
-    """
-    if now.version and int(now.version) > int(new):  # another bake-off's, registered in the meantime
-        tags = tags_of(client.get_model_version(now.name, now.version))
-        return replace(now, later=tags.get("bakeoff", "?"))
-    # A champion that stays, with newer lists, is not its own predecessor: ``previous`` still has the model before it.
-    if now.version and is_other:
-        client.set_registered_model_alias(now.name, PREVIOUS_ALIAS, now.version)
-    client.set_registered_model_alias(now.name, CHAMPION_ALIAS, new)
-    return replace(now, version=new)
+        if now.version and int(now.version) > int(
+            new
+        ):  # another process has made a later version the champion
+            return replace(now, later=held.get("bakeoff", "?"))
+        # A champion that stays is not its own predecessor: ``previous`` still has the model before it.
+        if now.version and evidence.outcome == "promote":
+            client.set_registered_model_alias(name, PREVIOUS_ALIAS, now.version)
+        client.set_registered_model_alias(name, CHAMPION_ALIAS, new)  # last, so that there is always one
+        return replace(now, version=new)
 
 
 def _create(client: MlflowClient, name: str) -> RegisteredModel:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -44,15 +44,15 @@ class ServedLists:
 
     def save(self, path: Path) -> None:
         """Write an ``npz`` file of numbers and text alone, which ``recommender.py`` reads."""
-        arrays: dict[str, Any] = {
-            **_ids("users", self.users),
-            **_ids("catalogue", self.items),
-            "item": self.top_n.item,
-            "score": self.top_n.score,
-            "popular_item": self.popular.item[0],
-            "popular_score": self.popular.score[0],
-        }
-        np.savez_compressed(path, **arrays)
+        np.savez_compressed(
+            path,
+            users=_plain(self.users),
+            catalogue=_plain(self.items),
+            item=self.top_n.item,
+            score=self.top_n.score,
+            popular_item=self.popular.item[0],
+            popular_score=self.popular.score[0],
+        )
 
 
 def make_lists(
@@ -100,13 +100,9 @@ def make_lists(
     )
 
 
-def _ids(name: str, ids: npt.NDArray[np.generic]) -> dict[str, npt.NDArray[Any]]:
-    """Return raw ids as arrays that hold no objects: text as UTF-8 bytes, and the position where each one ends."""
-    if ids.dtype != object:
-        return {name: ids}
-    encoded = [text.encode() for text in ids.tolist()]
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
-    return {name: np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}_ends": ends}
+def _plain(ids: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Return raw ids as an array that holds no objects."""
+    return ids.astype(str) if ids.dtype == object else ids
 
 
 def save_package(lists: ServedLists, arrays: Path, origin: Mapping[str, str], folder: Path) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.numbers import share
-from evalplugin.base.remembering import remembered
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.queries import Unit
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model
+_PART_BYTES = (
+    100_000_000  # of a table in memory: larger files fail where a server or a proxy has a time limit
+)
 
 
 def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:
@@ -155,23 +158,18 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
     return {"columns": ["user", *scores.metrics], "data": data}
 
 
-@remembered  # all models of a dataset and split have the same data
-def _data_tables(data: ScoredOn) -> list[Artifact]:
-    """Return the files with what the comparison page reads about the data."""
-    tables, histories = {}, None
+def _data_tables(data: ScoredOn) -> Iterator[Artifact]:
+    """Yield the files with what the comparison page reads about the data."""
+    histories = None
     if not isinstance(data, TableInfo):
         background, histories = data.background, data.histories
-        tables = {"data/truth.parquet": background.truth, "data/history.parquet": background.history}
+        yield _parquet("data/truth.parquet", background.truth)
+        yield _parquet("data/history.parquet", background.history)
         if titles := background.titles:
-            tables["data/titles.parquet"] = pa.table({"item": list(titles), "title": list(titles.values())})
+            columns = {"item": list(titles), "title": list(titles.values())}
+            yield _parquet("data/titles.parquet", pa.table(columns))
     if (groups := _groups_arrow(data.segments, histories, data.clustering)) is not None:
-        tables["data/segments.parquet"] = groups
-    files = []
-    for path, table in tables.items():
-        content = pa.BufferOutputStream()
-        pq.write_table(table, content, compression="zstd")
-        files.append(Artifact(path, content.getvalue().to_pybytes()))
-    return files
+        yield _parquet("data/segments.parquet", groups)
 
 
 def _groups_arrow(
@@ -209,4 +207,15 @@ def _unused(name: str, columns: Mapping[str, Any]) -> str:
 
 
 def _parquet(path: str, table: pa.Table) -> Artifact:
-    return Artifact(path, partial(pq.write_table, table, compression="zstd"))
+    return Artifact(path, partial(_write_table, table))
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file, or a folder of files that together are the table, if one would be too large to upload."""
+    if table.nbytes <= _PART_BYTES:
+        pq.write_table(table, path, compression="zstd")
+        return
+    path.mkdir()
+    rows = max(1, len(table) * _PART_BYTES // table.nbytes)
+    for part, start in enumerate(range(0, len(table), rows)):
+        pq.write_table(table.slice(start, rows), path / f"part-{part:05}.parquet", compression="zstd")

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.text import json_of
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
@@ -98,14 +97,8 @@ def save_board(
 
 
 def _old_boards(tags: Mapping[str, str]) -> list[str]:
-    def created(key: str) -> tuple[float, str]:
-        try:
-            return float(json_of(tags[key])["createdAt"]), key
-        except (ValueError, KeyError, TypeError):
-            return 0.0, key  # a view without a date: the bake-off's id, in its key, begins with one
-
     ours = [key for key in tags if key.startswith(f"{SHARED_VIEW_TAG}{_PREFIX}")]
-    return sorted(ours, key=created, reverse=True)[_BOARDS_KEPT:]
+    return sorted(ours, reverse=True)[_BOARDS_KEPT:]  # the ids of bake-offs begin with the time
 
 
 def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ class Tag(NamedTuple):
 class OfModel(NamedTuple):
     """The logged model that a metric belongs to besides its run, and the data that it was measured on."""
 
-    model_id: str  # empty: not known yet
+    model_id: str
     dataset: str
     digest: str
 

@@ -17,13 +17,11 @@ from evalplugin.base.units import plural
 from evalplugin.execution.results import Bakeoff, Finding, ModelResult, ScoredOn, TableInfo
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import plain_metrics
-from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
+from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
 TABLES = "mlflow.loggedArtifacts"  # files that MLflow's artifact view shows as tables, joined across runs
-_MAX_DATASET_NAME = 500
-_MAX_SOURCE = 60_000
 
 
 def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], list[str]]:
@@ -164,8 +162,6 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
     Of a table of scores, its units are the test data.
     """
     source: dict[str, object] = {"type": info.type, **info.params}
-    if len(json.dumps(source, default=str)) > _MAX_SOURCE:
-        source = {"type": info.type}
     schema = json.dumps({"mlflow_colspec": _columns(info)})
     if isinstance(info, TableInfo):
         sizes = json.dumps({plural(info.unit): len(info.users)})
@@ -190,7 +186,7 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
 
 def dataset_name(info: ScoredOn, part: str) -> str:
     """Return the name of a part of the data, ``train`` or ``test``, among the inputs of a run."""
-    return shorten_value(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
+    return f"{info.dataset} {part}"
 
 
 def _columns(info: ScoredOn) -> list[dict[str, Any]]:

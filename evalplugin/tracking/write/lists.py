@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -136,19 +135,13 @@ class ScoredLists:
 def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:
     """Return links to the new run: ``store``, ``run`` and, where a server must be started first, its command ``look``.
 
-    A run that could not be logged in full is FAILED, with the traceback as its reason.
-
     Raises:
         TrackingError: The store cannot be reached or used.
     """
     bakeoff, result = lists.bakeoff(experiment), lists.result()
     with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         tracker.start_model(result.data, result.model, result.type)
-        try:
-            tracker.finish_model(result, _pictures(bakeoff, result))
-        except Exception:
-            tracker.fail_model(replace(result, per_user=None, top_n=None, error=traceback.format_exc()))
-            raise
+        tracker.finish_model(result, _pictures(bakeoff, result))
         run_id = tracker.run_id(result)
     page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}{ui_query(tracker.uri)}"
     command = ui_command(tracker.uri)

@@ -81,26 +81,23 @@ def _is_unsupported(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or code == "ENDPOINT_NOT_FOUND"
 
 
-def for_logged_model(items: Iterable[Item], bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
-    """Yield the items of a run; its means and costs are to belong to a logged model on the test data, too.
+def of_logged_model(
+    items: Iterable[Item], model: LoggedModel | None, bakeoff: Bakeoff, result: ModelResult
+) -> Iterator[Item]:
+    """Yield the items of a run; its means and costs belong to its logged model too, if there is one.
 
     Args:
         items: Of the run.
+        model: Its logged model.
         bakeoff: The bake-off.
         result: The model's result.
     """
     shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
-    of = OfModel("", dataset_name(result.data, "test"), result.data.test_digest)
+    of = None
+    if model is not None:
+        of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test_digest)
     for item in items:
         yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
-
-
-def of_logged_model(items: Iterable[Item], model: LoggedModel | None) -> Iterator[Item]:
-    """Yield the items of a run, those for a logged model with its id; without one, they are of the run alone."""
-    for item in items:
-        if isinstance(item, Metric) and item.of is not None:
-            item = item._replace(of=None if model is None else item.of._replace(model_id=model.model_id))
-        yield item
 
 
 def link_version(client: mlflow.MlflowClient, model: LoggedModel, version: ModelVersion) -> None:

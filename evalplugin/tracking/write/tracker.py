@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
+from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn
 from evalplugin.report.drawing import Drawing, draw
@@ -14,22 +19,29 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests, summary_artifact
-from evalplugin.tracking.write.background import Logger, RemoteRuns
-from evalplugin.tracking.write.board import Links, board_of
+from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
+from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
-from evalplugin.tracking.write.logged_models import for_logged_model
+from evalplugin.tracking.write.logged_models import (
+    NO_LOGGED_MODELS,
+    of_logged_model,
+    open_logged_model,
+)
 from evalplugin.tracking.write.provenance import process_tags
-from evalplugin.tracking.write.runs import Key, Runs
+from evalplugin.tracking.write.writer import RunWriter
 
 P = ParamSpec("P")
 T = TypeVar("T")
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]
+Key = tuple[str, str, str]  # of a model's run: dataset, split and model
 
 
 @dataclass
@@ -41,10 +53,15 @@ class MlflowTracker:
 
     bakeoff: Bakeoff
     uri: str  # absolute
-    runs: Runs | RemoteRuns = field(repr=False)
+    client: mlflow.MlflowClient = field(repr=False)
+    writer: RunWriter = field(repr=False)
     common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
     board: bool = True  # whether to save a board
+    summary: str | None = None  # id of the summary run: resumed, or started by `mlflow run` for the bake-off
+    ids: dict[Key, str] = field(default_factory=dict, repr=False)  # of the models' runs: started or resumed
+    complete: set[Key] = field(default_factory=set, repr=False)  # the models' runs whose results are logged
+    keeps_models: bool = True  # whether the store keeps logged models
 
     @classmethod
     def open(
@@ -55,8 +72,7 @@ class MlflowTracker:
         resume: bool = False,
         progress: Progress = nullcontext,
         board: bool = True,
-        logger: Logger | None = None,
-    ) -> MlflowTracker:
+    ) -> Self:
         """Return a tracker of a reachable store, whose experiment exists and has no dead runs of this machine.
 
         Args:
@@ -65,7 +81,6 @@ class MlflowTracker:
             resume: Whether to resume the bake-off's existing runs.
             progress: Reports the step that follows an exception, by its name, while the context lasts.
             board: Whether to save a board.
-            logger: The process that logs; None: this one, before a call returns.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -73,26 +88,49 @@ class MlflowTracker:
         """
         metric_names(bakeoff.metrics)  # refused now, not after the first model is fitted
         uri = resolve_uri(uri)
-        open_runs = Runs.open if logger is None else logger.open
-        resumed = process_tags() if resume else None
-        runs = open_runs(uri, bakeoff.experiment, bakeoff.id, resume=resumed)
-        return cls(bakeoff, uri, runs, tuple(common_tags(bakeoff)), progress, board)
+        client = connect(uri)
+        with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
+            writer = RunWriter(client, open_experiment(client, uri, bakeoff.experiment))
+        tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress, board)
+        with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
+            if resume:
+                tracker._resume()  # first, as the process of these runs has ended too
+            close_dead_runs(client, tracker.experiment_id)
+        if tracker.summary is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
+            with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
+                run = client.get_run(run_id)
+            # With another status, an earlier bake-off of this process has ended it.
+            if run.info.status in ("RUNNING", "SCHEDULED"):
+                tracker.summary = writer.attach(run)
+                writer.open_runs.add(run_id)
+        return tracker
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            with self.progress("end the open runs"):  # no run may stay RUNNING
-                self.runs.end_open()
+        if kind is None:
+            return
+        # No run may stay RUNNING. After a first failure the store gets no further requests.
+        with self.progress("end the open runs"), ignore_signals(), suppress(TrackingError):
+            for run_id in sorted(self.writer.open_runs):
+                with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
+                    self.writer.end(run_id, "KILLED")
+        self.writer.open_runs.clear()
 
     @property
     def experiment_id(self) -> str:
         """The experiment of all runs."""
-        return self.runs.experiment_id
+        return self.writer.experiment_id
+
+    def run_id(self, result: ModelResult) -> str:
+        """Return the id of a model's run."""
+        return self.ids[key_of(result)]
 
     def start_model(self, data: ScoredOn, model: str, type: str) -> None:
-        """Start the RUNNING run of a model to fit: a new run, or a resumed one."""
+        """Start the RUNNING run of a model to fit; a resumed run has started."""
+        if (key := (*DataSplit.of(data), model)) in self.ids:
+            return
         bakeoff = self.bakeoff
         tags = [
             *self.common_tags,
@@ -100,24 +138,29 @@ class MlflowTracker:
             Tag("mlflow.runColor", model_colours(bakeoff.models, bakeoff.baseline)[model]),
             Tag("evalplugin.place", str(bakeoff.position(data, model))),
         ]
-        self.runs.start((*DataSplit.of(data), model), bakeoff.run_name(data, model), tags)
+        with tracking_call(self.uri, f"start the run of {model}"):
+            self.ids[key] = self.writer.start(bakeoff.run_name(data, model), tags)
 
     def finish_model(self, result: ModelResult, further: Iterable[Item] = ()) -> None:
         """Log a model's results without pictures, and ``further`` items; end its run as FINISHED or FAILED.
 
         Logging twice stores everything once. A complete resumed run stays unchanged.
         """
-        if (key := key_of(result)) not in self.runs.complete:
-            items = [*model_items(self.bakeoff, result), *further]
-            items = [*for_logged_model(items, self.bakeoff, result)]
-            self.runs.finish(key, items, failed=result.error is not None)
-
-    def fail_model(self, result: ModelResult) -> None:
-        """Log a failed model's result, after logging its whole result has failed; its run is FAILED in any case."""
-        try:
-            self.finish_model(result)
-        except Exception:  # noqa: BLE001 - whatever could not be logged again: the first error is reported
-            self.runs.fail(key_of(result), result.error or "")
+        if (key := key_of(result)) in self.complete:
+            return
+        run_id, failed = self.ids[key], result.error is not None
+        items = [*model_items(self.bakeoff, result), *further]
+        with tracking_call(self.uri, f"log {result.model}"), self.writer.uploading({run_id: items}):
+            # New for the first attempt alone, which may have created a logged model although it failed.
+            run = self.writer.new_runs.pop(run_id, None)
+            if (model := open_logged_model(self.client, run_id, items, new=run)) is None:
+                self.keeps_models = False
+            self.writer.log_values(run_id, of_logged_model(items, model, self.bakeoff, result))
+        with tracking_call(self.uri, f"end the run of {result.model}"):
+            if model is not None:
+                self.client.finalize_logged_model(model.model_id, "FAILED" if failed else "READY")
+            self.writer.end(run_id, "FAILED" if failed else "FINISHED")
+        self.complete.add(key)
 
     def finish_bakeoff(
         self,
@@ -137,33 +180,38 @@ class MlflowTracker:
             items: Further items of the summary run.
             pictures: The pictures that are being drawn; None: they are drawn here.
         """
-        bakeoff, runs = self.bakeoff, self.runs
+        bakeoff = self.bakeoff
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
-        runs.log_standings({key: [*standing_items(bakeoff, *standing)] for key, standing in rows.items()})
-        links = runs.start_summary(
-            summary_name(comparisons),
-            [*self.common_tags, Tag("evalplugin.role", "summary")],
-            board=(board_of(result, comparisons),) if self.board else None,
-            compared=[key for key, (_, row) in rows.items() if row.error is None],
+        with tracking_call(self.uri, "log the differences"):
+            for key, standing in rows.items():
+                self.writer.log(self.ids[key], standing_items(bakeoff, *standing))
+        board, warnings = self._save_board(result, comparisons)
+        summary = self._start_summary(summary_name(comparisons))
+        links = Links(
+            tracking_uri=redact(self.uri),
+            experiment_id=self.experiment_id,
+            summary_run_id=summary,
+            bakeoff=bakeoff.id,
+            board=board,
+            compared=tuple(self.ids[key] for key, (_, row) in rows.items() if row.error is None),
+            warnings=warnings,
         )
-        runs.log_summary([*summary_items(bakeoff, comparisons, links, sections), *items])
+        with tracking_call(self.uri, "log the summary run"):
+            self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
         pictures = pictures or draw(picture_requests(result))
         drawn = picture_artifacts(pictures.figures)  # last, as drawing takes longest
-        pages: dict[Key, list[Item]] = {}
+        pages: dict[str, list[Item]] = {}
         for model in result.models:
             key = key_of(model)
             if key in drawn:  # no model that failed
                 comparison, row = rows[key]
                 verdict = verdict_sentence(comparison, bakeoff.primary)
-                pages[key] = [summary_artifact(bakeoff, model, row.cells, verdict), *drawn[key]]
-        runs.log("log the pictures", pages)
-        runs.end_summary("FAILED" if len(result.failed) == len(result.models) else "FINISHED")
-        runs.wait()
+                pages[self.ids[key]] = [summary_artifact(bakeoff, model, row.cells, verdict), *drawn[key]]
+        with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
+            pass
+        with tracking_call(self.uri, "end the summary run"):
+            self.writer.end(summary, "FAILED" if len(result.failed) == len(result.models) else "FINISHED")
         return links
-
-    def run_id(self, result: ModelResult) -> str:
-        """Return the id of a model's run."""
-        return self.runs.run_id(key_of(result))
 
     def read(
         self,
@@ -172,13 +220,67 @@ class MlflowTracker:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what a function reads from the store; see ``Runs.read``."""
-        return self.runs.read(purpose, function, *args, **kwargs)
+        """Return what a function reads from the store; given the client, the experiment's id and the arguments."""
+        with tracking_call(self.uri, purpose):
+            return function(self.client, self.experiment_id, *args, **kwargs)
 
     def tag(self, run_id: str, key: str, value: str) -> None:
         """Set a tag with the prefix ``evalplugin.`` on an ended run."""
-        self.runs.tag(run_id, Tag(f"evalplugin.{key}", value))
-        self.runs.wait()
+        with tracking_call(self.uri, f"tag the run {run_id}"):
+            self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
+
+    def _save_board(
+        self, result: BakeoffResult, comparisons: Sequence[Comparison]
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Return the key of the saved board, None without one, and warnings about what the store cannot show."""
+        key, warnings = None, []
+        if self.board:
+            try:  # MLflow does not document saved views: without one the link opens the plain page
+                with tracking_call(self.uri, "save the board"):
+                    state = board_of(result, comparisons)
+                    key = save_board(self.client, self.experiment_id, self.bakeoff.id, state)
+            except TrackingError as error:
+                warnings.append(str(error))
+        if not self.keeps_models:
+            warnings.append(NO_LOGGED_MODELS)
+        return key, tuple(warnings)
+
+    def _start_summary(self, name: str) -> str:
+        """Return the id of the summary run, started if there is none yet."""
+        tags = [*self.common_tags, Tag("evalplugin.role", "summary")]
+        if self.summary is None:
+            with tracking_call(self.uri, "start the summary run"):
+                self.summary = self.writer.start(name, tags)
+        else:
+            with tracking_call(self.uri, "tag the summary run"):
+                # The source that `mlflow run` has logged must not change.
+                self.writer.log(self.summary, [tag for tag in tags if not tag.key.startswith("mlflow.")])
+        return self.summary
+
+    def _resume(self) -> None:
+        """Attach to the bake-off's existing runs; incomplete ones become runs of this process."""
+        query = f"tags.`evalplugin.bakeoff` = '{self.bakeoff.id}'"
+        seen = set()
+        runs = search_runs(self.client, [self.experiment_id], query)
+        for run in sorted(runs, key=lambda run: run.status not in DONE):  # complete runs first
+            key = (run.tag("dataset"), run.tag("split"), run.model)
+            if (run.tag("role"), *key) in seen:
+                # The answer to its start was lost, and the retry started another one.
+                if run.status not in ("KILLED", *DONE):
+                    self.client.set_terminated(run.id, "KILLED")
+                continue
+            seen.add((run.tag("role"), *key))
+            run_id = self.writer.attach(run.run)
+            if run.tag("role") == "summary":
+                self.summary = run_id
+            else:
+                self.ids[key] = run_id
+                if run.status in DONE:
+                    self.complete.add(key)
+            if run.status not in DONE:
+                self.writer.log(run_id, starmap(Tag, process_tags().items()))
+                self.client.update_run(run_id, status="RUNNING")
+                self.writer.open_runs.add(run_id)
 
 
 def key_of(result: ModelResult) -> Key:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
+
+_UPLOADS = 8  # files at a time
 
 
 @dataclass
@@ -41,14 +43,21 @@ class RunWriter:
         return str(run.info.run_id)
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
-        """Log items into a run, without credentials; metrics and parameters are logged before files.
+        """Log items into a run, without credentials.
 
         ``folder``: of the files, which stay there; None: a temporary folder.
         """
+        items = list(items)
+        with self.uploading({run_id: items}, folder):
+            self.log_values(run_id, items)
+
+    def log_values(self, run_id: str, items: Iterable[Item]) -> None:
+        """Log the items into a run that are no files, without credentials."""
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
-        metrics, params, tags, datasets, artifacts = [], [], [], [], []
-        for item in map(without_credentials, items):
+        metrics, params, tags, datasets = [], [], [], []
+        values = (item for item in items if not isinstance(item, Artifact))
+        for item in map(without_credentials, values):
             match item:
                 case Metric():
                     model = () if item.of is None else item.of
@@ -59,27 +68,41 @@ class RunWriter:
                     tags.append(mlflow.entities.RunTag(item.key, shorten_value(item.value)))
                 case Dataset():
                     datasets.append(_dataset_input(item))
-                case Artifact():
-                    artifacts.append(item)
+        if metrics or params or tags:
+            # The client sends as many at a time as MLflow allows.
+            self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+        if datasets:
+            self.client.log_inputs(run_id, datasets)
+
+    @contextmanager
+    def uploading(self, items: Mapping[str, Iterable[Item]], folder: Path | None = None) -> Iterator[None]:
+        """Upload the files among the items of runs, by their ids, while other values are logged inside.
+
+        At the end, all files are uploaded, or the first error is raised.
+        """
+
+        def upload(run_id: str, file: Path, root: Path, first: Future[None] | None) -> None:
+            if first is not None:
+                first.result()
+            inside = file.parent.relative_to(root).as_posix()
+            self.client.log_artifact(run_id, str(file), None if inside == "." else inside)
+
         with ExitStack() as stack:
-            if artifacts:
-                folder = folder or Path(
-                    stack.enter_context(tempfile.TemporaryDirectory(prefix="evalplugin-"))
-                )
-                for artifact in artifacts:
-                    write_artifact(artifact, folder)
-                paths = [artifact.path for artifact in artifacts]
-                # Files for programs are compared with these when the run is read back.
-                checksums = {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
-                if checksums:
-                    tags.append(mlflow.entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
-            if metrics or params or tags:
-                # The client sends as many at a time as MLflow allows.
-                self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
-            if datasets:
-                self.client.log_inputs(run_id, datasets)
-            if artifacts:
-                self.client.log_artifacts(run_id, str(folder))
+            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="evalplugin-")))
+            pool = ThreadPoolExecutor(_UPLOADS)
+            # On Ctrl-C, an upload that hangs is not waited for.
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            uploads: list[Future[None]] = []
+            for run_id, of_run in items.items():
+                root = folder or scratch / run_id
+                for artifact in (item for item in of_run if isinstance(item, Artifact)):
+                    for file in write_artifact(artifact, root):
+                        # After the first one, MLflow knows the place of files, and has a client of their storage.
+                        first = uploads[0] if uploads else None
+                        uploads.append(pool.submit(upload, run_id, file, root, first))
+            yield
+            for each in uploads:
+                each.result()
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
@@ -88,7 +111,7 @@ class RunWriter:
 
 
 def without_credentials(item: Item) -> Item:
-    """Return an item with ``***`` instead of every credential; bytes and tables stay unchanged."""
+    """Return an item that is no file, with ``***`` instead of every credential."""
     match item:
         case Param():
             return safe_param(item)
@@ -96,8 +119,6 @@ def without_credentials(item: Item) -> Item:
             return item._replace(value=redact(item.value))
         case Dataset():
             return item._replace(source=redact_values(item.source))
-        case Artifact(path, str(text)):
-            return Artifact(path, redact_text(path, text))
     return item
 
 
@@ -106,18 +127,20 @@ def safe_param(param: Param) -> Param:
     return param._replace(value=redact_values({param.key: param.value})[param.key])
 
 
-def write_artifact(artifact: Artifact, folder: Path) -> None:
-    """Write an artifact below a folder."""
+def write_artifact(artifact: Artifact, folder: Path) -> list[Path]:
+    """Write an artifact below a folder and return its files; text has ``***`` instead of every credential."""
     target = folder / artifact.path
     target.parent.mkdir(parents=True, exist_ok=True)
     match artifact.content:
         case str(text):
             # Surrogates replace bytes that are not text; a traceback with them must still be logged.
-            target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            safe = redact_text(artifact.path, text)
+            target.write_text(safe, encoding="utf-8", errors="backslashreplace", newline="\n")
         case bytes(content):
             target.write_bytes(content)
         case write:
             write(target)
+    return sorted(target.iterdir()) if target.is_dir() else [target]
 
 
 def redact_text(path: str, text: str) -> str:

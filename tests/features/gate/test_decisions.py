@@ -256,8 +256,3 @@ def test_it_is_said_for_how_long_the_confidence_holds() -> None:
         "Error: this decision spends nothing of the 5 % over all 90 decisions; 78 of 90 decisions are left."
     )
     assert "so this one was taken at 99.944 %; 77 of 90 decisions are left.\n" in decision_markdown(spending)
-
-
-def test_a_decision_with_a_budget_is_read_back() -> None:
-    decision = decided(gaining(0.004), decisions=90)
-    assert Decision.from_json(decision.to_json()) == decision

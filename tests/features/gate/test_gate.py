@@ -593,26 +593,11 @@ def full_decision() -> Decision:
     )
 
 
-def test_decision_json_round_trip() -> None:
+def test_decision_json_has_every_value() -> None:
     decision = full_decision()
-    assert Decision.from_json(decision.to_json()) == decision
     values = json.loads(decision.to_json())
     assert (values["format"], values["unit"]) == (2, "user")
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("{", "this is no decision of evalplugin"),
-        ("[]", "this is no decision of evalplugin"),
-        ('{"format": 2}', "this is no decision of evalplugin: KeyError"),
-        ('{"format": 1}', "a decision of format 1; this version reads format 2"),
-        ('{"format": 3}', "a decision of format 3; this version reads format 2"),
-    ],
-)
-def test_from_json_refuses_invalid_decisions(text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        Decision.from_json(text)
+    assert [condition["name"] for condition in values["conditions"]] == [c.name for c in decision.conditions]
 
 
 def test_markdown_has_every_condition_with_its_numbers() -> None:

@@ -42,12 +42,12 @@ def log(
             raise KeyboardInterrupt
         return
     tags = [Tag("evalplugin.role", "summary"), *tracker.common_tags]
-    run_id = tracker.runs.start_summary("summary", tags, board=None, compared=()).summary_run_id
+    run_id = tracker.writer.start("summary", tags)
     failed = sum(result.error is not None for result in results)
-    tracker.runs.client.log_metric(run_id, "models_failed", failed)
+    tracker.client.log_metric(run_id, "models_failed", failed)
     for key, value in (decided or {}).items():
-        tracker.runs.client.set_tag(run_id, f"evalplugin.{key}", value)
-    tracker.runs.client.set_terminated(run_id, status)
+        tracker.client.set_tag(run_id, f"evalplugin.{key}", value)
+    tracker.client.set_terminated(run_id, status)
 
 
 def asked(make: SimpleNamespace, number: int, **changes: Any) -> Bakeoff:
@@ -106,9 +106,7 @@ def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: Simpl
     decision = Decision(
         "promote", "knn", "random", "better", "ndcg@10", 0.95, ("knn",), (), "b-2", "toy", "last_n"
     )
-    first, second = with_decision(
-        past_of(tracker.runs.client, tracker.experiment_id), asked(make, 2).id, decision
-    )
+    first, second = with_decision(past_of(tracker.client, tracker.experiment_id), asked(make, 2).id, decision)
     assert (first.outcome, first.decided) == (None, None)
     assert (second.outcome, second.champion, second.promoted) == ("promote", "random", "knn")
     assert second.decided == ("toy", "last_n")
@@ -187,7 +185,7 @@ def test_a_decision_whose_upload_fails_leaves_no_running_run(
     def refuse(*args: object) -> None:
         raise OSError("the bucket is closed")
 
-    monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
+    monkeypatch.setattr(MlflowClient, "log_artifact", refuse)
     runs = ids_of(uri, "knn")
     with pytest.raises(TrackingError, match="cannot log the decision: the bucket is closed"):
         log_decision(uri, decision, runs)
@@ -251,5 +249,5 @@ def test_what_is_read_does_not_grow_with_the_bake_offs_before(
     monkeypatch.setattr(
         feature, "run_pages", lambda *given: (read.append(len(page)) or page for page in pages(*given))
     )
-    assert len(feature.past_of(tracker.runs.client, tracker.experiment_id, 2, models_each=1)) == 2
+    assert len(feature.past_of(tracker.client, tracker.experiment_id, 2, models_each=1)) == 2
     assert sum(read) <= 3 + 2 * 2

@@ -415,7 +415,7 @@ def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
     folder = Path(unquote(MlflowClient(uri).get_run(run_id).info.artifact_uri.removeprefix("file://")))
     (folder / "data" / "per_user.parquet").unlink()
     with pytest.raises(
-        TrackingError, match=rf"run random \({run_id}\): the artifact data/per_user.parquet is missing"
+        TrackingError, match=rf"run random \({run_id}\) has no data/per_user.parquet: without every user"
     ):
         read_contests(uri, bakeoff=outcome.result.bakeoff.id)
 

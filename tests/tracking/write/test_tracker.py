@@ -20,6 +20,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.connection import connect, tracking_call
+from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
@@ -76,43 +77,45 @@ def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) ->
 
 
 class Counting:
-    """A client that records the methods that are called."""
+    """A client that records the methods that are called; uploads, which threads make, by their number."""
 
     def __init__(self, client: MlflowClient) -> None:
         self.client = client
         self.called: list[str] = []
+        self.files = 0
 
     def __getattr__(self, name: str) -> Any:
-        self.called.append(name)
+        if name == "log_artifact":
+            self.files += 1
+        else:
+            self.called.append(name)
         return getattr(self.client, name)
+
+    def seen(self) -> tuple[list[str], int]:
+        """Return the methods and the number of uploads since the last call."""
+        seen = self.called, self.files
+        self.called, self.files = [], 0
+        return seen
 
 
 def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str) -> None:
     result = make.whole()
     tracker = MlflowTracker.open(result.bakeoff, uri)
-    client: Any = Counting(tracker.runs.client)
-    tracker.runs.client = tracker.runs.writer.client = client
+    client: Any = Counting(tracker.client)
+    tracker.client = tracker.writer.client = client
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
-        assert client.called == ["create_run"]
-        client.called.clear()
+        assert client.seen() == (["create_run"], 0)
         tracker.finish_model(model)
-        assert client.called == [
-            "create_logged_model",
-            "log_outputs",
-            "log_batch",
-            "log_inputs",
-            "log_artifacts",
-            "finalize_logged_model",
-            "set_terminated",
-        ]
-        client.called.clear()
+        values = ["create_logged_model", "log_outputs", "log_batch", "log_inputs"]
+        ends = ["finalize_logged_model", "set_terminated"]
+        assert client.seen() == ([*values, *ends], 9 if model.error is None else 5)
     tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)])
-    standings = ["log_batch"] * 4
+    standings = ["log_batch"] * 3  # one has failed
     board = ["set_experiment_tag", "get_experiment"]
-    summary = ["create_run", "log_batch", "log_artifacts"]
-    pictures = ["log_artifacts"] * 3  # last, as they are drawn meanwhile
-    assert client.called == ["search_runs", *standings, *board, *summary, *pictures, "set_terminated"]
+    summary = ["create_run", "log_batch"]
+    pictures = 3 * 4  # with what the summary of a run says of all models
+    assert client.seen() == ([*standings, *board, *summary, "set_terminated"], 4 + pictures)
 
 
 def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: SimpleNamespace) -> None:
@@ -317,6 +320,23 @@ def test_metrics_that_collide_are_refused_before_anything_is_fitted(make: Simple
         MlflowTracker.open(make.bakeoff(metrics=("a_b", "a(b)"), primary="a_b"), uri)
 
 
+def test_large_tables_are_folders_of_parts_that_are_read_as_one(
+    make: SimpleNamespace, uri: str, logged: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalplugin.tracking.write.artifacts._PART_BYTES", 200)
+    parts = log_all(make.whole(), uri)
+    client, run = parts.client, parts.runs["knn"]
+    assert artifacts(client, run, "data") == artifacts(logged.client, logged.runs["knn"], "data")
+    for name in ("per_user", "truth"):
+        files = artifacts(client, run, f"data/{name}.parquet")
+        assert files == {f"data/{name}.parquet/part-{part:05}.parquet" for part in range(len(files))}
+        assert len(files) > 1
+        whole = LoggedRun(logged.client, logged.runs["knn"]).table(name)
+        joined = LoggedRun(client, run).table(name)
+        assert joined.schema.equals(whole.schema, check_metadata=True)
+        assert joined.to_pandas().equals(whole.to_pandas())
+
+
 def test_several_datasets_give_runs_names_of_their_own(make: SimpleNamespace, uri: str) -> None:
     models = tuple(make.model_result("knn", info=make.data_info(name, split="last")) for name in ("a", "b"))
     found = log_all(BakeoffResult(make.bakeoff(("knn",), datasets=("a", "b"), baseline=None), models), uri)
@@ -356,7 +376,7 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
     experiment_id = client.create_experiment("toy bake-off")
     for i in range(22):
         client.set_experiment_tag(
-            experiment_id, f"{SHARED_VIEW_TAG}evalplugin-{i:02d}", json.dumps({"createdAt": i})
+            experiment_id, f"{SHARED_VIEW_TAG}evalplugin-202501{i:02d}-120000-3f2a", "{}"
         )
     client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}mine", "somebody's own view")
     log_all(make.whole(), uri)
@@ -366,8 +386,8 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
         if "sharedView" in k
     }
     assert len(boards) == 21
-    assert {"mine", "evalplugin-21", "evalplugin-20260101-120000-3f2a"} < boards
-    assert "evalplugin-02" not in boards
+    newest = {f"evalplugin-202501{i:02d}-120000-3f2a" for i in range(3, 22)}
+    assert boards == {"mine", "evalplugin-20260101-120000-3f2a", *newest}
 
 
 def test_a_board_that_is_not_wanted_is_not_saved(make: SimpleNamespace, uri: str) -> None:
@@ -406,12 +426,12 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
 ) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
     run_id = start_model(make, tracker, "knn")
-    tracker.runs.client.delete_run(run_id)
+    tracker.client.delete_run(run_id)
     with pytest.raises(TrackingError, match="cannot log knn: "):
         tracker.finish_model(make.model_result("knn"))
     with pytest.raises(KeyboardInterrupt), tracker:
         raise KeyboardInterrupt
-    deleted = tracker.runs.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
+    deleted = tracker.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
     assert [run.info.run_id for run in deleted] == [run_id]
 
 
@@ -425,7 +445,7 @@ def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(
         raise AzureError("the specified container does not exist")
 
     repository = "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository"
-    monkeypatch.setattr(f"{repository}.log_artifacts", fail)
+    monkeypatch.setattr(f"{repository}.log_artifact", fail)
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
     tracker.start_model(make.data_info(), "knn", "x")
     with pytest.raises(TrackingError, match="cannot log knn: the specified container does not exist"):

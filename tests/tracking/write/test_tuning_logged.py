@@ -145,7 +145,7 @@ def test_a_logged_run_has_the_parameters_that_were_found(
             tracker.finish_model(model)
         ids = [tracker.run_id(model) for model in result.models]
         tracker.finish_bakeoff(result, make.comparisons(result))
-    run = LoggedRun(tracker.runs.client, tracker.runs.client.get_run(ids[1]))
+    run = LoggedRun(tracker.client, tracker.client.get_run(ids[1]))
     assert run.recipe == ModelRecipe(
         "knn", "surprise.KNNBasic", dict(result.models[1].params), ("prices.csv",)
     )
@@ -154,9 +154,9 @@ def test_a_logged_run_has_the_parameters_that_were_found(
     assert [m.tuned for m in contest.models] == [m.tuned for m in direct.models]
     assert contest.models[0].tuned is None
 
-    tracker.runs.client.log_text(ids[1], "[1, 2", "data/params.json")
+    tracker.client.log_text(ids[1], "[1, 2", "data/params.json")
     with pytest.raises(TrackingError, match=r"data/params\.json"):
-        _ = LoggedRun(tracker.runs.client, tracker.runs.client.get_run(ids[1])).recipe
+        _ = LoggedRun(tracker.client, tracker.client.get_run(ids[1])).recipe
 
 
 def test_the_summary_tells_how_a_model_was_tuned(result: BakeoffResult) -> None:
