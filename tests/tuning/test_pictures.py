@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
-import pickle
-import warnings
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from samples import tuning
 
 from evalplugin.features.tuning.pictures import (
     FoldTrials,
     StudyCurve,
-    StudyRequest,
+    history_chart,
     history_limits,
+    importance_picture,
 )
 from evalplugin.features.tuning.summary import importance
 
@@ -29,39 +31,34 @@ def curve(
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def pixels(png: bytes) -> np.ndarray:
-    from matplotlib.image import imread
+def trials(own: StudyCurve, *others: StudyCurve) -> list[Mapping[str, Any]]:
+    """Return the rows of a history without lines."""
+    rows = history_chart(own, others, 4, history_limits([own, *others])).rows
+    return [row for row in rows if row["kind"] != "best"]
 
-    return np.asarray(imread(io.BytesIO(png)))
 
-
-def histories(*curves: StudyCurve) -> dict[str, bytes]:
-    return StudyRequest("history", curves, 4, history_limits(curves)).draw()
+def lines(own: StudyCurve, *others: StudyCurve) -> dict[tuple[str, str], list[float]]:
+    """Return the values of each line of a history, by its name and colour."""
+    drawn: dict[tuple[str, str], list[float]] = {}
+    for row in history_chart(own, others, 4, (0.0, 1.0)).rows:
+        if row["kind"] == "best":
+            drawn.setdefault((row["line"], row["colour"]), []).append(row["y"])
+    return drawn
 
 
 def test_every_tuned_model_gets_pictures_of_the_same_size() -> None:
-    curves = [curve("knn"), curve("svd", (0.1, 0.15), colour="#D55E00")]
-    for drawn in (histories(*curves), StudyRequest("importance", curves, 2).draw()):
-        assert list(drawn) == ["knn", "svd"]
-        assert {pixels(png).shape[:2] for png in drawn.values()} == {(440, 640)}
-        assert drawn["knn"] != drawn["svd"]
+    for own in (curve("knn"), curve("popularity", folds=(), importance="not tuned", best={})):
+        pngs = [
+            own.picture(history_chart(own, [curve("svd")], 4, (0.0, 1.0)), "note"),
+            importance_picture(own, 3),
+        ]
+        assert {Image.open(io.BytesIO(png)).size for png in pngs} == {(960, 660)}
 
 
-def test_a_model_that_was_not_tuned_gets_pictures_on_the_same_axes() -> None:
+def test_a_model_that_was_not_tuned_does_not_change_the_axes() -> None:
     untuned = curve("popularity", folds=(), validation=float("nan"), importance="not tuned", best={})
-    curves = [curve("knn"), untuned]
-    drawn = histories(*curves)
-    assert history_limits(curves) == history_limits([curve("knn")])
-    assert drawn["knn"] == histories(curve("knn"))["knn"]
-    assert drawn["popularity"] != drawn["knn"]
-    assert {pixels(png).shape[:2] for png in StudyRequest("importance", curves, 2).draw().values()} == {
-        (440, 640)
-    }
-
-
-def test_pictures_are_the_same_from_another_process() -> None:
-    request = StudyRequest("history", [curve()], 4, (0.0, 1.0))
-    assert request.draw() == pickle.loads(pickle.dumps(request)).draw()
+    assert history_limits([curve("knn"), untuned]) == history_limits([curve("knn")])
+    assert [row["kind"] for row in trials(untuned)] == ["test"]
 
 
 def test_the_best_so_far_is_of_trials_that_are_done() -> None:
@@ -84,25 +81,29 @@ def test_few_very_bad_trials_do_not_stretch_the_axis_and_the_best_is_on_it() -> 
 
 @pytest.mark.parametrize("values", [(np.nan, np.nan), (0.2, 0.2), (0.2,)])
 def test_any_trials_can_be_drawn(values: tuple[float, ...]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert histories(curve(values=values, test=float("nan"), validation=float("nan")))
+    own = curve(values=values, test=float("nan"), validation=float("nan"))
+    assert own.picture(history_chart(own, [], 4, history_limits([own])), "").startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("changed", ["dropped", "failed", "others", "test", "folds"])
-def test_a_history_shows(changed: str) -> None:
-    plain = curve()
-    (fold,) = plain.folds
-    other = {
-        "dropped": [curve(folds=(fold._replace(done=~np.isnan(fold.values)),))],
-        "failed": [curve(values=(0.1, 0.3, 0.15, 0.2))],
-        "others": [plain, curve("svd", (0.12, 0.2, 0.22, 0.25))],
-        "test": [curve(test=0.2)],
-        "folds": [curve(folds=(fold, fold._replace(values=fold.values * 0.9)))],
-    }[changed]
-    limits = history_limits([plain])
-    first, second = (StudyRequest("history", curves, 4, limits).draw()["knn"] for curves in ([plain], other))
-    assert first != second
+def test_done_trials_are_filled_dropped_ones_hollow_and_failed_ones_crosses_on_the_axis() -> None:
+    own = curve()
+    *drawn, test = trials(own)
+    blue, hollow = "#0072B2", "var(--surface)"
+    assert [(row["colour"], row["fill"]) for row in drawn] == [
+        (blue, blue), (blue, blue), ("var(--worse)", hollow), (blue, hollow),
+    ]  # fmt: skip
+    assert drawn[2]["y"] == history_limits([own])[0]
+    assert (test["y"], test["text"]) == (0.25, "test 0.2500")
+
+
+def test_the_best_so_far_of_each_fold_is_a_line_and_those_of_other_models_are_grey() -> None:
+    (fold,) = curve().folds
+    other = curve("svd", (0.12, 0.25), folds=(FoldTrials(np.array([0.12, 0.25]), np.array([True, True])),))
+    assert lines(curve(folds=(fold, fold)), other) == {
+        ("svd 0", "var(--equal)"): [0.12, 0.25],
+        ("knn 0", "#0072B2"): [0.1, 0.3, 0.3, 0.3],
+        ("knn 1", "#0072B2"): [0.1, 0.3, 0.3, 0.3],
+    }
 
 
 def test_the_parameter_that_decides_is_the_most_important() -> None:

@@ -1,4 +1,4 @@
-"""Cached steps (folds, lists, scores, pictures): the inputs that their keys depend on, and their files."""
+"""Cached steps (folds, lists, scores): the inputs that their keys depend on, and their files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,17 @@ from evalplugin.config import Named
 from evalplugin.data import SPLITS, Interactions, Split, Splitter
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.contents import (
-    Pictures,
     folds_files,
     lists_files,
-    pictures_files,
     read_folds,
     read_lists,
-    read_pictures,
     read_scores,
     scores_files,
 )
 from evalplugin.execution.store.entry import Files, NewEntry, key_of
 from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
-from evalplugin.execution.store.versions import code_of, drawing_code, own_code
+from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
 from evalplugin.files.recording import recorded_inputs
@@ -163,15 +160,6 @@ class StepCache:
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         inputs, files = self._known(task.inputs, lists.inputs), lists_files(lists)
         return self._write("lists", about, _lists_depend_on(task), files, inputs, model=task.model.name)
-
-    def pictures(self, content: str) -> Pictures | None:
-        """Return the pictures of a bake-off; None if they are not cached. ``content``: a hash of what they show."""
-        return self._read(_pictures_depend_on(content), read_pictures, about="the pictures")
-
-    def store_pictures(self, content: str, pictures: Pictures) -> None:
-        """Write the pictures of a bake-off."""
-        about = ", ".join(dict.fromkeys(path for _, path in pictures))
-        self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures), {})
 
     def store_failure(self, name: str, task: Task, failure: TaskFailure) -> TaskFailure:
         """Record in the journal that a task failed, with the inputs that it has used; return the failure."""
@@ -332,10 +320,6 @@ def _scores_depend_on(task: Task, lists: TaskLists) -> Depends | None:
         "curve_ks": curve_ks(task.n, task.metrics),
         "code": _codes(*codes),
     }
-
-
-def _pictures_depend_on(content: str) -> Depends:
-    return {"step": "pictures", "content": content, "code": drawing_code()}
 
 
 def _codes(*codes: str | None) -> list[str]:

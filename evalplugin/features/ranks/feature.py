@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from evalplugin.base.numbers import number, p_equals, percent
 from evalplugin.base.text import cut, escape_html
@@ -16,14 +16,13 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
 from evalplugin.features.ranks.ranks import Ranks, ranks_of
 from evalplugin.metrics.given import known_metric
-from evalplugin.report.palette import INK, QUIET, model_colours, png_of
+from evalplugin.report.charts.palette import model_colours
+from evalplugin.report.charts.pictures import png_of_svg
+from evalplugin.report.charts.theme import LIGHT
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import heading
 from evalplugin.tracking.write.items import Artifact, Item
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 RANKS = "data/ranks.json"
 _FEW = 5  # datasets; fewer prove little, whatever the tests say
@@ -196,61 +195,45 @@ def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
     Models stand on an axis of average ranks; bars join those that are not told apart. ``colours``: of each model.
     Source: Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006.
     """
-    from matplotlib.figure import Figure
-
-    drawings = [_drawing(of_split) for of_split in ranks]
-    height = sum(_TITLE + drawing.height for drawing in drawings)
-    figure = Figure(figsize=(_WIDTH / 72, height / 72), dpi=100, facecolor="white")
-    bottom = height
-    for of_split, drawing in zip(ranks, drawings, strict=True):
-        own = _TITLE + drawing.height
-        bottom -= own
-        axes = figure.add_axes((0, bottom / height, 1, own / height))
-        axes.set_xlim(0, _WIDTH)
-        axes.set_ylim(drawing.height, -_TITLE)
-        axes.set_axis_off()
-        _draw(axes, drawing, colours)
-        title = ranks_table(of_split).title
-        axes.text(12, 12 - _TITLE, title, ha="left", va="center", fontsize=11, color=INK, parse_math=False)
-    return png_of(figure)
-
-
-def _draw(axes: Axes, drawing: _Drawing, colours: Mapping[str, str]) -> None:
-    for line in drawing.lines:
-        colour = INK if line.model is None else colours.get(line.model, INK)
-        x, y = zip(*line.points, strict=True)
-        # Those of models lie below the bars that join them.
-        order = 3 if line.model is None else 2
-        axes.plot(x, y, color=colour, linewidth=line.width, solid_capstyle="round", zorder=order)
-    sides = {"start": "left", "middle": "center", "end": "right"}
-    for text in drawing.texts:
-        colour, side = QUIET if text.quiet else INK, sides[text.side]
-        axes.text(
-            text.x,
-            text.y,
-            text.text,
-            ha=side,
-            va="center_baseline",
-            fontsize=10.5,
-            color=colour,
-            parse_math=False,
-        )
+    top, parts = 0.0, []
+    for of_split in ranks:
+        drawing = _drawing(of_split)
+        title = _svg_text(_Text(ranks_table(of_split).title, 12, 12, "start"))
+        parts.append(f'<g transform="translate(0 {top + _TITLE:g})">{_svg_parts(drawing, colours)}</g>')
+        parts.append(f'<g transform="translate(0 {top:g})">{title}</g>')
+        top += _TITLE + drawing.height
+    return png_of_svg(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:g}" height="{top:g}" font-family="sans-serif" '
+        f'font-size="12" color="{LIGHT["ink"]}" fill="{LIGHT["ink"]}"><rect width="100%" height="100%" fill="white"/>'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
     """Return the picture as SVG for the page; ``colours``: a colour of CSS for each model."""
     drawing = _drawing(ranks)
-    parts = [
+    return (
         f'<svg class="ranks" viewBox="0 0 {_WIDTH:g} {drawing.height:g}" role="img" '
-        f'aria-label="{escape_html(ranks_headline(ranks))}">'
-    ]
+        f'aria-label="{escape_html(ranks_headline(ranks))}">{_svg_parts(drawing, colours)}</svg>'
+    )
+
+
+def _svg_parts(drawing: _Drawing, colours: Mapping[str, str]) -> str:
+    parts = []
+    # Lines of models lie below the bars that join them.
     for line in sorted(drawing.lines, key=lambda line: line.model is None):
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line.points)
         colour = "currentColor" if line.model is None else colours.get(line.model, "currentColor")
-        parts.append(f'<polyline points="{points}" stroke-width="{line.width:g}" style="stroke:{colour}"/>')
-    for text in drawing.texts:
-        quiet = ' class="quiet"' if text.quiet else ""
         parts.append(
-            f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}"{quiet}>{escape_html(text.text)}</text>'
+            f'<polyline points="{points}" fill="none" stroke-linecap="round" stroke-linejoin="round" '
+            f'stroke-width="{line.width:g}" style="stroke:{colour}"/>'
         )
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, *map(_svg_text, drawing.texts)])
+
+
+def _svg_text(text: _Text) -> str:
+    quiet = f' class="quiet" fill="{LIGHT["quiet"]}"' if text.quiet else ""
+    return (
+        f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}" dominant-baseline="central"{quiet}>'
+        f"{escape_html(text.text)}</text>"
+    )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,23 +15,16 @@ import numpy.typing as npt
 from evalplugin.base.numbers import number, share
 from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
+from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
+from evalplugin.features.tuning.summary import importance
 from evalplugin.metrics import parse
-from evalplugin.report.figures import DPI, SIZE, figure_note, figure_title
-from evalplugin.report.palette import INK, QUIET, model_colours, png_of, style_axes
+from evalplugin.report.charts.palette import SHAPES, model_colours
+from evalplugin.report.charts.pictures import Chart, ModelPicture, picture_of_run
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
-    from evalplugin.report.drawing import PictureRequest
-
-_OTHER = "#C4C4C4"
-_FAILED = "#B00020"
 _WORST = 0.1  # share of a model's trials that may be beyond the axis, drawn at its edge
-_LEFT, _WIDTH = 0.105, 0.85  # of the axes, as shares of the figure
 _BARS = 3  # the fewest places for bars
 _LABEL = 22  # characters of a parameter's name
+_CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
 class FoldTrials(NamedTuple):
@@ -72,39 +65,16 @@ class StudyCurve:
         best = (np.maximum if self.up else np.minimum).accumulate(values)
         return np.where(np.isfinite(best), best, np.nan)
 
-
-class StudyRequest(NamedTuple):
-    """A picture of each model's tuning: the history of its trials, or the importance of its parameters."""
-
-    kind: Literal["history", "importance"]
-    curves: Sequence[StudyCurve]
-    length: int  # of the axis: the most trials of any fold, or the most parameters of any model
-    limits: tuple[float, float] = (0.0, 1.0)  # of the values of a history, see ``history_limits``
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return sum(len(curve.values) for curve in self.curves)
-
-    def draw(self) -> dict[str, bytes]:
-        """Return the PNG of each model."""
-        paint = _history if self.kind == "history" else _importance
-        pictures = {}
-        for curve in self.curves:
-            figure = _figure(curve)
-            paint(self, curve, figure)
-            pictures[curve.model] = png_of(figure)
-        return pictures
+    def picture(self, chart: Chart, note: str) -> bytes:
+        """Return a chart as PNG with this model's title and a line on its signs."""
+        return picture_of_run(chart, title=self.model, colour=self.colour, subtitle=[self.subtitle, note])
 
 
-def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
-    """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
+def study_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
+    """Yield the pictures of tuning; none without a tuned model.
 
-    Without a tuned model there are none. Else every model gets them, tuned or not: MLflow's compare page shows the
-    files that all of its runs have.
+    Else every model gets them, tuned or not: MLflow's compare page shows the files that all of its runs have.
     """
-    from evalplugin.execution.results import DataSplit  # not where pictures are drawn
-
     metric = next((model.tuning.metric for model in result.models if model.tuning is not None), None)
     if metric is None:
         return
@@ -117,17 +87,18 @@ def study_pictures(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, Pict
     ]
     every = [curve for _, curve in curves]
     trials = max(len(fold.values) for curve in every for fold in curve.folds)
-    parameters = max(len(curve.best) for curve in every)
+    bars = max(_BARS, *(len(curve.best) for curve in every))
     limits = history_limits(every)
-    for data, group in groupby(curves, key=lambda pair: pair[0]):
+    for place, group in groupby(curves, key=lambda pair: pair[0]):
         shown = [curve for _, curve in group]
-        yield data, "tune_history.png", StudyRequest("history", shown, trials, limits)
-        yield data, "tune_importance.png", StudyRequest("importance", shown, parameters)
+        for curve in shown:
+            others = [other for other in shown if other is not curve and other.folds]
+            history = curve.picture(history_chart(curve, others, trials, limits), _history_key(curve, others))
+            yield ModelPicture(place, curve.model, "tune_history.png", history)
+            yield ModelPicture(place, curve.model, "tune_importance.png", importance_picture(curve, bars))
 
 
 def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
-    from evalplugin.features.tuning.summary import importance  # not where pictures are drawn
-
     tuning = result.tuning
     if tuning is None:
         return StudyCurve(
@@ -183,115 +154,85 @@ def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _figure(curve: StudyCurve) -> Figure:
-    """Return a figure with the title of a model."""
-    from matplotlib.figure import Figure
+def history_chart(
+    curve: StudyCurve, others: Sequence[StudyCurve], trials: int, limits: tuple[float, float]
+) -> Chart:
+    """Return a model's trials: filled if done, hollow if dropped, a cross on the axis if failed, and the best so far.
 
-    figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
-    figure_title(figure, curve.model, curve.colour, curve.subtitle)
-    return figure
-
-
-def _history(request: StudyRequest, curve: StudyCurve, figure: Figure) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes = figure.add_axes((_LEFT, 0.155, _WIDTH, 0.695))
-    axes.set_xlim(-0.5, max(request.length, 1) - 0.5)
-    axes.set_ylim(request.limits)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("trial; the first has the defaults", color=QUIET, fontsize=11, loc="left")
-    axes.set_ylabel(f"{curve.metric}, validation", color=QUIET, fontsize=11, parse_math=False)
-    style_axes(axes, QUIET)
-    others = [other for other in request.curves if other is not curve and other.folds]
-    for other in others:
-        _steps(axes, other, color=_OTHER, linewidth=1.3, zorder=2)
+    Args:
+        curve: The model.
+        others: The other tuned models, whose best values are grey lines.
+        trials: The most trials of any model, for the axis.
+        limits: Ends of the value axis, see ``history_limits``.
+    """
+    rows = [row for other in others for row in _steps(other, "var(--equal)", 1.5)]
+    rows += _steps(curve, curve.colour, 2.5)
     for fold in curve.folds:
-        _points(axes, curve, fold, request.limits)
-    _steps(axes, curve, color=curve.colour, linewidth=2.4, zorder=4)
-    _level(axes, curve, request.limits)
-    figure_note(figure, "   ".join(_key(curve, len(others))), most=80)
-
-
-def _steps(axes: Axes, curve: StudyCurve, **style: Any) -> None:
-    for fold in curve.folds:
-        axes.step(np.arange(len(fold.values)), curve.best_so_far(fold), where="post", **style)
-
-
-def _points(axes: Axes, curve: StudyCurve, fold: FoldTrials, limits: tuple[float, float]) -> None:
-    """Draw trials as points: filled if done, hollow if dropped, and a cross on the axis if failed."""
-    number, values = np.arange(len(fold.values)), np.clip(fold.values, *limits)
-    failed = np.isnan(fold.values)
-    dropped = ~failed & ~fold.done
-    style: dict[str, Any] = {"linestyle": "none", "clip_on": False, "zorder": 3, "markersize": 5}
-    full: dict[str, Any] = {"marker": "o", "color": curve.colour, "alpha": 0.55, "markeredgewidth": 0}
-    hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": curve.colour}
-    axes.plot(number[fold.done], values[fold.done], **style, **full)
-    axes.plot(number[dropped], values[dropped], **style, **hollow)
-    bottom = np.full(failed.sum(), limits[0])
-    axes.plot(number[failed], bottom, **{**style, "markersize": 7}, marker="x", color=_FAILED)
-
-
-def _level(axes: Axes, curve: StudyCurve, limits: tuple[float, float]) -> None:
-    """Draw the mean on the test data as a dotted line."""
-    if not np.isfinite(curve.test):
-        return
-    axes.axhline(curve.test, color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=5)
-    above = curve.test < limits[0] + 0.9 * (limits[1] - limits[0])
-    axes.annotate(
-        f"test {number(curve.test)}",
-        (0.99, curve.test),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3 if above else -3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom" if above else "top",
-        color=INK,
-        fontsize=11,
-        zorder=5,
+        for x, (value, done) in enumerate(zip(fold.values, fold.done, strict=True)):
+            failed = math.isnan(value)
+            rows.append(
+                {
+                    "kind": "trial",
+                    "x": x,
+                    "y": limits[0] if failed else float(np.clip(value, *limits)),
+                    "colour": "var(--worse)" if failed else curve.colour,
+                    "fill": curve.colour if done else "var(--surface)",
+                    "shape": _CROSS if failed else SHAPES[0],
+                }
+            )
+    if math.isfinite(curve.test):
+        text = f"test {number(curve.test)}"
+        rows.append(
+            {"kind": "test", "x": trials - 0.5, "y": curve.test, "colour": "var(--ink)", "text": text}
+        )
+    values = {"title": f"{curve.metric}, validation", "low": limits[0], "high": limits[1]}
+    return Chart(
+        "tune_history", rows, values | {"left": -0.5, "right": trials - 0.5}, "Trials in their order"
     )
 
 
-def _key(curve: StudyCurve, others: int) -> Iterator[str]:
-    folds = len(curve.folds)
-    if folds:
-        yield "line: best so far" + (f", of {folds} folds" if folds > 1 else "")
+def _steps(curve: StudyCurve, colour: str, width: float) -> list[dict[str, Any]]:
+    return [
+        {"kind": "best", "line": f"{curve.model} {number}", "x": x, "y": y, "colour": colour, "width": width}
+        for number, fold in enumerate(curve.folds)
+        for x, y in enumerate(curve.best_so_far(fold).tolist())
+        if not math.isnan(y)
+    ]
+
+
+def _history_key(curve: StudyCurve, others: Sequence[StudyCurve]) -> str:
+    parts = []
+    if folds := len(curve.folds):
+        parts.append("line: best so far" + (f", of {folds} folds" if folds > 1 else ""))
     if any((~fold.done & np.isfinite(fold.values)).any() for fold in curve.folds):
-        yield "hollow: dropped"
+        parts.append("hollow: dropped")
     if np.isnan(curve.values).any():
-        yield "x: failed"
+        parts.append("x: failed")
     if others:
-        yield "grey: another tuned model" if others == 1 else f"grey: {others} other tuned models"
+        parts.append(
+            "grey: another tuned model" if len(others) == 1 else f"grey: {len(others)} other tuned models"
+        )
+    return " · ".join(parts)
 
 
-def _importance(request: StudyRequest, curve: StudyCurve, figure: Figure) -> None:
-    left = 0.3
-    axes = figure.add_axes((left, 0.155, _LEFT + _WIDTH - left, 0.695))
-    axes.set_xlim(0, 1)
-    axes.set_ylim(max(request.length, _BARS) - 0.5, -0.5)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axes.set_xlabel("importance", color=QUIET, fontsize=11, loc="left")
-    style_axes(axes, INK, grid="x")
-    why_none = curve.importance if isinstance(curve.importance, str) else ""
+def importance_picture(curve: StudyCurve, bars: int) -> bytes:
+    """Return a bar for each parameter of a model as PNG; ``bars``: places for them, as many for each model."""
     known = {} if isinstance(curve.importance, str) else curve.importance
     names = list(known or curve.best)
-    axes.set_yticks(range(len(names)), [cut(name, _LABEL) for name in names], parse_math=False)
-    for y, name in enumerate(names):
-        width = known.get(name, 0.0)
-        if known:
-            axes.barh(y, width, height=0.55, color=curve.colour)
-        text = " · ".join(
-            [*([share(width)] if known else []), f"best {cut(curve.best.get(name, ''), _LABEL)}"]
-        )
-        inside = width > 0.55
-        axes.annotate(
-            text,
-            (width, y),
-            xytext=(-6 if inside else 6, 0),
-            textcoords="offset points",
-            ha="right" if inside else "left",
-            va="center",
-            color="white" if inside else INK,
-            fontsize=11,
-            parse_math=False,
-        )
-    figure_note(figure, why_none or "by PED-ANOVA: what the best trials share", most=80)
+    rows = [
+        {
+            "model": cut(name, _LABEL),
+            "share": known.get(name, 0.0),
+            "colour": curve.colour,
+            "text": " · ".join(
+                [*([share(known[name])] if known else []), f"best {cut(curve.best.get(name, ''), _LABEL)}"]
+            ),
+        }
+        for name in names
+    ]
+    places = [row["model"] for row in rows] + [" " * place for place in range(bars - len(rows))]
+    chart = Chart("tune_importance", rows, {"names": places}, "Importance of parameters")
+    note = (
+        curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
+    )
+    return curve.picture(chart, note)

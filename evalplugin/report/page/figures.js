@@ -84,7 +84,7 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
-      ...hitRateFigures(this), ...trendFigures(this),
+      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []),
     ];
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
@@ -93,6 +93,18 @@ class Contest {
     }
     if (turn === this.drawing) this.section.dataset.drawn = String(turn);
   }
+}
+
+/** Draw the charts of the data once their section is opened, as a closed one has no width. */
+function openCard(contest) {
+  const { card } = contest.data;
+  if (!card) return;
+  const details = contest.find("details.data");
+  details.addEventListener("toggle", async () => {
+    if (!details.open || details.dataset.drawn) return;
+    details.dataset.drawn = "true";
+    for (const figure of card) await show(contest.find(`figure[data-chart="${figure.kind}"]`), figure);
+  });
 }
 
 /** Show one figure: its chart, or in words why there is none, and its numbers. */

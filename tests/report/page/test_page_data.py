@@ -16,13 +16,13 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison import overlap
 from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE
+from evalplugin.report.charts.specs import chart_specs
+from evalplugin.report.charts.theme import DARK, LIGHT, contrast, for_dark
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
-from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.overlap import overlap_matrix
-from evalplugin.report.page.theme import DARK, LIGHT, contrast, for_dark
-from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
 from evalplugin.report.verdict import verdict
 from evalplugin.report.words import MAY_ERR
 

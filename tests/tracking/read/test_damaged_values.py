@@ -23,7 +23,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.command import decide_logged
 from evalplugin.features.history.feature import read_past
-from evalplugin.features.history.trends import history_of
+from evalplugin.features.history.history import history_of
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import VALUES, LoggedRun
 

@@ -1,4 +1,4 @@
-"""The page's colours in light and dark, a shape for each model, and the axis of times."""
+"""The page's colours in light and dark, and the axis of times."""
 
 from __future__ import annotations
 
@@ -27,16 +27,6 @@ DARK = {
     "worse": "#F0935B",
     "equal": "#5A626B",
 }
-# Outlines of -1 to 1, for Vega and for SVG alike.
-SHAPES = (
-    "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle
-    "M-.9,-.9H.9V.9H-.9Z",  # square
-    "M0,-1.1L1.05,.8H-1.05Z",  # triangle
-    "M0,-1.25L1.05,0L0,1.25L-1.05,0Z",  # diamond
-    "M-.4,-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",  # plus
-    "M0,1.1L1.05,-.8H-1.05Z",  # triangle, down
-    "M-.5,-1L.5,-1L1.1,0L.5,1L-.5,1L-1.1,0Z",  # hexagon
-)
 # Each label is a date, with the time of day unless that is midnight.
 _CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
 _DATE = "utcFormat(datum.value, '%Y-%m-%d')"

@@ -1,6 +1,6 @@
-"""The chart library and the charts of the page: made once for each version of their sources, then read from disk.
+"""The chart library and the specifications: made once for each version of their sources, then read from disk.
 
-Making them takes seconds, the more so as Altair must be imported, and they are the same for every page.
+Making them takes seconds, the more so as Altair must be imported, and they are the same for every bake-off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evalplugin.base.fingerprint import digest
 from evalplugin.files import user_cache
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
-_SOURCES = ("page/library.py", "page/charts.py", "page/theme.py")  # the modules that define the charts
+_SOURCES = ("library.py", "specs.py", "theme.py")  # the modules that define the charts
 
 
 class ChartLibrary(NamedTuple):
@@ -33,15 +33,10 @@ def chart_library() -> ChartLibrary:
     )
 
 
-def make_in_background() -> None:
-    """Start a process that makes the library and the charts while other work is done; nothing if they are there."""
-    user_cache.make_in_background(_name(), __name__, "chart_library")
-
-
 def _make() -> ChartLibrary:
     import vl_convert
 
-    from evalplugin.report.page.charts import chart_specs
+    from evalplugin.report.charts.specs import chart_specs
 
     bundle = vl_convert.javascript_bundle(_EXPORT)
     script = "\n".join(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])
@@ -50,6 +45,6 @@ def _make() -> ChartLibrary:
 
 def _name() -> str:
     """Return the name of the file in the user's cache folder, with a digest of the content's sources."""
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parent
     sources = [(folder / name).read_text(encoding="utf-8") for name in _SOURCES]
     return f"charts-{digest([version('altair'), version('vl-convert-python'), *sources])[:16]}.json"
