@@ -119,7 +119,7 @@ def history_tab(
 def _chart(metric: str, points: Sequence[Point], styles: Mapping[str, Mapping[str, str]]) -> Chart:
     """Return the chart of points with values on one dataset and split."""
     rows = [_row(point) for point in points]
-    ends = [row[name] for row in rows for name in ("mean", "low", "high") if row[name] is not None]
+    ends = [row[name] for row in rows for name in ("mean", "low", "high")]
     low, high = min(ends), max(ends)
     room = 0.08 * (high - low or abs(high) or 1)  # for the signs above the points
     shown = {row["model"]: styles[row["model"]] for row in rows}
@@ -139,16 +139,18 @@ def _chart(metric: str, points: Sequence[Point], styles: Mapping[str, Mapping[st
 def _row(point: Point) -> dict[str, Any]:
     value = point.value
     assert value is not None
-    mean = number(value.mean)
+    is_known = math.isfinite(value.low) and math.isfinite(value.high)
+    low, high = (value.low, value.high) if is_known else (value.mean, value.mean)
+    text = (number(value.mean), span(value.low, value.high), _ROLES[point.role])
     return {
         "model": point.model.model,
         "at": point.bakeoff.at.isoformat(timespec="seconds"),
         "mean": rounded(value.mean),
-        "low": rounded(value.low),
-        "high": rounded(value.high),
+        "low": rounded(low),
+        "high": rounded(high),
         "line": point.line,
         "sign": "★" if point.role == "promoted" else "",
-        "text": " ".join(filter(None, (mean, span(value.low, value.high), _ROLES[point.role]))),
+        "text": " ".join(filter(None, text)),
     }
 
 

@@ -184,7 +184,7 @@ def _trend() -> dict[str, Any]:
         color=alt.Color("model:N", title=None, scale=alt.Scale(range=["$colours"], **models)),
         detail="line:N",
     )
-    bounds = base.transform_filter("isValid(datum.low)").encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
+    bounds = base.encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
     shade = bounds.mark_area(opacity=0.12, aria=False)
     # Without it a single point would have no visible interval.
     bar = bounds.mark_rule(opacity=0.4, aria=False)
@@ -194,10 +194,8 @@ def _trend() -> dict[str, Any]:
         description="label:N",
         tooltip=_tooltip("model", "text"),
     )
-    signs = (
-        base.transform_filter("datum.sign !== ''")
-        .mark_text(dy=-13, fontSize=14, aria=False)
-        .encode(text="sign:N", color=alt.value("var(--ink)"))
+    signs = base.mark_text(dy=-13, fontSize=14, aria=False).encode(
+        text="sign:N", color=alt.value("var(--ink)")
     )
     return _layered(shade, bar, line, points, signs, height=_HEIGHT)
 
