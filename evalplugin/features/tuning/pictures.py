@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.numbers import number, share
 from evalplugin.base.text import cut
@@ -27,126 +25,57 @@ _LABEL = 22  # characters of a parameter's name
 _CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
-class FoldTrials(NamedTuple):
-    """The trials on one fold, in order."""
-
-    values: npt.NDArray[np.float64]  # (T,) by the metric on the validation data; NaN for a trial that failed
-    done: npt.NDArray[np.bool_]  # (T,) whether the trial has seen all users: neither dropped nor failed
-
-
-@dataclass(frozen=True)
-class StudyCurve:
-    """How one model was tuned, and the style of its pictures; without folds, it was not."""
-
-    model: str
-    metric: str  # canonical name
-    colour: str
-    folds: tuple[FoldTrials, ...]
-    validation: float
-    test: float  # mean on the test data; NaN where the metric has none there
-    importance: Mapping[str, float] | str  # by parameter, from 0 to 1; or the reason why there is none
-    best: Mapping[str, str]  # the best value of each parameter, as text
-    subtitle: str
-
-    @property
-    def up(self) -> bool:
-        """Whether higher values of the metric are better."""
-        return parse(self.metric).direction >= 0
-
-    @property
-    def values(self) -> npt.NDArray[np.float64]:
-        """The values of the trials on all folds."""
-        return np.concatenate([np.empty(0), *(fold.values for fold in self.folds)])
-
-    def best_so_far(self, fold: FoldTrials) -> npt.NDArray[np.float64]:
-        """Return (T,) the best value up to each trial; NaN before the first that is done."""
-        worst = -np.inf if self.up else np.inf
-        values = np.where(fold.done, fold.values, worst)
-        best = (np.maximum if self.up else np.minimum).accumulate(values)
-        return np.where(np.isfinite(best), best, np.nan)
-
-    def picture(self, chart: Chart, note: str) -> bytes:
-        """Return a chart as PNG with this model's title and a line on its signs."""
-        return picture_of_run(chart, title=self.model, colour=self.colour, subtitle=[self.subtitle, note])
-
-
 def study_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
     """Yield the pictures of tuning; none without a tuned model.
 
     Else every model gets them, tuned or not: MLflow's compare page shows the files that all of its runs have.
     """
-    metric = next((model.tuning.metric for model in result.models if model.tuning is not None), None)
-    if metric is None:
+    tunings = [model.tuning for model in result.models if model.tuning is not None]
+    if not tunings:
         return
-    bakeoff = result.bakeoff
-    colours = model_colours(bakeoff.models, bakeoff.baseline)
-    curves = [
-        (DataSplit.of(model.data), _curve(model, metric, colours[model.model]))
-        for model in result.models
-        if model.tuning is not None or model.error is None
-    ]
-    every = [curve for _, curve in curves]
-    trials = max(len(fold.values) for curve in every for fold in curve.folds)
-    bars = max(_BARS, *(len(curve.best) for curve in every))
-    limits = history_limits(every)
-    for place, group in groupby(curves, key=lambda pair: pair[0]):
-        shown = [curve for _, curve in group]
-        for curve in shown:
-            others = [other for other in shown if other is not curve and other.folds]
-            history = curve.picture(history_chart(curve, others, trials, limits), _history_key(curve, others))
-            yield ModelPicture(place, curve.model, "tune_history.png", history)
-            yield ModelPicture(place, curve.model, "tune_importance.png", importance_picture(curve, bars))
+    metric = tunings[0].metric
+    colours = model_colours(result.bakeoff.models, result.bakeoff.baseline)
+    models = [model for model in result.models if model.tuning is not None or model.error is None]
+    limits = history_limits(models, metric)
+    trials = 1 + max(row["trial"] for tuning in tunings for row in tuning.trials.to_pylist())
+    bars = max(_BARS, *(len(tuning.space) for tuning in tunings))
+    for place, group in groupby(models, key=lambda model: DataSplit.of(model.data)):
+        own = list(group)
+        for model in own:
+            others = [other for other in own if other is not model and other.tuning is not None]
+            history = history_chart(model, others, metric, colours[model.model], trials, limits)
+            charts = {
+                "tune_history.png": (history, _history_key(model, len(others))),
+                "tune_importance.png": importance_chart(model, colours[model.model], bars),
+            }
+            for path, (chart, note) in charts.items():
+                subtitle = [_subtitle(model.tuning), note]
+                png = picture_of_run(chart, title=model.model, colour=colours[model.model], subtitle=subtitle)
+                yield ModelPicture(place, model.model, path, png)
 
 
-def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
-    tuning = result.tuning
+def _subtitle(tuning: Tuning | None) -> str:
     if tuning is None:
-        return StudyCurve(
-            result.model, metric, colour, (), math.nan, result.mean(metric), "not tuned", {}, "not tuned"
-        )
-    rows = tuning.trials
-    fold, values = np.asarray(rows["fold"]), np.asarray(rows["value"].to_pylist(), dtype=float)
-    done = np.asarray(rows["state"]) == "done"
-    folds = [FoldTrials(values[fold == number], done[fold == number]) for number in np.unique(fold)]
-    better = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
-    return StudyCurve(
-        model=result.model,
-        metric=metric,
-        colour=colour,
-        folds=tuple(folds),
-        validation=tuning.validation,
-        test=result.mean(tuning.metric),
-        importance=importance(tuning),
-        best=_best(tuning),
-        subtitle=f"{better}: {count_text(len(rows), 'trial')}",
-    )
+        return "not tuned"
+    values = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
+    return f"{values}: {count_text(len(tuning.trials), 'trial')}"
 
 
-def _best(tuning: Tuning) -> Mapping[str, str]:
-    """Return the best value of each tuned parameter as text: of each fold, where folds differ."""
-    texts = {}
-    for name in tuning.space:
-        values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
-        texts[name] = ", ".join(values) or "unset"
-    return texts
-
-
-def _value(value: object) -> str:
-    return (
-        f"{value:.4g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
-    )
-
-
-def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
+def history_limits(models: Sequence[ModelResult], metric: str) -> tuple[float, float]:
     """Return the limits of the value axis of all histories: few very bad trials may be beyond them."""
+    up = parse(metric).direction >= 0
     ends: list[float] = []
-    for curve in curves:
-        values = curve.values[np.isfinite(curve.values)]
-        defaults = [float(fold.values[0]) for fold in curve.folds if len(fold.values)]
-        ends += [v for v in (*defaults, curve.test, curve.validation) if np.isfinite(v)]
-        if len(values):
-            ends += [float(np.quantile(values, _WORST if curve.up else 1 - _WORST))]
-            ends += [float(values.max() if curve.up else values.min())]
+    for model in models:
+        ends.append(model.mean(metric))
+        if model.tuning is not None:
+            rows = model.tuning.trials.to_pylist()
+            values = [row["value"] for row in rows if row["value"] is not None]
+            ends += [row["value"] for row in rows if row["trial"] == 0 and row["value"] is not None]
+            ends.append(model.tuning.validation)
+            if values:
+                ends.append(float(np.quantile(values, _WORST if up else 1 - _WORST)))
+                ends.append(max(values) if up else min(values))
+    ends = [value for value in ends if math.isfinite(value)]
     if not ends:
         return (0.0, 1.0)
     low, high = min(ends), max(ends)
@@ -155,84 +84,95 @@ def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
 
 
 def history_chart(
-    curve: StudyCurve, others: Sequence[StudyCurve], trials: int, limits: tuple[float, float]
+    model: ModelResult,
+    others: Sequence[ModelResult],
+    metric: str,
+    colour: str,
+    trials: int,
+    limits: tuple[float, float],
 ) -> Chart:
     """Return a model's trials: filled if done, hollow if dropped, a cross on the axis if failed, and the best so far.
 
     Args:
-        curve: The model.
+        model: The model.
         others: The other tuned models, whose best values are grey lines.
+        metric: Canonical name.
+        colour: Of the model.
         trials: The most trials of any model, for the axis.
         limits: Ends of the value axis, see ``history_limits``.
     """
-    rows = [row for other in others for row in _steps(other, "var(--equal)", 1.5)]
-    rows += _steps(curve, curve.colour, 2.5)
-    for fold in curve.folds:
-        for x, (value, done) in enumerate(zip(fold.values, fold.done, strict=True)):
-            failed = math.isnan(value)
-            rows.append(
-                {
-                    "kind": "trial",
-                    "x": x,
-                    "y": limits[0] if failed else float(np.clip(value, *limits)),
-                    "colour": "var(--worse)" if failed else curve.colour,
-                    "fill": curve.colour if done else "var(--surface)",
-                    "shape": _CROSS if failed else SHAPES[0],
-                }
-            )
-    if math.isfinite(curve.test):
-        text = f"test {number(curve.test)}"
-        rows.append(
-            {"kind": "test", "x": trials - 0.5, "y": curve.test, "colour": "var(--ink)", "text": text}
-        )
-    values = {"title": f"{curve.metric}, validation", "low": limits[0], "high": limits[1]}
-    return Chart(
-        "tune_history", rows, values | {"left": -0.5, "right": trials - 0.5}, "Trials in their order"
-    )
+    low, high = limits
+    rows = [row for other in others for row in _best_so_far(other, metric, "var(--equal)", 1.5)]
+    rows += _best_so_far(model, metric, colour, 2.5)
+    for trial in [] if model.tuning is None else model.tuning.trials.to_pylist():
+        style = {"colour": colour, "fill": colour, "shape": SHAPES[0]}
+        if trial["state"] != "done":
+            style["fill"] = "var(--surface)"
+        if trial["state"] == "failed":
+            style |= {"colour": "var(--worse)", "shape": _CROSS}
+        value = low if trial["value"] is None else min(max(trial["value"], low), high)
+        rows.append({"kind": "trial", "x": trial["trial"], "y": value, **style})
+    if math.isfinite(test := model.mean(metric)):
+        row = {"kind": "test", "x": trials - 0.5, "y": test, "colour": "var(--ink)"}
+        rows.append({**row, "text": f"test {number(test)}"})
+    values = {"title": f"{metric}, validation", "low": low, "high": high, "left": -0.5, "right": trials - 0.5}
+    return Chart("tune_history", rows, values, "Trials in their order")
 
 
-def _steps(curve: StudyCurve, colour: str, width: float) -> list[dict[str, Any]]:
-    return [
-        {"kind": "best", "line": f"{curve.model} {number}", "x": x, "y": y, "colour": colour, "width": width}
-        for number, fold in enumerate(curve.folds)
-        for x, y in enumerate(curve.best_so_far(fold).tolist())
-        if not math.isnan(y)
-    ]
+def _best_so_far(model: ModelResult, metric: str, colour: str, width: float) -> Iterator[dict[str, Any]]:
+    """Yield the best value of the trials that are done, up to each trial, a line for each fold."""
+    better = max if parse(metric).direction >= 0 else min
+    best: dict[int, float] = {}
+    for trial in [] if model.tuning is None else model.tuning.trials.to_pylist():
+        fold, value = trial["fold"], trial["value"]
+        if trial["state"] == "done":
+            best[fold] = better(value, best.get(fold, value))
+        if fold in best:
+            row = {"kind": "best", "line": f"{model.model} {fold}", "x": trial["trial"], "y": best[fold]}
+            yield {**row, "colour": colour, "width": width}
 
 
-def _history_key(curve: StudyCurve, others: Sequence[StudyCurve]) -> str:
+def _history_key(model: ModelResult, others: int) -> str:
     parts = []
-    if folds := len(curve.folds):
+    if (tuning := model.tuning) is not None:
+        folds = len(set(tuning.trials["fold"].to_pylist()))
         parts.append("line: best so far" + (f", of {folds} folds" if folds > 1 else ""))
-    if any((~fold.done & np.isfinite(fold.values)).any() for fold in curve.folds):
-        parts.append("hollow: dropped")
-    if np.isnan(curve.values).any():
-        parts.append("x: failed")
+        parts += ["hollow: dropped"] if tuning.count("dropped") else []
+        parts += ["x: failed"] if tuning.count("failed") else []
     if others:
-        parts.append(
-            "grey: another tuned model" if len(others) == 1 else f"grey: {len(others)} other tuned models"
-        )
+        parts.append("grey: another tuned model" if others == 1 else f"grey: {others} other tuned models")
     return " · ".join(parts)
 
 
-def importance_picture(curve: StudyCurve, bars: int) -> bytes:
-    """Return a bar for each parameter of a model as PNG; ``bars``: places for them, as many for each model."""
-    known = {} if isinstance(curve.importance, str) else curve.importance
-    names = list(known or curve.best)
-    rows = [
-        {
-            "model": cut(name, _LABEL),
-            "share": known.get(name, 0.0),
-            "colour": curve.colour,
-            "text": " · ".join(
-                [*([share(known[name])] if known else []), f"best {cut(curve.best.get(name, ''), _LABEL)}"]
-            ),
-        }
-        for name in names
-    ]
+def importance_chart(model: ModelResult, colour: str, bars: int) -> tuple[Chart, str]:
+    """Return a bar for each tuned parameter of a model, and a line on them.
+
+    Args:
+        model: The model.
+        colour: Of the bars.
+        bars: Places for bars, as many for each model.
+    """
+    rows, note = [], ""
+    if (tuning := model.tuning) is not None:
+        shares = importance(tuning)
+        known, note = (
+            ({}, shares) if isinstance(shares, str) else (shares, "by PED-ANOVA: what the best trials share")
+        )
+        for name in known or tuning.space:
+            texts = [*([share(known[name])] if known else []), f"best {_best(tuning, name)}"]
+            row = {"model": cut(name, _LABEL), "share": known.get(name, 0.0), "colour": colour}
+            rows.append({**row, "text": " · ".join(texts)})
     places = [row["model"] for row in rows] + [" " * place for place in range(bars - len(rows))]
-    chart = Chart("tune_importance", rows, {"names": places}, "Importance of parameters")
-    note = (
-        curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
-    )
-    return curve.picture(chart, note)
+    return Chart("tune_importance", rows, {"names": places}, "Importance of parameters"), note
+
+
+def _best(tuning: Tuning, name: str) -> str:
+    """Return the best value of a tuned parameter as text: of each fold, where folds differ."""
+    values = dict.fromkeys(_value(best[name]) for best in tuning.best if name in best)
+    return cut(", ".join(values) or "unset", _LABEL)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value)
