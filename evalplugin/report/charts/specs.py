@@ -113,7 +113,7 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
             "cost:Q",
             title="$cost",
             scale=alt.Scale(type=scale, domain=["$left", "$right"], nice=False),
-            axis=alt.Axis(values=["$ticks"], format=".3~r"),
+            axis=alt.Axis(tickCount=4, format=".3~r", labelOverlap="greedy"),
         ),
         y=_values("quality"),
     )
