@@ -177,11 +177,10 @@ def _hit_rates() -> dict[str, Any]:
 
 def _trend() -> dict[str, Any]:
     """Means over time with their intervals, joined where they can be compared; a sign at promotions."""
-    models = {"domain": ["$models"]}
     base = _base().encode(
         x=alt.X("at:T", scale=alt.Scale(type="utc", padding=16), axis=alt.Axis(**TIME_AXIS)),
         y=_values("mean"),
-        color=alt.Color("model:N", title=None, scale=alt.Scale(range=["$colours"], **models)),
+        color=alt.Color("model:N", title=None, scale=alt.Scale(domain=["$models"], range=["$colours"])),
         detail="line:N",
     )
     bounds = base.encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
@@ -190,7 +189,7 @@ def _trend() -> dict[str, Any]:
     bar = bounds.mark_rule(opacity=0.4, aria=False)
     line = base.mark_line(strokeCap="round", strokeWidth=1.75, aria=False)
     points = base.mark_point(filled=True, size=55, opacity=1).encode(
-        shape=alt.Shape("model:N", title=None, scale=alt.Scale(range=["$shapes"], **models)),
+        shape=alt.Shape("model:N", title=None, scale=alt.Scale(domain=["$models"], range=["$shapes"])),
         description="label:N",
         tooltip=_tooltip("model", "text"),
     )
@@ -256,15 +255,9 @@ def _tune_importance() -> dict[str, Any]:
     )
     base = _base().encode(y=y, x=x)
     bars = base.mark_bar().encode(color=_as_is(alt.Color, "colour:N"))
-    labels = [
-        base.transform_filter(f"datum.share {is_wide} 0.55")
-        .mark_text(align=side, dx=dx, fontSize=13, color=colour)
-        .encode(text="text:N")
-        for is_wide, side, dx, colour in (
-            ("<=", "left", 6, "var(--ink)"),
-            (">", "right", -6, "var(--surface)"),
-        )
-    ]
+    short = base.transform_filter("datum.share <= 0.55").mark_text(align="left", dx=6, color="var(--ink)")
+    long = base.transform_filter("datum.share > 0.55").mark_text(align="right", dx=-6, color="var(--surface)")
+    labels = [label.encode(text="text:N", size=alt.value(13)) for label in (short, long)]
     return _layered(bars, *labels, height=_HEIGHT)
 
 
