@@ -88,7 +88,7 @@ class Outcome:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
         return self._shown.to_frame(metric, segment=segment)
 
-    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+    def plot(self, metric: str | None = None) -> alt.VConcatChart:
         """Return an Altair chart of the differences from the baseline; see ``Comparisons.plot``."""
         return self._shown.plot(metric)
 

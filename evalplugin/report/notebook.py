@@ -128,7 +128,7 @@ class Comparisons:
         """
         return replace(self, comparisons=tuple(self._complete()), complete=None)
 
-    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+    def plot(self, metric: str | None = None) -> alt.VConcatChart:
         """Return an Altair chart of differences with their intervals, or of means where nothing was compared.
 
         ``.save("chart.png")`` writes it to a file. ``metric``: None: the primary one.
@@ -140,7 +140,7 @@ class Comparisons:
 
         metrics = self.canonical([] if metric is None else [metric])
         panels = [_panel(c, *(metrics or [c.contest.primary])) for c in self.comparisons]
-        chart: alt.TopLevelMixin = alt.VConcatChart.from_dict(stacked(panels))
+        chart: alt.VConcatChart = alt.VConcatChart.from_dict(stacked(panels))
         return chart
 
     def to_html(self, path: str | Path) -> str | Path:
