@@ -6,13 +6,16 @@ Making them takes seconds, the more so as Altair must be imported, and they are 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import platformdirs
+
 from evalplugin.base.fingerprint import digest
-from evalplugin.files import user_cache
+from evalplugin.files.outputs import written_whole
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
 _SOURCES = ("library.py", "specs.py", "theme.py")  # the modules that define the charts
@@ -28,9 +31,15 @@ class ChartLibrary(NamedTuple):
 @cache
 def chart_library() -> ChartLibrary:
     """Return the library and the charts, from the user's cache folder; made, and put there, if they are not."""
-    return ChartLibrary(
-        **json.loads(user_cache.cached(_name(), lambda: json.dumps(_make()._asdict()).encode()))
-    )
+    file = platformdirs.user_cache_path("evalplugin", appauthor=False) / _name()
+    with suppress(OSError, ValueError, TypeError):  # missing or damaged
+        return ChartLibrary(**json.loads(file.read_bytes()))
+    library = _make()
+    with suppress(OSError):  # no folder to write to: it is made each time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(file) as out:
+            out.write(json.dumps(library._asdict()).encode())
+    return library
 
 
 def _make() -> ChartLibrary:

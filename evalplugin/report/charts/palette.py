@@ -12,6 +12,11 @@ PALETTE = (
     "#882255", "#117733", "#332288", "#999933", "#AA4499", "#661100",
 )  # fmt: skip
 
+# Of colours too dark for the dark page: mixed with white until their contrast with it is 4; WCAG requires 3.
+IN_THE_DARK = {
+    "#0072B2": "#1A80BA", "#882255": "#AC6488", "#117733": "#328A50",
+    "#332288": "#7C72B3", "#AA4499": "#B257A3", "#661100": "#A06B61",
+}  # fmt: skip
 # Outlines of -1 to 1, for Vega and for SVG alike.
 SHAPES = (
     "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle

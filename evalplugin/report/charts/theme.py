@@ -36,23 +36,6 @@ TIME_AXIS: dict[str, Any] = {
     "labelOverlap": True,
     "labelExpr": f"datum.value % 86400000 ? [{_CLOCK}, {_DATE}] : {_DATE}",
 }
-_READABLE = 4.0  # contrast of a line with the page; WCAG requires 3
-
-
-def contrast(colour: str, other: str) -> float:
-    """Return the contrast of two colours (``#RRGGBB``) as WCAG 2 defines it: 1 to 21."""
-    low, high = sorted((_luminance(colour), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def for_dark(colour: str) -> str:
-    """Return a colour of the same hue, mixed with enough white to be readable on the dark page."""
-    channels = _channels(colour)
-    for percent in range(0, 100, 2):
-        mixed = "#" + "".join(f"{round(c + (255 - c) * percent / 100):02X}" for c in channels)
-        if contrast(mixed, DARK["surface"]) >= _READABLE:
-            return mixed
-    return "#FFFFFF"
 
 
 def theme_css(name: str, light: Mapping[str, str], dark: Mapping[str, str]) -> str:
@@ -71,15 +54,3 @@ def model_variables(colours: Mapping[str, str]) -> dict[str, str]:
 
 def _declared(colours: Mapping[str, str]) -> str:
     return "".join(f"--{name}:{colour};" for name, colour in colours.items())
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-def _luminance(colour: str) -> float:
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (channel / 255 for channel in _channels(colour))
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

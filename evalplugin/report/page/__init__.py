@@ -19,7 +19,8 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.data.queries import Unit
 from evalplugin.report.charts.library import chart_library
-from evalplugin.report.charts.theme import DARK, LIGHT, for_dark, model_variables, theme_css
+from evalplugin.report.charts.palette import IN_THE_DARK
+from evalplugin.report.charts.theme import DARK, LIGHT, model_variables, theme_css
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.hit_rates import hit_rates_note
@@ -205,7 +206,7 @@ def _theme(comparisons: Sequence[Comparison]) -> list[str]:
         colours = colours_of(comparison)
         variables = model_variables(colours)
         light = {variables[model]: colour for model, colour in colours.items()}
-        dark = {variable: for_dark(colour) for variable, colour in light.items()}
+        dark = {variable: IN_THE_DARK.get(colour, colour) for variable, colour in light.items()}
         css += [theme_css(f".contest-{number}", light, dark)]
         css += [theme_css(".across", light, dark)] if number == 0 and len(comparisons) > 1 else []
     return css

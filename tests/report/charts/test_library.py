@@ -45,6 +45,23 @@ def test_a_change_of_what_makes_it_makes_it_anew(
     assert len(made) == 2
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff", b"{}"])
+def test_a_damaged_file_is_replaced(made: list[ChartLibrary], tmp_path: Path, damage: bytes) -> None:
+    chart_library()
+    (file,) = (tmp_path / "cache").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert again() == MADE
+    assert len(made) == 2
+    assert file.read_bytes() == whole
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(made: list[ChartLibrary], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert chart_library() == again() == MADE
+    assert len(made) == 2
+
+
 @pytest.mark.slow
 def test_the_library_is_a_script_with_every_chart_of_the_page() -> None:
     script, charts = library._make()

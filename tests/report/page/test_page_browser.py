@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from colours import contrast
 from samples import interactions
 
 from evalplugin.base.text import escape_controls
@@ -22,7 +23,6 @@ from evalplugin.data import Split
 from evalplugin.features.data_card.card import DescribedData, card_of, split_card
 from evalplugin.features.data_card.feature import card_tab
 from evalplugin.features.history.feature import trend_section
-from evalplugin.report.charts.theme import contrast
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.sections import Section
