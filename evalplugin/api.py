@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from evalplugin.comparison.comparison import Comparison
     from evalplugin.comparison.contest import Contest
     from evalplugin.comparison.statistics.paired import Test
-    from evalplugin.features.history.trends import History
+    from evalplugin.features.history.history import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.report.notebook import Comparisons
     from evalplugin.report.sections import Section
@@ -317,7 +317,7 @@ def compare_scores(
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
 ) -> History:
-    """Return models over bake-offs: ``.to_frame()``, ``.trends``, ``.worse``; a notebook shows the table.
+    """Return models over bake-offs: ``.to_frame()``, ``.trends``; a notebook shows the table.
 
     Args:
         experiment: Name of the MLflow experiment.
@@ -330,7 +330,7 @@ def history(
         TrackingError: The store cannot be reached.
     """
     from evalplugin.features.history.feature import read_past
-    from evalplugin.features.history.trends import history_of
+    from evalplugin.features.history.history import history_of
 
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 

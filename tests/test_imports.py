@@ -23,7 +23,8 @@ HEAVY = (
     "pandas",
     "scipy",
     "pyarrow",
-    "matplotlib",
+    "altair",
+    "vl_convert",
     "rich",
     "http",
 )
@@ -98,7 +99,7 @@ def test_scoring_parquet_imports_neither_pandas_nor_mlflow(tmp_path: Path, users
     files = [f"--{name}={tmp_path / name}.parquet" for name in ("lists", "truth")]
     command = ["score", *files, "--rank=rank", "--rating=rating", "--metric=ndcg@10", "--metric=rr"]
     code = f"from evalplugin.cli import main; assert main({command}) == 0"
-    assert imported_by(code) & {"pandas", "mlflow", "sklearn", "surprise", "matplotlib", *CLUSTER} == set()
+    assert imported_by(code) & {"pandas", "mlflow", "sklearn", "surprise", "vl_convert", *CLUSTER} == set()
 
 
 SMALL = """\
@@ -129,14 +130,14 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["data", "run --dry-run", "power"])
 def test_planning_opens_no_store_and_imports_neither_pandas_nor_mlflow(logged: Path, command: str) -> None:
-    forbidden = {"mlflow", "pandas", "pyarrow", "sklearn", "surprise", "numba", "matplotlib", *CLUSTER}
+    forbidden = {"mlflow", "pandas", "pyarrow", "sklearn", "surprise", "numba", "vl_convert", *CLUSTER}
     assert imported_by(started_in(logged, f"{command} small.yaml")) & forbidden == set()
 
 
 @pytest.mark.parametrize("command", ["compare", "history", "power"])
 def test_reading_a_store_imports_no_library_of_models_or_pictures(logged: Path, command: str) -> None:
     where = "--experiment shop --tracking-uri sqlite:///mlflow.db"
-    unused = {"sklearn", "surprise", "numba", "matplotlib", "altair", "optuna"}
+    unused = {"sklearn", "surprise", "numba", "altair", "vl_convert", "optuna"}
     assert imported_by(started_in(logged, f"{command} {where}")) & unused == set()
 
 

@@ -29,23 +29,20 @@ from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.features.resume import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
-from evalplugin.report.drawing import Drawing, content_of, draw, drawing_processes
 from evalplugin.report.notebook import Comparisons
-from evalplugin.report.page.library import make_in_background
 from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
-from evalplugin.tracking.write.artifacts import picture_requests
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import altair as alt
 
     from evalplugin.features.data_card.card import DescribedData
     from evalplugin.features.gate.decision import Decision
-    from evalplugin.features.history.trends import PastBakeoff
+    from evalplugin.features.history.past import PastBakeoff
 
 # Called in this order at each moment.
 FEATURES: tuple[type[Feature], ...] = (
@@ -91,8 +88,8 @@ class Outcome:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
         return self._shown.to_frame(metric, segment=segment)
 
-    def plot(self, metric: str | None = None) -> Figure:
-        """Return a matplotlib figure of the differences from the baseline; see ``Comparisons.plot``."""
+    def plot(self, metric: str | None = None) -> alt.VConcatChart:
+        """Return an Altair chart of the differences from the baseline; see ``Comparisons.plot``."""
         return self._shown.plot(metric)
 
     def to_html(self, path: str | Path) -> str | Path:
@@ -130,7 +127,6 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
         for feature in reversed(features):  # so that they end in their order
             opened.enter_context(feature.around(workspace))
         refuse_in_worker()
-        make_in_background()
         workspace, prepared, jobs = read_data(workspace, features)
         planned = _planned(workspace, prepared, jobs, command)
         journal = opened.enter_context(_journal(planned, features))
@@ -220,45 +216,31 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     """Run the tasks, compare the models, and log both with what the features add."""
     workspace, session, tracker = running.workspace, running.session, running.tracker
     config, observer = workspace.config, workspace.observer
-    tuned = sum(job.tuning is not None for job in running.jobs)
-    processes = drawing_processes(len(running.jobs) * len(running.bakeoff.headline) + 2 * tuned)
-    with ExitStack() as opened:
-        # With nothing to compute, the pictures are probably known too.
-        artists = () if running.is_idle else opened.enter_context(processes)
-        runs = ModelRuns(tracker, observer)
-        result = run_tasks(running, runs)
-        ran = session.describe()
-        session.close()
-        further = chain.from_iterable(feature.pictures(result) for feature in features)
-        requests = picture_requests(result, further)
-        shown = content_of(requests)
-        if (drawn := workspace.cache.pictures(shown)) is not None:
-            pictures = Drawing(requests, drawn=drawn)
-        else:
-            pictures = draw(requests, opened.enter_context(processes) if running.is_idle else artists)
-        with observer.progress("compare"):
-            comparisons = tuple(compare(contest) for contest in contests_of(result))
-            for comparison in comparisons:
-                comparison.compute()
-        runs.check_logged()
-        results = Results(result, comparisons)
-        for feature in features:
-            results = feature.after(running, results)
-        with observer.progress("log the bake-off"):
-            sections = _sections(features, results.comparisons, results.values)
-            links = tracker.finish_bakeoff(
-                result,
-                results.comparisons,
-                sections=sections,
-                items=[
-                    page_artifact(results.comparisons, sections),
-                    *chain.from_iterable(feature.items(results) for feature in features),
-                    *inputs_files(workspace.cache.inputs),
-                ],
-                pictures=pictures,
-            )
-        if drawn is None:
-            workspace.cache.store_pictures(shown, pictures.figures)
+    runs = ModelRuns(tracker, observer)
+    result = run_tasks(running, runs)
+    ran = session.describe()
+    session.close()
+    with observer.progress("compare"):
+        comparisons = tuple(compare(contest) for contest in contests_of(result))
+        for comparison in comparisons:
+            comparison.compute()
+    runs.check_logged()
+    results = Results(result, comparisons)
+    for feature in features:
+        results = feature.after(running, results)
+    with observer.progress("log the bake-off"):
+        sections = _sections(features, results.comparisons, results.values)
+        links = tracker.finish_bakeoff(
+            result,
+            results.comparisons,
+            sections=sections,
+            items=[
+                page_artifact(results.comparisons, sections),
+                *chain.from_iterable(feature.items(results) for feature in features),
+                *inputs_files(workspace.cache.inputs),
+            ],
+            pictures=chain.from_iterable(feature.pictures(result) for feature in features),
+        )
     if config.engine is not None and not running.is_idle:
         tracker.tag(links.summary_run_id, "engine", f"{config.engine.type} {ran}".rstrip())
     running.journal.resumable = False

@@ -1,4 +1,4 @@
-"""The command ``history``: trends over bake-offs."""
+"""The command ``history``: models over bake-offs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def history(
     chart: str | Path | None,
     tracking_uri: str | None,
 ) -> int:
-    """Show how models did from one bake-off to the next, what was decided, and what got worse."""
+    """Show how models did from one bake-off to the next, and what was decided."""
     from evalplugin import api
     from evalplugin.cli import show
     from evalplugin.cli.show.history import history_csv, history_json, show_history
-    from evalplugin.features.history.chart import check_picture, write_trend
+    from evalplugin.features.history.chart import check_picture, write_history
     from evalplugin.files.outputs import refuse_input
     from evalplugin.tracking.location import store_file
 
@@ -47,12 +47,12 @@ def history(
         check_picture(chart)
     observer = show.observer()
     with observer.progress("read the bake-offs"):
-        trends = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
+        bakeoffs = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
     if chart is not None:
         with observer.progress("draw the picture"):
-            write_trend(trends, chart)
+            write_history(bakeoffs, chart)
     if shown == "table":
-        show_history(trends)
+        show_history(bakeoffs)
     else:
-        echo_data(history_json(trends) if shown == "json" else history_csv(trends), nl=False)
+        echo_data(history_json(bakeoffs) if shown == "json" else history_csv(bakeoffs), nl=False)
     return EXIT_DONE

@@ -10,10 +10,10 @@ from typing import Any, Self
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import findings_of
 from evalplugin.execution.engines import Session
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, Finding
+from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Header, Journal
-from evalplugin.report.drawing import PictureRequest
+from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import Links
@@ -105,8 +105,8 @@ class Feature:
         """Return the bake-off, perhaps with other jobs; their tasks are about to run."""
         return running
 
-    def pictures(self, result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
-        """Yield further pictures of the models' runs, each with the name of its file."""
+    def pictures(self, result: BakeoffResult) -> Iterator[ModelPicture]:
+        """Yield further pictures of the models' runs."""
         yield from ()
 
     def after(self, running: Running, results: Results) -> Results:

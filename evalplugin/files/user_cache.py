@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from evalplugin.base.processes import start_python
 from evalplugin.files.outputs import written_whole
-
-_SECONDS = 60  # to wait for a process that makes something
-_processes: dict[str, subprocess.Popen[bytes]] = {}  # by name of the content
 
 
 def cached(name: str, make: Callable[[], bytes]) -> bytes:
@@ -20,11 +15,8 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
 
     Args:
         name: Name of the file, which must depend on all that decides the content.
-        make: Makes the content, where no process makes it in the background.
+        make: Makes the content.
     """
-    if (process := _processes.get(name)) is not None:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_SECONDS)
     file = _file(name)
     with suppress(OSError):
         digest, _, content = file.read_bytes().partition(b"\n")
@@ -36,15 +28,6 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
         with written_whole(file) as out:
             out.write(_digest(content) + b"\n" + content)
     return content
-
-
-def make_in_background(name: str, module: str, function: str) -> None:
-    """Start a process that calls a function, which makes the content ``name``; nothing if it is there."""
-    if name in _processes or _file(name).exists():
-        return
-    process = start_python(f"from {module} import {function}; {function}()")
-    if process is not None:  # otherwise it is made when it is needed
-        _processes[name] = process
 
 
 def _file(name: str) -> Path:

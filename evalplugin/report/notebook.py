@@ -1,17 +1,17 @@
-"""Comparisons in notebooks: table, DataFrame, figure, page."""
+"""Comparisons in notebooks: table, DataFrame, chart, page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
-from evalplugin.base.numbers import percent
-from evalplugin.base.text import cut, escape_html
+from evalplugin.base.numbers import number, percent, signed
+from evalplugin.base.text import escape_html
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
@@ -19,16 +19,16 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
+from evalplugin.report.charts.palette import model_styles
+from evalplugin.report.charts.pictures import Chart, stacked
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
-from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    import altair as alt
 
     from evalplugin.tracking.write.board import Links
 
@@ -36,11 +36,6 @@ _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
 # Distinguishable on white and on black.
 _COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
-# Of differences in the figure.
-_BETTER, _WORSE, _UNCLEAR = "#0072B2", "#D55E00", BASELINE_COLOUR
-_LABEL = 48  # characters
-
-_Line: TypeAlias = tuple[str, Cell | Interval, Mark]  # of the figure, with its label
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,16 +128,20 @@ class Comparisons:
         """
         return replace(self, comparisons=tuple(self._complete()), complete=None)
 
-    def plot(self, metric: str | None = None) -> Figure:
-        """Return a matplotlib figure of differences with their intervals, or of means where nothing was compared.
+    def plot(self, metric: str | None = None) -> alt.VConcatChart:
+        """Return an Altair chart of differences with their intervals, or of means where nothing was compared.
 
-        ``metric``: None: the primary one.
+        ``.save("chart.png")`` writes it to a file. ``metric``: None: the primary one.
 
         Raises:
             DataError: No such metric.
         """
+        import altair as alt
+
         metrics = self.canonical([] if metric is None else [metric])
-        return _forest(self.comparisons, *metrics)
+        panels = [_panel(c, *(metrics or [c.contest.primary])) for c in self.comparisons]
+        chart: alt.VConcatChart = alt.VConcatChart.from_dict(stacked(panels))
+        return chart
 
     def to_html(self, path: str | Path) -> str | Path:
         """Write the comparison page, one file that needs no network; return its path, or its URI if that was given.
@@ -258,69 +257,44 @@ def _cell_html(cell: TextCell, side: str) -> str:
     return f'<td style="{_CELL};text-align:{side}">{text}</td>'
 
 
-def _forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figure:
-    """Return a figure with one panel for each comparison: every difference by a metric, with its interval.
+def _panel(comparison: Comparison, metric: str) -> dict[str, Any]:
+    """Return a chart of every difference by a metric with its interval, best model first; of means without pairs.
 
-    Blue is better, orange worse, grey not shown to be either. Without pairs it shows the models' means.
-    ``metric`` is a canonical name; None: the primary one.
+    ``metric`` is a canonical name. A filled point is shown to be better or worse; a mean is filled too.
     """
-    panels = [(c, metric or c.contest.primary) for c in comparisons]
-    lines_of = [_forest_lines(comparison, name) for comparison, name in panels]
-    heights = [1.0 + 0.34 * max(len(lines), 1) for lines, _ in lines_of]
-    figure = _figure(sum(heights) + 0.25)
-    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
-        _draw(axes, lines, is_difference=against is not None)
-        title = str(comparison.contest.place)
-        axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
-        label = name if against is None else f"{name}: difference {against}"
-        if any(math.isfinite(value.low) for _, value, _ in lines):
-            label += f", {percent(comparison.level)} intervals"
-        label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[
-            comparison.contest.spec(name).direction
-        ]
-        axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
-    return figure
-
-
-def _forest_lines(comparison: Comparison, metric: str) -> tuple[list[_Line], str | None]:
-    """Return the lines, best model first, and the reference of the differences; None if the lines are means."""
-    lines: list[_Line]
+    contest = comparison.contest
+    styles = model_styles([model.model for model in contest.models], contest.baseline)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    rows = [_row(pair.model, pair.paired.interval, pair.mark, styles[pair.model]) for pair in pairs]
+    title = f"{metric}: difference from {contest.baseline}"
+    if pairs and comparison.pairing == "all":
+        rows = [
+            {**row, "model": f"{pair.model} − {pair.against}"} for row, pair in zip(rows, pairs, strict=True)
+        ]
+        title = f"{metric}: difference between two models"
     if not pairs:
-        lines = [(row.model, row.cells[metric], "") for row in comparison.models if metric in row.cells]
-        return lines, None
-    if comparison.pairing == "all":
-        lines = [(f"{pair.model} − {pair.against}", pair.paired.interval, pair.mark) for pair in pairs]
-        return lines, "between two models"
-    lines = [(pair.model, pair.paired.interval, pair.mark) for pair in pairs]
-    return lines, f"from {comparison.contest.baseline}"
+        means = [(row.model, row.cells[metric]) for row in comparison.models if metric in row.cells]
+        rows = [_row(model, cell, None, styles[model]) for model, cell in means]
+        title = metric
+    if any(row["low"] != row["high"] for row in rows):
+        title += f", {percent(comparison.level)} intervals"
+    better = {1: "  (right is better)", -1: "  (left is better)", 0: ""}[contest.spec(metric).direction]
+    chart = Chart("forest" if pairs else "means", rows, {"title": title + better}, title)
+    return chart.spec(width=420, title=str(contest.place), height=26 * max(len(rows), 1))
 
 
-def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
-    colours = {"+": _BETTER, "-": _WORSE, "": _UNCLEAR if is_difference else _BETTER}
-    for y, (_, value, mark) in enumerate(lines):
-        if math.isfinite(value.low) and math.isfinite(value.high):
-            ends = [value.low, value.high]
-            axes.plot(ends, [y, y], color=colours[mark], linewidth=2.2, solid_capstyle="butt")
-        axes.plot([value.mean], [y], "o", color=colours[mark], markersize=6)
-    if is_difference:
-        axes.axvline(0, color=INK, linewidth=1)
-    axes.set_yticks(range(len(lines)), [cut(label, _LABEL) for label, _, _ in lines], parse_math=False)
-    axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
-    style_axes(axes, INK, grid="x")
-
-
-def _figure(height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    class Picture(Figure):
-        """A figure that notebooks show although pyplot does not manage it."""
-
-        def _repr_png_(self) -> bytes:
-            return png_of(self, dpi=110)
-
-    figure: Figure = Picture(figsize=(7.2, height), facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+def _row(model: str, value: Cell | Interval, mark: Mark | None, style: Mapping[str, str]) -> dict[str, Any]:
+    """Return the row of a difference, or without ``mark`` of a mean."""
+    is_known = math.isfinite(value.low) and math.isfinite(value.high)
+    low, high = (value.low, value.high) if is_known else (value.mean, value.mean)
+    text = number(value.mean) if mark is None else f"{signed(value.mean)} {MARKS[mark] if mark else ''}"
+    fill = "var(--surface)" if mark == "" else style["colour"]
+    return {
+        "model": model,
+        "difference": value.mean,
+        "low": low,
+        "high": high,
+        "text": text,
+        "fill": fill,
+        **style,
+    }

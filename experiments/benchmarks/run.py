@@ -34,7 +34,6 @@ SECONDS, SHARE = 8, 0.6  # the goal: all, and the useful part of it
 MISSED = f"""\
 The goal is {SECONDS} s, {100 * SHARE:.0f} % of them useful; it is not reached. Another process imports MLflow, and logs
 a model while the next one is fitted: "logging" is what the main process makes of the results, and the time it waits.
-Pictures are drawn by other processes: "pictures" is the time it waits for them.
 """
 # First words of the steps that an observer of a bake-off is told about.
 STEPS = {

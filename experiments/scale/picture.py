@@ -6,12 +6,12 @@ python experiments/scale/picture.py
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import matplotlib as mpl
 import pandas as pd
 
-from evalplugin.report.palette import BASELINE_COLOUR, INK, PALETTE, QUIET, style_axes
+from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
+INK, QUIET, GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 BOUND = 2048  # MB a worker, the bound that the studies of rows ask for
 
 
@@ -39,6 +40,14 @@ def main() -> None:
     memory.annotate("2 GB", (1, BOUND), xycoords=("axes fraction", "data"), xytext=(-2, 3),
                     textcoords="offset points", ha="right", color=QUIET, fontsize=8)  # fmt: skip
     figure.savefig(HERE / "scale.png", dpi=120, metadata={"Software": None})
+
+
+def style_axes(axes: Axes, grid: Literal["x", "both"]) -> None:
+    """Draw axes without frame and ticks: quiet labels, a grid behind the data."""
+    axes.tick_params(length=0, labelsize=10, labelcolor=QUIET)
+    axes.grid(axis=grid, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[:].set_visible(False)
 
 
 def table_of(study: str) -> pd.DataFrame | None:
@@ -78,7 +87,7 @@ def draw_spark(axes: Axes, table: pd.DataFrame) -> None:
 
 def draw_bars(axes: Axes, title: str, bars: list[tuple[str, float, str]]) -> None:
     """Draw bars with their values; the first one is what the others are measured by."""
-    style_axes(axes, QUIET, "x")
+    style_axes(axes, "x")
     for place, (name, value, label) in enumerate(bars):
         axes.barh(place, value, color=PALETTE[0] if place else BASELINE_COLOUR, height=0.6)
         axes.annotate(
@@ -101,7 +110,7 @@ def draw_bars(axes: Axes, title: str, bars: list[tuple[str, float, str]]) -> Non
 
 def draw_rows(axes: Axes, sources: list[tuple[str, pd.DataFrame]], column: str, title: str) -> None:
     """Draw a column by the number of list rows, a line for each source, way and number of workers."""
-    style_axes(axes, QUIET)
+    style_axes(axes, "both")
     colours = iter(PALETTE)
     for source, table in sources:
         for (way, workers), part in table.groupby(["way", "workers"], sort=False):

@@ -20,7 +20,7 @@ from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, Finding, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
+from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.segments import Segmentation
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from evalplugin.config.gate import Gate
 from evalplugin.data.queries import query_ids, session_ids
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
-from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
@@ -205,21 +203,3 @@ def test_clusters_of_one_session_each_are_the_default(sizes: list[int], seed: in
         assert repr(one.cells) == repr(other.cells)
     assert repr(by_session.pairs) == repr(by_visitor.pairs)
     assert repr(by_session.best["rr"]) == repr(by_visitor.best["rr"])
-
-
-def test_a_change_from_one_bakeoff_to_the_next_is_that_of_sessions() -> None:
-    def change(users: int, **clusters: float | int) -> tuple[float, float]:
-        nights = []
-        for mean in (0.5, 0.46):
-            value = Value(mean, 0.4, 0.6, 0.2, users, **clusters)  # type: ignore[arg-type]
-            past = PastModel("svd", "toy", "next_item", "run", {"rr": value}, {"rr": "d"}, "n=20", "data")
-            nights.append(
-                PastBakeoff(
-                    f"b-{mean}", datetime(2026, 11, 1 + len(nights), tzinfo=UTC), "rr", "random", (past,)
-                )
-            )
-        found = history_of("nightly", nights).points[-1].change
-        assert found is not None
-        return found.low, found.high
-
-    assert change(EACH * N, clusters=N, design_effect=float(EACH)) == pytest.approx(change(N))

@@ -1,9 +1,7 @@
-"""Content in the user's cache: made once, checked when it is read, made in the background."""
+"""Content in the user's cache: made once, checked when it is read."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,15 +46,3 @@ def test_a_folder_that_cannot_be_written_costs_only_time(folder: Path) -> None:
     folder.write_text("a file")
     assert cached("thing", make) == cached("thing", make) == MADE
     assert make.calls == 2
-
-
-def test_a_process_that_is_not_needed_ends_with_this_one() -> None:
-    code = (
-        "from evalplugin.files import user_cache\n"
-        "user_cache.make_in_background('a file that is not there', 'signal', 'pause')\n"
-        "print(user_cache._processes['a file that is not there'].pid)\n"
-    )
-    command = [sys.executable, "-W", "always", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == ""
-    assert not Path(f"/proc/{done.stdout.strip()}").exists()

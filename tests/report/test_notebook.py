@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import TINY, small_config
 
@@ -120,7 +121,7 @@ def test_comparisons_are_a_sequence(outcome: Outcome, uri: str) -> None:
         assert len(compared) == len(names)
         assert [comparison.contest.dataset for comparison in compared] == names
         assert compared[0].contest.dataset == "tiny"
-    assert len(both.plot().axes) == 2
+    assert len(both.plot().to_dict()["vconcat"]) == 2
     assert set(both.to_frame().dataset) == {"tiny", "more"}
 
 
@@ -143,42 +144,49 @@ def test_an_outcome_is_compared_anew_on_request(outcome: Outcome) -> None:
         evalplugin.compare(outcome, baseline="popular")
 
 
-def test_the_picture_has_every_difference_with_its_interval(outcome: Outcome) -> None:
-    (axes,) = outcome.plot("rr").axes
+def panel(chart: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the rows of a chart with one panel, and the properties of its horizontal axis."""
+    spec = chart.to_dict()
+    (panel,) = spec["vconcat"]
+    axes = [layer["encoding"]["x"] for layer in panel["layer"] if "title" in layer["encoding"]["x"]]
+    return pd.DataFrame(spec["datasets"][spec["data"]["name"]]), axes[0]
+
+
+def test_the_chart_has_every_difference_with_its_interval(outcome: Outcome) -> None:
+    drawn, x = panel(outcome.plot("rr"))
     rows = outcome.to_frame("rr").dropna(subset="difference")
-    drawn = [(line.get_xdata(), line.get_ydata()) for line in axes.lines]
-    points = [float(x[0]) for x, y in drawn if len(x) == 1]
-    ends = [tuple(map(float, x)) for x, y in drawn if len(x) == 2 and y[0] == y[1]]
-    assert points == pytest.approx(list(rows.difference), abs=0)
-    assert ends == list(zip(rows.diff_low, rows.diff_high, strict=True))
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(rows.model)
-    assert axes.get_xlabel() == "rr: difference from random, 95 % intervals  (right is better)"
+    assert list(drawn.model) == list(rows.model)
+    for column, name in (("difference", "difference"), ("low", "diff_low"), ("high", "diff_high")):
+        assert list(drawn[column]) == list(rows[name])
+    assert x["title"] == "rr: difference from random, 95 % intervals  (right is better)"
 
 
-def test_the_picture_has_means_where_nothing_is_compared(outcome: Outcome) -> None:
-    (axes,) = outcome.plot("coverage@10").axes
+def test_the_chart_has_means_where_nothing_is_compared(outcome: Outcome) -> None:
+    drawn, x = panel(outcome.plot("coverage@10"))
     means = outcome.to_frame("coverage@10")["mean"]
-    assert [float(line.get_xdata()[0]) for line in axes.lines] == list(means)
-    assert axes.get_xlabel() == "coverage@10  (right is better)"
+    assert list(drawn.difference) == list(drawn.low) == list(drawn.high) == list(means)
+    assert x["title"] == "coverage@10  (right is better)"
 
 
 def test_every_two_models_are_drawn_by_name(outcome: Outcome) -> None:
-    (axes,) = evalplugin.compare(outcome, pairs="all").plot().axes
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert len(labels) == 3
-    assert "popularity − random" in labels
-    assert axes.get_xlabel().startswith("ndcg@10: difference between two models, ")
+    drawn, x = panel(evalplugin.compare(outcome, pairs="all").plot())
+    assert len(drawn) == 3
+    assert "popularity − random" in list(drawn.model)
+    assert x["title"].startswith("ndcg@10: difference between two models, ")
 
 
-def test_a_notebook_shows_the_picture_by_itself(outcome: Outcome) -> None:
-    png: bytes = outcome.plot()._repr_png_()  # type: ignore[attr-defined]
-    assert png.startswith(b"\x89PNG")
+def test_a_filled_point_is_shown_to_be_better_or_worse(outcome: Outcome) -> None:
+    drawn, _ = panel(outcome.plot("rr"))
+    marks = outcome.comparisons[0].pairs
+    shown = [pair.mark for pair in marks if pair.metric == "rr"]
+    assert [row.fill == row.colour for row in drawn.itertuples()] == [mark != "" for mark in shown]
 
 
-def test_names_that_the_font_lacks_do_not_spoil_the_picture(uri: str) -> None:
+def test_the_chart_of_any_names_is_written_to_a_file(uri: str, tmp_path: Path) -> None:
     models = ["random", {"name": "推薦 $x^2", "type": "popularity"}]
     made = evalplugin.run(config(models=models), tracking_uri=uri, experiment="font")
-    assert made.plot()._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    made.plot().save(tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str, tmp_path: Path) -> None:
@@ -192,7 +200,7 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
     assert whole.hit_rates == outcome.comparisons[0].hit_rates
     pages = [thing.to_html(tmp_path / f"{i}.html") for i, thing in enumerate((outcome, from_store))]
     sizes = [page.stat().st_size for page in pages]
-    assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.03)  # with data card
     assert all("Hit rate by popularity of items" in page.read_text() for page in pages)
 
 

@@ -157,7 +157,7 @@ def test_interrupted_foreground_schedule_ends_quietly(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("moment", "text"), [("import", "matplotlib"), ("import", "mlflow"), ("say", "compute")]
+    ("moment", "text"), [("import", "vl_convert"), ("import", "mlflow"), ("say", "compute")]
 )
 def test_interrupted_workers_and_late_imports_end_quietly(
     tmp_path: Path, uri: str, moment: str, text: str

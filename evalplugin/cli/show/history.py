@@ -12,8 +12,7 @@ from rich.table import Table
 
 from evalplugin.base.text import escape_formula
 from evalplugin.cli.show.console import WIDTH, coloured, stdout
-from evalplugin.features.history.report import history_tables, worse_lines
-from evalplugin.features.history.trends import History
+from evalplugin.features.history.history import History
 from evalplugin.report.tables import TextCell, TextTable
 
 _COLOURS = {"promote": "green", "refuse": "red", "failed": "red", "not registered": "red"}
@@ -37,17 +36,15 @@ def history_csv(history: History) -> str:
 
 
 def show_history(history: History) -> None:
-    """Print a table for each dataset and split: a row a bake-off, a column a model; then each result that got worse."""
+    """Print a table for each dataset and split: a row a bake-off, a column a model."""
     console = stdout()
     fitting = max(1, (min(console.width, WIDTH) - 32) // 19)
-    for table in history_tables(history):
+    for table in history.tables():
         console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False, soft_wrap=True)
         for first in range(table.words, len(table.heads), fitting):
             console.print(_part(table, range(first, min(first + fitting, len(table.heads)))))
         for line in table.legend:
             console.print(f"[dim]{coloured(line)}[/dim]", highlight=False)
-    for line in worse_lines(history):
-        console.print(f"[red]{escape(line)}[/red]", highlight=False)
 
 
 def _part(table: TextTable, models: range) -> Table:
@@ -75,8 +72,7 @@ def _value(cell: TextCell) -> str:
         return ""
     signed = cell.text.endswith(("★", "☆"))
     text = coloured(cell.text).replace("☆", "[dim]☆[/dim]") if signed else f"{_styled(cell.text)}  "
-    mark = "[red]▼[/red] " if cell.mark == "-" else ""
-    return f"{mark}{text}\n[dim]{cell.small}  [/dim]" if cell.small else f"{mark}{text}"
+    return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 
 def _styled(text: str) -> str:

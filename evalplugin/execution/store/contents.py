@@ -1,4 +1,4 @@
-"""The files of cached steps (folds, lists, scores, pictures), written and read."""
+"""The files of cached steps (folds, lists, scores), written and read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any, BinaryIO
 
 from evalplugin.base.libraries import np, npt
 from evalplugin.data import Interactions, Split
-from evalplugin.execution.results import Costs, DataSplit
+from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files
 from evalplugin.execution.tasks import TaskLists, TaskResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models import TopN
-
-Pictures = Mapping[tuple[DataSplit, str], Mapping[str, bytes]]  # by place and file; PNGs by model
 
 _COLUMNS = ("user", "item", "rating", "timestamp", "fraction", "count")
 _FOLD_PARTS = ("train", "test", "history", "log")
@@ -122,26 +120,6 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
     )
     scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
     return TaskResult(lists, per_user, replace(lists.costs, **scored))
-
-
-def pictures_files(pictures: Pictures) -> Files:
-    """Return writers of the files of pictures."""
-    facts = [
-        [*place, path, model, len(png)] for (place, path), of in pictures.items() for model, png in of.items()
-    ]
-    content = b"".join(png for of in pictures.values() for png in of.values())
-    return {"pictures.npy": _array(np.frombuffer(content, np.uint8)), "facts.json": _json(facts)}
-
-
-def read_pictures(folder: Path) -> Pictures:
-    """Return pictures from their files."""
-    files = _read_files(folder)
-    content, start = files["pictures.npy"].tobytes(), 0
-    pictures: dict[tuple[DataSplit, str], dict[str, bytes]] = {}
-    for dataset, split, path, model, size in files["facts.json"]:
-        pictures.setdefault((DataSplit(dataset, split), path), {})[model] = content[start : start + size]
-        start += size
-    return pictures
 
 
 def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:

@@ -25,7 +25,7 @@ class EntryInfo:
     """The facts about an entry, known without reading its files."""
 
     key: str
-    step: str  # folds, lists, scores or pictures; "damaged" where the manifest cannot be read
+    step: str  # folds, lists or scores; "damaged" where the manifest cannot be read
     about: str  # a description for people
     created: float  # seconds since 1970
     used: float  # seconds since 1970, the last time it was read or written
@@ -37,7 +37,7 @@ class EntryInfo:
 class NewEntry:
     """An entry to be written."""
 
-    step: str  # folds, lists, scores or pictures
+    step: str  # folds, lists or scores
     about: str  # a description for people
     # Everything that decides its contents, as plain values; its key is a hash of them.
     depends_on: Mapping[str, Any]

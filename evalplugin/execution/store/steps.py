@@ -1,4 +1,4 @@
-"""Cached steps (folds, lists, scores, pictures): the inputs that their keys depend on, and their files."""
+"""Cached steps (folds, lists, scores): the inputs that their keys depend on, and their files."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Interactions, Split, Splitter
 from evalplugin.execution.store.contents import (
-    Pictures,
     folds_files,
     lists_files,
-    pictures_files,
     read_folds,
     read_lists,
-    read_pictures,
     read_scores,
     scores_files,
 )
 from evalplugin.execution.store.entry import Files, NewEntry, key_of
 from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
-from evalplugin.execution.store.versions import code_of, drawing_code, own_code
+from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, Resolve, fingerprint_of
 from evalplugin.files.uri_fingerprints import uri_fingerprint
@@ -143,15 +140,6 @@ class StepCache:
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         depends_on, files = self._lists_depend_on(task), lists_files(lists)
         return self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
-
-    def pictures(self, content: str) -> Pictures | None:
-        """Return the pictures of a bake-off; None if they are not cached. ``content``: a hash of what they show."""
-        return self._read(_pictures_depend_on(content), read_pictures)
-
-    def store_pictures(self, content: str, pictures: Pictures) -> None:
-        """Write the pictures of a bake-off."""
-        about = ", ".join(dict.fromkeys(path for _, path in pictures))
-        self._write("pictures", about, _pictures_depend_on(content), pictures_files(pictures))
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -284,10 +272,6 @@ class StepCache:
             self._used.append(key)
         else:
             self.journal.record_use(key)
-
-
-def _pictures_depend_on(content: str) -> Depends:
-    return {"step": "pictures", "content": content, "code": drawing_code()}
 
 
 def _codes(*codes: str | None) -> list[str]:

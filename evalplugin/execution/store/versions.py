@@ -32,12 +32,6 @@ def own_code() -> str:
 
 
 @functools.cache
-def drawing_code() -> str:
-    """Return the versions and a hash of the code that pictures are drawn with."""
-    return f"{package_versions()}, matplotlib {_version('matplotlib')}"
-
-
-@functools.cache
 def package_versions() -> dict[str, str]:
     """Return the versions that two machines must share to compute the same, by name; evalplugin's has a code hash."""
     code = _hash_of({file.relative_to(_FOLDER).as_posix(): file for file in _FOLDER.rglob("*.py")})

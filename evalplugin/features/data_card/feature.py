@@ -13,29 +13,23 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data import in_one_piece
-from evalplugin.data.times import is_date
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.card import (
     DataCard,
     DescribedData,
-    Inequality,
-    SplitCard,
-    Times,
     card_of,
     split_card,
 )
 from evalplugin.features.data_card.report import (
+    card_charts,
     card_facts,
     card_markdown,
     card_picture,
     card_title,
-    cuts_of,
-    rating_text,
     sizes_text,
     split_heads,
     split_rows,
@@ -127,12 +121,7 @@ def _cards_of_run(run: LoggedRun) -> dict[str, DataCard]:
 def card_tab(
     described: DescribedData, comparison: Comparison, models: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the text and the charts of the section for the dataset of a comparison; empty where it has no card.
-
-    Keys of the charts: ``items`` and ``users``, each with ``gini`` and ``curve``; ``times``: ``first``, ``last``,
-    ``counts`` of equal periods, ``cuts``, and ``isDate``; ``ratings``: names with counts. ``times`` and ``ratings`` are
-    None where the data has none.
-    """
+    """Return the text and the figures of the section for the dataset of a comparison; empty where it has no card."""
     dataset, split = comparison.contest.dataset, comparison.contest.split
     card = next((card for card in described.cards if card.name == dataset), None)
     if card is None:
@@ -144,32 +133,8 @@ def card_tab(
         "heads": split_heads(card),
         "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
     }
-    splits = [own for own in card.splits if own.name == split]
-    ratings = card.ratings
-    charts = {
-        "items": _inequality(card.by_item),
-        "users": _inequality(card.by_user),
-        "times": None if card.times is None else _times(card.times, splits),
-        "ratings": None
-        if ratings is None
-        else [[rating_text(rating), rating.interactions] for rating in ratings],
-    }
-    return {"card": text, "data": {"card": charts}}
-
-
-def _inequality(part: Inequality) -> dict[str, Any]:
-    return {"gini": number(part.gini, 2), "curve": [rounded(share, 4) for share in part.curve]}
-
-
-def _times(times: Times, splits: list[SplitCard]) -> dict[str, Any]:
-    cuts = [cut for split in splits for cut in cuts_of(split)]
-    return {
-        "first": times.first,
-        "last": max(times.last, times.first + 1),
-        "counts": list(times.interactions),
-        "cuts": cuts,
-        "isDate": is_date(times.first) and is_date(times.last),
-    }
+    charts = card_charts(card, [own for own in card.splits if own.name == split])
+    return {"card": text, "data": {"card": [drawn.figure for drawn in charts]}}
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,17 @@
-"""Data cards in words, tables and pictures."""
+"""Data cards in words, tables and charts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from evalplugin.base.numbers import count_range, number, share
+from evalplugin.base.libraries import np
+from evalplugin.base.numbers import count_range, number, rounded, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
-from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard
-from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard, Times
+from evalplugin.report.charts.pictures import Chart, png_of, stacked
 
 _CURVE_SHARE = 10  # position on the curve: the first 20 %
 _DAYS = 86_400
@@ -90,22 +87,92 @@ def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
 
 
-def card_picture(card: DataCard) -> bytes:
-    """Return a PNG with the popularity of items, interactions over time with the cuts of the splits, and ratings."""
-    from matplotlib.figure import Figure
+class CardChart(NamedTuple):
+    """A chart of a card, with the table below it on the page."""
 
-    panels = [_draw_popularity]
-    panels += [_draw_times] if card.times is not None else []
-    panels += [_draw_ratings] if card.ratings is not None else []
-    width = 4.2 * len(panels)  # inches
-    figure = Figure(figsize=(width, 3.4), dpi=100)
-    # A layout that Matplotlib finds takes longer than the drawing.
-    place = {"left": 0.6 / width, "right": 1 - 0.2 / width, "bottom": 0.17, "top": 0.9, "wspace": 0.25}
-    row = figure.subplots(1, len(panels), squeeze=False, gridspec_kw=place)[0]
-    for draw, axes in zip(panels, row, strict=True):
-        style_axes(axes, QUIET, grid="y")
-        draw(axes, card)
-    return png_of(figure)
+    kind: str  # name of the figure on the page
+    chart: Chart
+    columns: tuple[str, ...]
+    words: int  # of the columns
+    cells: list[list[object]]
+
+    @property
+    def figure(self) -> dict[str, Any]:
+        """The values for the page's scripts."""
+        return self.chart.figure(self.kind, self.columns, self.cells, words=self.words)
+
+
+def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[CardChart]:
+    """Yield the popularity of items, interactions over time with the cuts of splits, and ratings, as far as known."""
+    yield _popularity(card)
+    if card.times is not None:
+        yield _times(card.times, [cut for split in splits for cut in cuts_of(split)])
+    if card.ratings is not None:
+        yield _ratings(card.ratings)
+
+
+def card_picture(card: DataCard) -> bytes:
+    """Return all charts of a card as one PNG, with the cuts of all splits."""
+    specs = [drawn.chart.spec(width=330) for drawn in card_charts(card, card.splits)]
+    return png_of(stacked(specs, "hconcat", title=card_title(card)))
+
+
+def _popularity(card: DataCard) -> CardChart:
+    rows: list[dict[str, Any]] = []
+    for name, part, colour, label_y in (
+        ("items", card.by_item, "var(--accent)", 0.17),
+        ("users", card.by_user, "var(--quiet)", 0.07),
+    ):
+        model = f"{name}, Gini {number(part.gini, 2)}"
+        for position, y in enumerate(part.curve):
+            x = position / (len(part.curve) - 1)
+            row = {"model": model, "colour": colour, "x": rounded(x), "y": rounded(y, 4)}
+            rows.append({**row, "labelY": label_y, "text": f"the busiest {share(x)} have {share(y)}"})
+    tenths = [row for row in rows if round(100 * row["x"]) % 10 == 0]
+    cells: list[list[object]] = [[row["model"], share(row["x"]), share(row["y"])] for row in tenths]
+    description = "Share of the interactions that the busiest items and users have"
+    chart = Chart("card_popularity", rows, {}, description)
+    return CardChart("card-popularity", chart, ("Of", "Busiest", "Interactions"), 3, cells)
+
+
+def _times(times: Times, cuts: Sequence[Seconds]) -> CardChart:
+    last = max(times.last, times.first + 1)
+    dated = is_date(times.first) and is_date(times.last)
+
+    def at(time: float) -> str | float:
+        return datetime.fromtimestamp(time, UTC).isoformat() if dated else time
+
+    edges = np.linspace(times.first, last, len(times.interactions) + 1).tolist()
+    rows: list[dict[str, Any]] = [
+        {
+            "model": time_text(int(start)),
+            "start": at(start),
+            "end": at(end),
+            "count": count,
+            "text": count_text(count, "interaction"),
+        }
+        for start, end, count in zip(edges, edges[1:], times.interactions, strict=False)
+    ]
+    cells: list[list[object]] = [[row["model"], row["count"]] for row in rows]
+    rows += [{"model": "cut", "cut": at(cut), "text": "the truth begins"} for cut in cuts]
+    name = ("card_times" if dated else "card_order") + ("_cut" if cuts else "")
+    title = "time; line: where the truth begins" if cuts else "time"
+    chart = Chart(name, rows, {"title": title}, "Interactions over time; lines: where the truth begins")
+    return CardChart("card-times", chart, ("From", "Interactions"), 1, cells)
+
+
+def _ratings(ratings: Sequence[Rating]) -> CardChart:
+    rows = [
+        {
+            "model": rating_text(rating),
+            "count": rating.interactions,
+            "text": count_text(rating.interactions, "interaction"),
+        }
+        for rating in ratings
+    ]
+    cells = [[row["model"], row["count"]] for row in rows]
+    chart = Chart("card_ratings", rows, {}, "Interactions by rating")
+    return CardChart("card-ratings", chart, ("Rating", "Interactions"), 1, cells)
 
 
 def _time_text(card: DataCard) -> str:
@@ -139,33 +206,6 @@ def rating_text(rating: Rating) -> str:
     return f"{rating.low:g}" if rating.low == rating.high else f"{rating.low:g} to {rating.high:g}"
 
 
-def _draw_popularity(axes: Axes, card: DataCard) -> None:
-    x = np.linspace(0, 100, len(card.by_item.curve))
-    for name, part, colour in (("items", card.by_item, PALETTE[0]), ("users", card.by_user, PALETTE[1])):
-        label = f"{name}: Gini {number(part.gini, 2)}"
-        axes.plot(x, [100 * y for y in part.curve], color=colour, linewidth=2.5, label=label)
-    axes.plot([0, 100], [0, 100], color=QUIET, linewidth=1, linestyle=(0, (3, 3)))
-    axes.set_xlabel("% of items or users, most interactions first", color=QUIET)
-    _titled(axes, "% of the interactions that they have")
-    axes.legend(frameon=False, loc="lower right", fontsize=10)
-
-
-def _draw_times(axes: Axes, card: DataCard) -> None:
-    assert card.times is not None
-    first, last, counts = card.times.first, card.times.last, card.times.interactions
-    edges = np.linspace(first, last, len(counts) + 1)
-    axes.stairs(counts, edges, fill=True, color=PALETTE[0], alpha=0.6)
-    for split in card.splits:
-        for cut in cuts_of(split):
-            axes.axvline(cut, color=PALETTE[1], linewidth=1.5)
-    axes.set_xlim(first, max(last, first + 1))
-    ticks = [first, (first + last) // 2]
-    axes.set_xticks(ticks, [time_text(tick) for tick in ticks])
-    cut = any(list(cuts_of(split)) for split in card.splits)
-    axes.set_xlabel("time; line: where train ends and test begins" if cut else "time", color=QUIET)
-    _titled(axes, "interactions")
-
-
 def cuts_of(split: SplitCard) -> Sequence[Seconds]:
     """Return the first time of the test data of each fold whose train data is all older."""
     return [
@@ -173,18 +213,3 @@ def cuts_of(split: SplitCard) -> Sequence[Seconds]:
         for fold in split.folds
         if fold.test_first is not None and fold.train_last is not None and fold.train_last <= fold.test_first
     ]
-
-
-def _draw_ratings(axes: Axes, card: DataCard) -> None:
-    assert card.ratings is not None
-    names = [f"{rating.low:g}" for rating in card.ratings]
-    counts = [rating.interactions for rating in card.ratings]
-    axes.bar(range(len(names)), counts, color=PALETTE[0], alpha=0.6)
-    step = max(1, len(names) // 10)
-    axes.set_xticks(range(0, len(names), step), names[::step])
-    axes.set_xlabel("rating", color=QUIET)
-    _titled(axes, "interactions")
-
-
-def _titled(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=11, color=INK)

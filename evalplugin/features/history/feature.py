@@ -1,4 +1,4 @@
-"""The bake-offs before, read from the runs of their experiment: trends on the page and in the outcome."""
+"""The bake-offs before, read from the runs of their experiment: a chart on the page, and values in the outcome."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.history.report import trend
-from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
+from evalplugin.features.history.chart import history_tab
+from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import existing_store
@@ -65,7 +65,7 @@ def trend_section(past: Callable[[], Sequence[PastBakeoff]]) -> Section:
     """Return the trend for the page; ``past`` returns the bake-offs, and is called when there is a page."""
 
     def tab(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        return {"data": {"trend": trend(comparison, past(), models)}}
+        return {"data": {"trend": history_tab(comparison, past(), models)}}
 
     return Section(tab=tab)
 
@@ -203,10 +203,7 @@ def _values(run: LoggedRun) -> dict[str, Value]:
                 mean=logged[key],
                 low=logged.get(f"ci/{key}.low", math.nan),
                 high=logged.get(f"ci/{key}.high", math.nan),
-                std=logged.get(f"dist/{key}.std", math.nan),
                 users=_count(users - logged.get(f"undefined/{key}", 0.0)),
-                clusters=_count(logged[clusters]) if (clusters := f"dist/{key}.clusters") in logged else None,
-                design_effect=logged.get(f"dist/{key}.design_effect", 1.0),
                 differ=f"shared/{key}" in logged,
             )
     return values

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from evalplugin.base.numbers import number, p_equals, percent
 from evalplugin.base.text import cut, escape_html
@@ -16,19 +16,18 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.base import Feature, Results
 from evalplugin.features.ranks.ranks import Ranks, ranks_of
 from evalplugin.metrics.given import known_metric
-from evalplugin.report.palette import INK, QUIET, model_colours, png_of
+from evalplugin.report.charts.palette import model_colours
+from evalplugin.report.charts.pictures import png_of_svg
+from evalplugin.report.charts.theme import LIGHT
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import heading
 from evalplugin.tracking.write.items import Artifact, Item
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 RANKS = "data/ranks.json"
 _FEW = 5  # datasets; fewer prove little, whatever the tests say
 _LABEL = 26  # characters
-_WIDTH, _SIDE, _ROW, _BAR, _TITLE = 640.0, 190.0, 21.0, 9.0, 26.0  # points of the picture; _SIDE: for names
+_WIDTH, _SIDE, _ROW, _BAR, _TITLE = 700.0, 220.0, 21.0, 9.0, 26.0  # points of the picture; _SIDE: for names
 
 
 class RanksFeature(Feature):
@@ -135,30 +134,36 @@ def ranks_table(ranks: Ranks) -> TextTable:
     )
 
 
-class _Line(NamedTuple):
-    """A line through points (x, y); ``model`` gives its colour, without one it is ink."""
-
-    points: tuple[tuple[float, float], ...]
-    width: float
-    model: str | None = None
-
-
-class _Text(NamedTuple):
-    text: str
-    x: float
-    y: float  # of the middle
-    side: str  # start, middle or end: what x is of the text
-    quiet: bool = False
-
-
-class _Drawing(NamedTuple):
-    height: float
-    lines: list[_Line]
-    texts: list[_Text]
+def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
+    """Return the critical-difference picture of each split, one below the other, as PNG; ``colours``: of each model."""
+    top, parts = 0.0, []
+    for of_split in ranks:
+        drawing, height = _drawing(of_split, colours)
+        title = _text(ranks_table(of_split).title, 12, 12 - _TITLE, "start")
+        parts.append(f'<g transform="translate(0 {top + _TITLE:g})">{title}{drawing}</g>')
+        top += _TITLE + height
+    return png_of_svg(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:g}" height="{top:g}" font-family="sans-serif" '
+        f'font-size="12" color="{LIGHT["ink"]}" fill="{LIGHT["ink"]}"><rect width="100%" height="100%" fill="white"/>'
+        f"{''.join(parts)}</svg>"
+    )
 
 
-def _drawing(ranks: Ranks) -> _Drawing:
-    """Return the picture as lines and texts, y downwards: an axis of ranks, the models below, cliques as bars."""
+def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
+    """Return the critical-difference picture as SVG for the page; ``colours``: a colour of CSS for each model."""
+    drawing, height = _drawing(ranks, colours)
+    return (
+        f'<svg class="ranks" viewBox="0 0 {_WIDTH:g} {height:g}" role="img" '
+        f'aria-label="{escape_html(ranks_headline(ranks))}">{drawing}</svg>'
+    )
+
+
+def _drawing(ranks: Ranks, colours: Mapping[str, str]) -> tuple[str, float]:
+    """Return the elements of the picture and its height: an axis of average ranks, the models below it.
+
+    Bars join models that are not told apart.
+    Source: Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006.
+    """
     m = len(ranks.models)
     top = 44.0
 
@@ -166,17 +171,14 @@ def _drawing(ranks: Ranks) -> _Drawing:
         return _SIDE + (rank - 1) / max(m - 1, 1) * (_WIDTH - 2 * _SIDE)
 
     step = max(1, math.ceil(m / 12))
-    lines = [_Line(((at(1), top), (at(m), top)), 1.2)]
-    texts = [_Text("average rank", _WIDTH / 2, 12.0, "middle", quiet=True)]
+    parts = [
+        _line([(at(1), top), (at(m), top)], 1.2),
+        _text("average rank", _WIDTH / 2, 12, "middle", quiet=True),
+    ]
     for rank in range(1, m + 1):
-        lines.append(_Line(((at(rank), top - 5), (at(rank), top)), 1.2))
+        parts.append(_line([(at(rank), top - 5), (at(rank), top)], 1.2))
         if (rank - 1) % step == 0:
-            texts.append(_Text(str(rank), at(rank), top - 14, "middle", quiet=True))
-    mean = {row.model: row.mean for row in ranks.models}
-    for level, clique in enumerate(ranks.cliques, 1):
-        y = top + _BAR * level
-        low, high = (at(mean[clique[end]]) for end in (0, -1))
-        lines.append(_Line(((low - 4, y), (high + 4, y)), 4.0))
+            parts.append(_text(str(rank), at(rank), top - 14, "middle", quiet=True))
     below = top + _BAR * (len(ranks.cliques) + 1)
     left = (m + 1) // 2
     for position, row in enumerate(ranks.models):
@@ -184,73 +186,29 @@ def _drawing(ranks: Ranks) -> _Drawing:
         y = below + _ROW * (0.6 + (position if is_left else m - 1 - position))
         x = at(row.mean)
         end = _SIDE - 12 if is_left else _WIDTH - _SIDE + 12
-        lines.append(_Line(((x, top), (x, y), (end, y)), 1.6, row.model))
+        parts.append(_line([(x, top), (x, y), (end, y)], 1.6, colours.get(row.model, "currentColor")))
         label = f"{cut(row.model, _LABEL)}  {number(row.mean, 2)}"
-        texts.append(_Text(label, end + (-6 if is_left else 6), y, "end" if is_left else "start"))
-    return _Drawing(below + _ROW * (left + 0.3), lines, texts)
+        parts.append(_text(label, end + (-6 if is_left else 6), y, "end" if is_left else "start"))
+    # Last, so that they lie above the lines of models.
+    mean = {row.model: row.mean for row in ranks.models}
+    for level, clique in enumerate(ranks.cliques, 1):
+        y = top + _BAR * level
+        low, high = (at(mean[clique[end]]) for end in (0, -1))
+        parts.append(_line([(low - 4, y), (high + 4, y)], 4.0))
+    return "".join(parts), below + _ROW * (left + 0.3)
 
 
-def rank_png(ranks: Sequence[Ranks], colours: Mapping[str, str]) -> bytes:
-    """Return the critical-difference picture of each split, one below the other, as PNG.
-
-    Models stand on an axis of average ranks; bars join those that are not told apart. ``colours``: of each model.
-    Source: Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006.
-    """
-    from matplotlib.figure import Figure
-
-    drawings = [_drawing(of_split) for of_split in ranks]
-    height = sum(_TITLE + drawing.height for drawing in drawings)
-    figure = Figure(figsize=(_WIDTH / 72, height / 72), dpi=100, facecolor="white")
-    bottom = height
-    for of_split, drawing in zip(ranks, drawings, strict=True):
-        own = _TITLE + drawing.height
-        bottom -= own
-        axes = figure.add_axes((0, bottom / height, 1, own / height))
-        axes.set_xlim(0, _WIDTH)
-        axes.set_ylim(drawing.height, -_TITLE)
-        axes.set_axis_off()
-        _draw(axes, drawing, colours)
-        title = ranks_table(of_split).title
-        axes.text(12, 12 - _TITLE, title, ha="left", va="center", fontsize=11, color=INK, parse_math=False)
-    return png_of(figure)
+def _line(points: Sequence[tuple[float, float]], width: float, colour: str = "currentColor") -> str:
+    return (
+        f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="none" stroke-linecap="round" '
+        f'stroke-linejoin="round" stroke-width="{width:g}" style="stroke:{colour}"/>'
+    )
 
 
-def _draw(axes: Axes, drawing: _Drawing, colours: Mapping[str, str]) -> None:
-    for line in drawing.lines:
-        colour = INK if line.model is None else colours.get(line.model, INK)
-        x, y = zip(*line.points, strict=True)
-        # Those of models lie below the bars that join them.
-        order = 3 if line.model is None else 2
-        axes.plot(x, y, color=colour, linewidth=line.width, solid_capstyle="round", zorder=order)
-    sides = {"start": "left", "middle": "center", "end": "right"}
-    for text in drawing.texts:
-        colour, side = QUIET if text.quiet else INK, sides[text.side]
-        axes.text(
-            text.x,
-            text.y,
-            text.text,
-            ha=side,
-            va="center_baseline",
-            fontsize=10.5,
-            color=colour,
-            parse_math=False,
-        )
-
-
-def rank_svg(ranks: Ranks, colours: Mapping[str, str]) -> str:
-    """Return the picture as SVG for the page; ``colours``: a colour of CSS for each model."""
-    drawing = _drawing(ranks)
-    parts = [
-        f'<svg class="ranks" viewBox="0 0 {_WIDTH:g} {drawing.height:g}" role="img" '
-        f'aria-label="{escape_html(ranks_headline(ranks))}">'
-    ]
-    for line in sorted(drawing.lines, key=lambda line: line.model is None):
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line.points)
-        colour = "currentColor" if line.model is None else colours.get(line.model, "currentColor")
-        parts.append(f'<polyline points="{points}" stroke-width="{line.width:g}" style="stroke:{colour}"/>')
-    for text in drawing.texts:
-        quiet = ' class="quiet"' if text.quiet else ""
-        parts.append(
-            f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{text.side}"{quiet}>{escape_html(text.text)}</text>'
-        )
-    return "".join([*parts, "</svg>"])
+def _text(text: str, x: float, y: float, side: str, *, quiet: bool = False) -> str:
+    """Return a text of which x is the start, middle or end, and y the middle."""
+    style = f' class="quiet" fill="{LIGHT["quiet"]}"' if quiet else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{side}" dominant-baseline="central"{style}>'
+        f"{escape_html(text)}</text>"
+    )

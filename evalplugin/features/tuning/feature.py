@@ -25,7 +25,7 @@ from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.pictures import study_pictures
 from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
-from evalplugin.report.drawing import PictureRequest
+from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.workspace import Workspace
 
 _COVERED = 0.5  # share of the relevant validation items that a pool must have
@@ -50,7 +50,7 @@ class TuningFeature(Feature):
         self.studies = studies_of(workspace.config, prepared, jobs)
         return jobs
 
-    def pictures(self, result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
+    def pictures(self, result: BakeoffResult) -> Iterator[ModelPicture]:
         """Yield the history and the importance of each model's trials."""
         return study_pictures(result)
 

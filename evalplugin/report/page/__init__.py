@@ -18,13 +18,14 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.data.queries import Unit
+from evalplugin.report.charts.library import chart_library
+from evalplugin.report.charts.palette import IN_THE_DARK
+from evalplugin.report.charts.theme import DARK, LIGHT, model_variables, theme_css
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.hit_rates import hit_rates_note
 from evalplugin.report.page.leaderboard import leaderboard
-from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.overlap import overlap_matrix
-from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict
 from evalplugin.report.words import (
@@ -38,7 +39,7 @@ from evalplugin.report.words import (
 
 __all__ = ["comparison_page"]
 
-_SCRIPTS = ("page.js", "figures.js", "trend.js", "card.js", "people.js")
+_SCRIPTS = ("page.js", "figures.js", "people.js")
 # Inside a script element these could end it, open a comment, or, in older engines, break a line of a string.
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -205,7 +206,7 @@ def _theme(comparisons: Sequence[Comparison]) -> list[str]:
         colours = colours_of(comparison)
         variables = model_variables(colours)
         light = {variables[model]: colour for model, colour in colours.items()}
-        dark = {variable: for_dark(colour) for variable, colour in light.items()}
+        dark = {variable: IN_THE_DARK.get(colour, colour) for variable, colour in light.items()}
         css += [theme_css(f".contest-{number}", light, dark)]
         css += [theme_css(".across", light, dark)] if number == 0 and len(comparisons) > 1 else []
     return css

@@ -14,10 +14,10 @@ from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.execution.results import Costs
-from evalplugin.report.figures import axis_limits
+from evalplugin.report.charts.distribution import axis_limits
+from evalplugin.report.charts.palette import SHAPES, model_colours
+from evalplugin.report.charts.theme import model_variables
 from evalplugin.report.page.examples import examples
-from evalplugin.report.page.theme import SHAPES, model_variables
-from evalplugin.report.palette import model_colours
 from evalplugin.report.tables import group_statistics_legend
 from evalplugin.report.words import whom
 from evalplugin.segments import Segmentation

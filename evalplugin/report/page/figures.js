@@ -84,7 +84,7 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
-      ...hitRateFigures(this), ...trendFigures(this),
+      ...hitRateFigures(this), ...(this.data.trend ? [this.data.trend.figure] : []),
     ];
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile
@@ -93,6 +93,18 @@ class Contest {
     }
     if (turn === this.drawing) this.section.dataset.drawn = String(turn);
   }
+}
+
+/** Draw the charts of the data once their section is opened, as a closed one has no width. */
+function openCard(contest) {
+  const { card } = contest.data;
+  if (!card) return;
+  const details = contest.find("details.data");
+  details.addEventListener("toggle", async () => {
+    if (!details.open || details.dataset.drawn) return;
+    details.dataset.drawn = "true";
+    for (const figure of card) await show(contest.find(`figure[data-chart="${figure.kind}"]`), figure);
+  });
 }
 
 /** Show one figure: its chart, or in words why there is none, and its numbers. */
@@ -319,19 +331,7 @@ function costDomain(points, log) {
   };
   const [left, right] = range(points.map(({ x }) => (log ? Math.log10(x) : x)), 0.08);
   const [low, high] = range(points.map(({ y }) => y), 0.12);
-  return { left: log ? 10 ** left : left, right: log ? 10 ** right : right, low, high, ticks: ticks(left, right, log) };
-}
-
-/** Round places on an axis, about four of them; of a logarithmic one, given the exponents of its ends. */
-function ticks(left, right, log) {
-  const span = right - left;
-  const every = (step, from = Math.ceil(left / step)) =>
-    Array.from({ length: Math.max(0, Math.floor(right / step) - from + 1) }, (_, i) => Number(((from + i) * step).toPrecision(12)));
-  if (log && span > 2) return every(Math.ceil(span / 5)).map((exponent) => 10 ** exponent);
-  if (log) return every(1, Math.floor(left)).flatMap((e) => [1, 2, 5].map((digit) => Number((digit * 10 ** e).toPrecision(3))))
-    .filter((x) => Math.log10(x) >= left && Math.log10(x) <= right);
-  const unit = 10 ** Math.floor(Math.log10(span / 4));
-  return every([1, 2, 5, 10].map((digit) => digit * unit).find((step) => span / step <= 5));
+  return { left: log ? 10 ** left : left, right: log ? 10 ** right : right, low, high };
 }
 
 /** Give each point a label where it touches no other label and no point; where there is no such place, it has none. */

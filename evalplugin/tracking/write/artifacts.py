@@ -8,30 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pd, pq
-from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
-from evalplugin.data.queries import Unit
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn, TableInfo
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import PictureRequest
-from evalplugin.report.figures import Curve, FigureRequest, axis_limits
-from evalplugin.report.palette import model_colours
+from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
+from evalplugin.report.charts.palette import model_styles
+from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import HistoryLengths, Segmentation
-from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.labels import model_params
 from evalplugin.tracking.write.provenance import environment_text
-
-if TYPE_CHECKING:
-    from evalplugin.execution.store.contents import Pictures
 
 TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
@@ -97,46 +92,38 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def picture_requests(
-    result: BakeoffResult, further: Iterable[tuple[DataSplit, str, PictureRequest]] = ()
-) -> dict[tuple[DataSplit, str], PictureRequest]:
-    """Return the pictures of each model's run: one for each metric, and ``further`` ones with the files' names."""
-    bakeoff = result.bakeoff
-    colours = model_colours(bakeoff.models, bakeoff.baseline)
-    requests: dict[tuple[DataSplit, str], PictureRequest] = {}
-    for metric, name in metric_names(bakeoff.headline).items():
-        scored = [
-            (m, m.per_user.column(metric))
-            for m in result.models
-            if m.per_user is not None and metric in m.per_user.metrics
-        ]
-        limits = axis_limits(bakeoff.spec(metric), [values for _, values in scored])
-        for data, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
-            group = list(grouped)
-            unit = group[0][0].data.unit
-            curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
-            subtitles = {curve.model: _subtitle(curve, data, unit) for curve in curves}
-            requests[data, f"per_user_{name}.png"] = FigureRequest(metric, curves, limits, subtitles, unit)
-    return requests | {(data, name): request for data, name, request in further}
+def picture_artifacts(
+    result: BakeoffResult, further: Iterable[ModelPicture] = ()
+) -> dict[tuple[str, str, str], list[Artifact]]:
+    """Return the pictures of each model's run, by dataset, split and model: its users' scores, and ``further`` ones.
 
-
-def picture_artifacts(figures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
-    """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
-
-    They have the same names and axes in all runs: MLflow's compare page shows them side by side.
+    They show the primary metric. A model without a score of a user by it has none.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
-    for (data, path), pictures in figures.items():
-        for model, png in pictures.items():
-            artifacts.setdefault((*data, model), []).append(Artifact(path, png))
+    for place, model, path, png in (*_score_pictures(result), *further):
+        artifacts.setdefault((*place, model), []).append(Artifact(path, png))
     return artifacts
 
 
-def _subtitle(curve: Curve, data: DataSplit, unit: Unit) -> str:
-    defined = curve.values[np.isfinite(curve.values)]
-    users = f"{len(defined):,} {plural(unit)}"
-    zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
-    return f"{' · '.join(filter(None, data))}: {users}{zeros}"
+def _score_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
+    bakeoff = result.bakeoff
+    primary = bakeoff.spec(bakeoff.primary)
+    styles = model_styles(bakeoff.models, bakeoff.baseline)
+    columns = [
+        (m, m.per_user.column(primary.name))
+        for m in result.models
+        if m.per_user is not None and primary.name in m.per_user.metrics
+    ]
+    scored = [(m, column[np.isfinite(column)]) for m, column in columns]
+    scored = [(m, values) for m, values in scored if len(values)]
+    limits = axis_limits(primary, [values for _, values in scored])
+    path = f"per_user_{metric_name(primary.name)}.png"
+    for place, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
+        group = list(grouped)
+        curves = [Curve(m.model, values, styles[m.model], m.model == bakeoff.baseline) for m, values in group]
+        where = " · ".join(filter(None, place))
+        for model, png in user_pictures(primary, curves, limits, where, group[0][0].data.unit):
+            yield ModelPicture(place, model, path, png)
 
 
 def sampled_users(users: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.intp]:

@@ -18,12 +18,11 @@ from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, Model
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import draw
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests
+from evalplugin.tracking.write.artifacts import picture_artifacts
 from evalplugin.tracking.write.contents import model_items
 from evalplugin.tracking.write.items import Artifact, Metric
 from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
@@ -196,6 +195,5 @@ def log_into_run(lists: ScoredLists, run: mlflow.entities.Run, folder: Path) -> 
 
 
 def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
-    drawing = draw(picture_requests(BakeoffResult(bakeoff, (result,))))
-    pictures = picture_artifacts(drawing.figures)
+    pictures = picture_artifacts(BakeoffResult(bakeoff, (result,)))
     return pictures.get((result.data.dataset, result.data.split, result.model), [])

@@ -14,8 +14,8 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn
-from evalplugin.report.drawing import Drawing, draw
-from evalplugin.report.palette import model_colours
+from evalplugin.report.charts.palette import model_colours
+from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.tracking import mlflow
@@ -23,7 +23,7 @@ from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.runs import DONE, search_runs
-from evalplugin.tracking.write.artifacts import picture_artifacts, picture_requests, summary_artifact
+from evalplugin.tracking.write.artifacts import picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
@@ -169,7 +169,7 @@ class MlflowTracker:
         *,
         sections: Iterable[Section] = (),
         items: Iterable[Item] = (),
-        pictures: Drawing | None = None,
+        pictures: Iterable[ModelPicture] = (),
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
@@ -178,7 +178,7 @@ class MlflowTracker:
             comparisons: The comparisons of the result.
             sections: What features add to the reports.
             items: Further items of the summary run.
-            pictures: The pictures that are being drawn; None: they are drawn here.
+            pictures: What features add to the pictures of the models' runs.
         """
         bakeoff = self.bakeoff
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
@@ -198,8 +198,7 @@ class MlflowTracker:
         )
         with tracking_call(self.uri, "log the summary run"):
             self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
-        pictures = pictures or draw(picture_requests(result))
-        drawn = picture_artifacts(pictures.figures)  # last, as drawing takes longest
+        drawn = picture_artifacts(result, pictures)
         pages: dict[str, list[Item]] = {}
         for model in result.models:
             key = key_of(model)

@@ -16,7 +16,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
+from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 

@@ -11,9 +11,10 @@ import pytest
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.report import decision_statement
+from evalplugin.features.history.chart import history_tab
 from evalplugin.features.history.feature import trend_section
-from evalplugin.features.history.report import trend
-from evalplugin.features.history.trends import PastBakeoff
+from evalplugin.features.history.past import PastBakeoff
+from evalplugin.report.charts.palette import SHAPES
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.sections import Section
@@ -25,7 +26,7 @@ def comparison(contests: SimpleNamespace) -> Comparison:
 
 
 def shown(comparison: Comparison, past: list[PastBakeoff]) -> dict[str, Any] | None:
-    return trend(comparison, past, contest_data(comparison)["models"])
+    return history_tab(comparison, past, contest_data(comparison)["models"])
 
 
 def test_trend_colours_current_models_and_greys_past_ones(
@@ -35,33 +36,22 @@ def test_trend_colours_current_models_and_greys_past_ones(
     past[1] = replace(past[1], outcome="promote", champion="base", promoted="knn")
     drawn = shown(comparison, past)
     assert drawn is not None
-    assert [(b["id"], b["outcome"]) for b in drawn["bakeoffs"]] == [
-        ("bake-off-1", None),
-        ("bake-off-2", "promote"),
-    ]
     looks = {m["name"]: (m["colour"], m["shape"]) for m in contest_data(comparison)["models"]}
-    models = {m["name"]: m for m in drawn["models"]}
-    assert list(models) == ["knn", "base", "svd", "old"]
-    assert {name: (models[name]["colour"], models[name]["shape"]) for name in looks} == looks
-    assert models["old"]["colour"] == "var(--quiet)"
-    assert models["svd"]["points"] == []
-    assert [(p["bakeoff"], p["mean"], p["low"], p["high"], p["role"]) for p in models["base"]["points"]] == [
-        (0, 0.3, 0.28, 0.32, "baseline"),
-        (1, 0.31, 0.29, 0.33, "champion"),
+    models = {m["name"]: (m["colour"], m["shape"]) for m in drawn["models"]}
+    assert list(models) == ["knn", "base", "old"]
+    assert (models["knn"], models["base"]) == (looks["knn"], looks["base"])
+    assert models["old"] == ("var(--quiet)", SHAPES[0])
+    rows = drawn["figure"]["rows"]
+    assert [(row["model"], row["mean"], row["low"], row["high"], row["sign"]) for row in rows] == [
+        ("base", 0.3, 0.28, 0.32, ""),
+        ("old", 0.2, 0.18, 0.22, ""),
+        ("base", 0.31, 0.29, 0.33, ""),
+        ("knn", 0.5, 0.48, 0.52, "★"),
     ]
-    assert [p["role"] for p in models["knn"]["points"]] == ["promoted"]
-
-
-def test_models_that_got_worse_are_reported_and_marked(
-    comparison: Comparison, contests: SimpleNamespace
-) -> None:
-    drawn = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
-    assert drawn is not None
-    assert drawn["worse"] == ["knn got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)"]
-    points = {m["name"]: m["points"] for m in drawn["models"]}
-    assert [p.get("worse") for p in points["knn"]] == [None, True]
-    assert [p.get("worse") for p in points["base"]] == [None, False]
-    assert points["knn"][1]["difference"] == -0.1
+    newest = drawn["figure"]["numbers"][0]["cells"]
+    assert newest[:5] == ["bake-off-2", "2026-11-02 03:00", "promote", "knn", "★ promoted"]
+    assert newest[5] == {"value": 0.5, "content": ["0.5000"]}
+    assert "☆ champion" in rows[2]["text"]
 
 
 @pytest.mark.parametrize(
@@ -92,24 +82,26 @@ def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_show
     past[1] = replace(past[1], models=(past[1].models[0], other), decided=("other", "last_n"), **decided)
     drawn = shown(comparison, past)
     assert drawn is not None
-    assert [b["outcome"] for b in drawn["bakeoffs"]] == [None, None]
-    points = {m["name"]: m["points"] for m in drawn["models"]}
-    assert [(p["line"], p["role"]) for p in points["knn"]] == [(0, "challenger"), (1, "challenger")]
-    assert [(p["line"], p["role"]) for p in points["base"]] == [(0, "baseline"), (0, "baseline")]
+    rows = drawn["figure"]["rows"]
+    assert [row["line"] for row in rows if row["model"] == "knn"] == [0, 1]
+    assert [row["line"] for row in rows if row["model"] == "base"] == [0, 0]
+    assert {(cells[2], cells[4]) for cells in (row["cells"] for row in drawn["figure"]["numbers"])} == {
+        ("", "baseline"),
+        ("", ""),
+    }
 
 
 def test_the_note_explains_only_what_is_shown(comparison: Comparison, contests: SimpleNamespace) -> None:
-    same, worse = {"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}
+    same = {"base": 0.3, "knn": 0.5}
     plain = shown(comparison, contests.past(same, same))
-    signs = shown(comparison, contests.past(same, worse, outcome="promote", champion="base", promoted="knn"))
+    signs = shown(comparison, contests.past(same, same, outcome="promote", champion="base", promoted="knn"))
     assert plain is not None
     assert signs is not None
     assert plain["note"] == (
-        "The latest 2 bake-offs of this experiment on this dataset and split; the data may differ."
+        "The latest 2 bake-offs of this experiment on this dataset and split; the data may differ. "
+        "Shaded: 95 % interval of the mean."
     )
-    assert signs["note"].removeprefix(plain["note"]) == (
-        " ★ promoted then. ▼ worse than in the bake-off before: Welch's 95 % interval of the change excludes 0."
-    )
+    assert signs["note"].removeprefix(plain["note"]) == " ★ promoted then."
 
 
 def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) -> None:

@@ -1,11 +1,10 @@
-"""How models did from one bake-off to the next, and what counts as worse."""
+"""How models did from one bake-off to the next: rows, tables and the chart."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_ind_from_stats
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.cli.show.history import history_csv, history_json, show_history
-from evalplugin.features.history.chart import trend_spec, write_trend
-from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
+from evalplugin.features.history.chart import history_spec, write_history
+from evalplugin.features.history.history import history_of
+from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 
 
-def value(mean: float, *, std: float = 0.2, users: int = 400) -> Value:
-    margin = 2 * std / math.sqrt(users)
-    return Value(mean, mean - margin, mean + margin, std, users)
+def value(mean: float) -> Value:
+    return Value(mean, mean - 0.02, mean + 0.02, 400)
 
 
 def model(name: str, mean: float | Value | None, metric: str = "ndcg@10", **changes: Any) -> PastModel:
@@ -49,66 +47,6 @@ def test_points_are_in_the_order_of_time_whatever_order_they_come_in() -> None:
     ]
     assert {key[2]: len(points) for key, points in found.trends.items()} == {"svd": 2, "knn": 1}
     assert found.metric == "ndcg@10"
-
-
-def test_a_change_is_welchs_interval() -> None:
-    old, new = value(0.50, std=0.2, users=400), value(0.46, std=0.3, users=250)
-    found = history_of("nightly", [night(1, model("svd", old)), night(2, model("svd", new))])
-    change = found.points[-1].change
-    assert change is not None
-    assert change.difference == pytest.approx(0.46 - 0.50)
-    for bound in (change.low, change.high):  # where the test of just this difference is at its limit
-        test = ttest_ind_from_stats(0.46 - bound, 0.3, 250, 0.50, 0.2, 400, equal_var=False)
-        assert test.pvalue == pytest.approx(0.05)
-    assert change.since == "b-1"
-
-
-@pytest.mark.parametrize(
-    ("metric", "means", "worse"),
-    [
-        ("ndcg@10", (0.50, 0.40), True),
-        ("ndcg@10", (0.50, 0.49), False),
-        ("ndcg@10", (0.40, 0.50), False),
-        ("rmse", (0.90, 1.00), True),  # lower is better
-        ("rmse", (1.00, 0.90), False),
-        ("unheard-of", (0.50, 0.10), False),  # which way is better is not known
-    ],
-)
-def test_worse_is_what_lies_beyond_the_interval_on_the_worse_side(
-    metric: str, means: tuple[float, float], worse: bool
-) -> None:
-    nights = [night(i, model("svd", mean, metric), metric=metric) for i, mean in enumerate(means)]
-    found = history_of("nightly", nights)
-    assert [bool(p.change and p.change.worse) for p in found.points] == [False, worse]
-    assert [p.model.model for p in found.worse] == (["svd"] if worse else [])
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        model("svd", 0.1, definitions={"ndcg@10": "another"}),
-        model("svd", 0.1, settings="n=10"),
-        model("svd", Value(0.1)),  # one number a model, without a spread
-        model("svd", value(0.1, users=1)),
-        model("svd", None),  # it failed
-    ],
-)
-def test_what_cannot_be_compared_is_no_change(other: PastModel) -> None:
-    found = history_of("nightly", [night(1, model("svd", 0.5)), night(2, other)])
-    assert found.points[-1].change is None
-
-
-def test_failed_bakeoff_is_skipped_in_a_trend() -> None:
-    nights = [night(1, model("svd", 0.5)), night(2, model("svd", None)), night(3, model("svd", 0.3))]
-    change = history_of("nightly", nights).points[-1].change
-    assert change is not None
-    assert (change.since, change.worse) == ("b-1", True)
-
-
-def test_values_that_are_all_equal_can_get_worse_too() -> None:
-    flat = [model("svd", value(mean, std=0.0)) for mean in (0.5, 0.4)]
-    found = history_of("nightly", [night(1, flat[0]), night(2, flat[1])])
-    assert [p.model.model for p in found.worse] == ["svd"]
 
 
 def test_roles_are_those_that_a_model_had_then() -> None:
@@ -174,21 +112,21 @@ def test_rows_are_plain_and_say_what_is_unknown() -> None:
     rows = json.loads(history_json(found))
     assert rows == found.rows()
     first, last = rows[0], rows[-1]
-    assert (first["bakeoff"], first["model"], first["role"], first["since"]) == (
+    assert (first["bakeoff"], first["model"], first["role"], first["users"]) == (
         "b-1",
         "random",
         "baseline",
-        None,
+        400,
     )
-    assert (last["model"], last["since"], last["worse"], last["outcome"]) == ("svd", "b-2", True, "refuse")
+    assert (last["model"], last["mean"], last["high"], last["outcome"]) == ("svd", 0.3, 0.32, "refuse")
     failed = next(row for row in rows if row["bakeoff"] == "b-3" and row["model"] == "random")
     assert (failed["mean"], failed["users"]) == (None, None)
     table = list(csv.DictReader(io.StringIO(history_csv(found))))
     assert [row["model"] for row in table] == [row["model"] for row in rows]
-    assert table[0]["since"] == ""
+    assert table[[row["mean"] for row in rows].index(None)]["mean"] == ""
 
 
-def test_the_table_shows_decisions_and_what_got_worse(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_means_with_intervals_roles_and_decisions(capsys: pytest.CaptureFixture[str]) -> None:
     show_history(sample())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "nightly: ndcg@10 on toy, last_n"
@@ -202,9 +140,8 @@ def test_the_table_shows_decisions_and_what_got_worse(capsys: pytest.CaptureFixt
         "0.4800–0.5200",
         "0.0800–0.1200",
     ]
-    assert lines[8].split() == ["b-3", "refuse", "0.3200", "▼", "0.3000", "☆", "failed"]
+    assert lines[8].split() == ["b-3", "refuse", "0.3200", "0.3000", "☆", "failed"]
     assert "nightly: ndcg@10 on toy, other" in lines
-    assert lines[-1] == "svd got worse on toy, last_n since b-2: −0.1000 (−0.1278 to −0.0722)"
 
 
 def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,49 +157,37 @@ def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("changes", "means", "said"),
-    [
-        ({}, (0.5, 0.5), []),
-        ({"outcome": "keep", "champion": "svd"}, (0.5, 0.5), ["☆ champion then."]),
-        ({}, (0.5, 0.4), ["▼ worse than in the bake-off before"]),
-    ],
+    ("changes", "said"),
+    [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])],
 )
 def test_the_legend_explains_only_what_is_shown(
-    changes: dict[str, Any], means: tuple[float, float], said: list[str], capsys: pytest.CaptureFixture[str]
+    changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nights = [night(i, model("svd", mean), **changes) for i, mean in enumerate(means)]
+    nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]
     show_history(history_of("nightly", nights))
     out = capsys.readouterr().out
     legend = out[out.index("Small: 95 % interval of the mean.") :].splitlines()[1:]
-    assert [line.split(":")[0] for line in legend if "got worse" not in line] == said
-
-
-def test_unknown_metric_direction_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    nights = [night(i, model("svd", 0.5, "unheard-of"), metric="unheard-of") for i in (1, 2)]
-    show_history(history_of("nightly", nights))
-    assert (
-        "Which way unheard-of is better is not known: nothing is marked as worse." in capsys.readouterr().out
-    )
+    assert legend == said
 
 
 def test_the_picture_has_a_panel_for_each_dataset_and_split_and_every_mean() -> None:
     history = sample()
-    spec = trend_spec(history)
-    assert [panel["title"]["text"] for panel in spec["vconcat"]] == ["toy, last_n", "toy, other"]
+    spec = history_spec(history)
+    assert [panel["title"] for panel in spec["vconcat"]] == ["toy, last_n", "toy, other"]
     drawn = [row for panel in spec["vconcat"] for row in panel["data"]["values"]]
     assert len(drawn) == sum(point.value is not None for point in history.points)
 
 
 def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_shows() -> None:
-    spec = trend_spec(history_of("nightly", [night(i, model("svd", 0.5)) for i in (1, 2)]))
+    spec = history_spec(history_of("nightly", [night(i, model("svd", 0.5)) for i in (1, 2)]))
     assert spec["title"]["subtitle"] == "shaded: 95 % interval of the mean"
     nights = [
         night(i, model("svd", 0.5, settings=asked), outcome="promote", champion="random", promoted="svd")
         for i, asked in enumerate(("k=10", "k=10", "k=20"))
     ]
-    spec = trend_spec(history_of("nightly", nights))
+    spec = history_spec(history_of("nightly", nights))
     (panel,) = spec["vconcat"]
-    assert panel["encoding"]["detail"]["field"] == "line"
+    assert all(layer["encoding"]["detail"]["field"] == "line" for layer in panel["layer"])
     assert [(row["line"], row["sign"]) for row in panel["data"]["values"]] == [(0, "★"), (0, "★"), (1, "★")]
     assert spec["title"]["subtitle"].split(" · ")[1:] == [
         "★ promoted then",
@@ -272,7 +197,7 @@ def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_s
 
 def test_chart_content_stays_within_its_frame(tmp_path: Path) -> None:
     alone = [night(i, model("svd", Value(mean)), promoted="svd") for i, mean in ((1, 0.7), (2, 0.6))]
-    write_trend(history_of("nightly", alone), tmp_path / "a.svg")
+    write_history(history_of("nightly", alone), tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text("utf-8")
     stars = re.findall(r'<text [^>]*transform="translate\(([\d.]+),([\d.-]+)\)"[^>]*>★<', drawn)
     assert len(stars) == 2
@@ -291,7 +216,7 @@ def test_chart_content_stays_within_its_frame(tmp_path: Path) -> None:
 def test_the_axis_of_time_has_dates(tmp_path: Path, step: timedelta, labels: set[str]) -> None:
     begin = datetime(2026, 11, 1, 3, tzinfo=UTC)
     nights = [night(i, model("svd", 0.5), at=begin + i * step) for i in (0, 1)]
-    write_trend(history_of("nightly", nights), tmp_path / "a.svg")
+    write_history(history_of("nightly", nights), tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text("utf-8")
     texts = re.findall(r"<text[^>]*>(?:<tspan[^>]*>([\d:]+)</tspan><tspan[^>]*>)?(2026-[\d-]+)<", drawn)
     assert labels <= {" ".join(filter(None, text)) for text in texts}
@@ -302,24 +227,23 @@ def test_the_axis_of_time_has_dates(tmp_path: Path, step: timedelta, labels: set
     ("name", "begins"), [("a.svg", b"<svg"), ("a.PNG", b"\x89PNG"), ("a.html", b"<!DOCTYPE html>")]
 )
 def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, begins: bytes) -> None:
-    write_trend(sample(), tmp_path / name)
+    write_history(sample(), tmp_path / name)
     written = (tmp_path / name).read_bytes()
     assert written.startswith(begins)
     assert b'src="http' not in written
     if name.endswith("svg"):
-        assert "▼ worse" in written.decode()
         assert "★ promoted" in written.decode()
 
 
 def test_unknown_picture_format_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg, not '.jpg'"):
-        write_trend(sample(), tmp_path / "a.jpg")
+        write_history(sample(), tmp_path / "a.jpg")
 
 
 def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(DataError, match=r"a.svg: the picture cannot be written: "):
-        write_trend(sample(), tmp_path / "a.svg")
+        write_history(sample(), tmp_path / "a.svg")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page's charts as Vega-Lite specifications without data.
+"""All charts as Vega-Lite specifications without data: the page fills them, and ``report/pictures.py`` for files.
 
 A text ``$name`` in a specification is a placeholder: a title or the end of an axis. Each row of ``rows`` has its own
 colour, shape and position, so that a model looks the same in all charts. The ``label`` of a mark is for screen readers:
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import altair as alt
 
-from evalplugin.report.page.theme import TIME_AXIS
+from evalplugin.report.charts.theme import TIME_AXIS
 
 _Channel = TypeVar("_Channel", alt.Color, alt.Fill, alt.Opacity, alt.Shape, alt.StrokeWidth)
 
@@ -31,6 +31,7 @@ def chart_specs() -> dict[str, dict[str, Any]]:
     """
     return {
         "forest": _forest("model"),
+        "means": _forest("model", at_zero=False),
         "shares": _shares(),
         "distribution": _curves("$shares", percent=True),
         "at_k": _curves("k"),
@@ -47,11 +48,14 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "card_order": _bars("start:Q", "end:Q"),
         "card_order_cut": _bars("start:Q", "end:Q", has_cuts=True),
         "card_ratings": _bars("model:N"),
+        "one_model": _one_model(),
+        "tune_history": _tune_history(),
+        "tune_importance": _tune_importance(),
     }
 
 
-def _forest(field: str) -> dict[str, Any]:
-    """Differences with intervals around zero; a hollow point where nothing is shown."""
+def _forest(field: str, *, at_zero: bool = True) -> dict[str, Any]:
+    """Differences with intervals around zero, or means; a hollow point where nothing is shown."""
     base = _base().encode(y=_names(field, headed=field == "group"), color=_as_is(alt.Color, "colour:N"))
     zero = _base().mark_rule(color="var(--quiet)", strokeDash=[3, 3], aria=False).encode(x=alt.datum(0))
     x = alt.X("difference:Q", title="$title", scale=alt.Scale(nice=True), axis=alt.Axis(tickCount=5))
@@ -61,7 +65,7 @@ def _forest(field: str) -> dict[str, Any]:
     text = base.mark_text(align="left", dx=10, color="var(--ink)", aria=False).encode(
         x=alt.value("width"), text="text:N", color=alt.value("var(--ink)")
     )
-    return _layered(zero, _interval(base), point, text)
+    return _layered(*([zero] if at_zero else []), _interval(base), point, text)
 
 
 def _shares() -> dict[str, Any]:
@@ -109,7 +113,7 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
             "cost:Q",
             title="$cost",
             scale=alt.Scale(type=scale, domain=["$left", "$right"], nice=False),
-            axis=alt.Axis(values=["$ticks"], format=".3~r"),
+            axis=alt.Axis(tickCount=4, format=".3~r", labelOverlap="greedy"),
         ),
         y=_values("quality"),
     )
@@ -172,27 +176,89 @@ def _hit_rates() -> dict[str, Any]:
 
 
 def _trend() -> dict[str, Any]:
-    """Means over time with their intervals, joined where they can be compared; signs: promoted, got worse."""
+    """Means over time with their intervals, joined where they can be compared; a sign at promotions."""
     base = _base().encode(
-        x=alt.X("at:T", scale=alt.Scale(type="utc", padding=10), axis=alt.Axis(**TIME_AXIS)),
+        x=alt.X("at:T", scale=alt.Scale(type="utc", padding=16), axis=alt.Axis(**TIME_AXIS)),
         y=_values("mean"),
-        color=_as_is(alt.Color, "colour:N"),
-        detail=["model:N", "line:N"],
+        color=alt.Color("model:N", title=None, scale=alt.Scale(domain=["$models"], range=["$colours"])),
+        detail="line:N",
     )
     bounds = base.encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
     shade = bounds.mark_area(opacity=0.12, aria=False)
     # Without it a single point would have no visible interval.
     bar = bounds.mark_rule(opacity=0.4, aria=False)
-    line = base.mark_line(strokeCap="round", aria=False).encode(
-        strokeWidth=_as_is(alt.StrokeWidth, "width:Q")
+    line = base.mark_line(strokeCap="round", strokeWidth=1.75, aria=False)
+    points = base.mark_point(filled=True, size=55, opacity=1).encode(
+        shape=alt.Shape("model:N", title=None, scale=alt.Scale(domain=["$models"], range=["$shapes"])),
+        description="label:N",
+        tooltip=_tooltip("model", "text"),
     )
-    points = _points(base, filled=True, size=55, opacity=1)
-    signs = (
-        base.transform_filter("datum.sign !== ''")
-        .mark_text(dy=-13, fontSize=14, aria=False)
-        .encode(text="sign:N", color=_as_is(alt.Color, "signColour:N"))
+    signs = base.mark_text(dy=-13, fontSize=14, aria=False).encode(
+        text="sign:N", color=alt.value("var(--ink)")
     )
     return _layered(shade, bar, line, points, signs, height=_HEIGHT)
+
+
+def _one_model() -> dict[str, Any]:
+    """Every user's value of one model, lowest first, with its mean, before the lines of the other models."""
+    axis = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
+    base = _base().encode(
+        x=alt.X("x:Q", title="$shares", scale=alt.Scale(domain=[0, 1], nice=False), axis=axis),
+        y=_values("y"),
+        color=_as_is(alt.Color, "colour:N"),
+    )
+    own = base.transform_filter("datum.own")
+    area = own.mark_area(opacity=0.13).encode(y2=alt.datum("$low"))
+    mean = own.transform_filter("datum.x === 0").encode(y=alt.Y("mean:Q", title="$title"))
+    level = mean.mark_rule(strokeWidth=1.2, strokeDash=[1, 2]).encode(x=alt.datum(0), x2=alt.datum(1))
+    label = mean.mark_text(align="left", fontSize=13, fontWeight="bold", dx=6, dy=-10).encode(text="text:N")
+    line, points = _lines(base.encode(detail="model:N"), size=110)
+    return _layered(area, line, level, points, label, height=_HEIGHT)
+
+
+def _tune_history() -> dict[str, Any]:
+    """Trials of one model in their order, the best so far as a line before those of the other tuned models."""
+    axis = alt.Axis(tickMinStep=1, format="d")
+    scale = alt.Scale(domain=["$left", "$right"], nice=False)
+    base = _base().encode(
+        x=alt.X("x:Q", title="trial; the first has the defaults", scale=scale, axis=axis),
+        y=_values("y"),
+        color=_as_is(alt.Color, "colour:N"),
+    )
+    best = (
+        base.transform_filter("datum.kind === 'best'")
+        .mark_line(interpolate="step-after")
+        .encode(detail="line:N", strokeWidth=_as_is(alt.StrokeWidth, "width:Q"))
+    )
+    trials = (
+        base.transform_filter("datum.kind === 'trial'")
+        .mark_point(size=45, strokeWidth=1.2, clip=False)
+        .encode(shape=_as_is(alt.Shape, "shape:N"), fill=_as_is(alt.Fill, "fill:N"))
+    )
+    test = base.transform_filter("datum.kind === 'test'")
+    level = test.mark_rule(strokeWidth=1.2, strokeDash=[1, 2]).encode(
+        x=alt.datum("$left"), x2=alt.datum("$right")
+    )
+    label = test.mark_text(align="right", fontSize=13, dx=-4, dy=-10).encode(text="text:N")
+    return _layered(best, trials, level, label, height=_HEIGHT)
+
+
+def _tune_importance() -> dict[str, Any]:
+    """The importance of one model's parameters with their best values, a bar each."""
+    axis = alt.Axis(title=None, minExtent=140, maxExtent=140, labelLimit=134, grid=False, labelFontSize=13)
+    y = alt.Y("model:N", sort=None, scale=alt.Scale(domain=["$names"], padding=0.3), axis=axis)
+    x = alt.X(
+        "share:Q",
+        title="importance",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
+    )
+    base = _base().encode(y=y, x=x)
+    bars = base.mark_bar().encode(color=_as_is(alt.Color, "colour:N"))
+    short = base.transform_filter("datum.share <= 0.55").mark_text(align="left", dx=6, color="var(--ink)")
+    long = base.transform_filter("datum.share > 0.55").mark_text(align="right", dx=-6, color="var(--surface)")
+    labels = [label.encode(text="text:N", size=alt.value(13)) for label in (short, long)]
+    return _layered(bars, *labels, height=_HEIGHT)
 
 
 def _popularity() -> dict[str, Any]:
@@ -210,9 +276,9 @@ def _popularity() -> dict[str, Any]:
         description="label:N", tooltip=_tooltip("model", "text")
     )
     names = (
-        base.transform_filter("datum.name !== ''")
+        base.transform_filter("datum.x === 0")
         .mark_text(align="right", fontSize=12, aria=False)
-        .encode(x=alt.X("labelX:Q"), y=alt.Y("labelY:Q"), text="name:N")
+        .encode(x=alt.datum(0.97), y=alt.Y("labelY:Q"), text="model:N")
     )
     return _layered(line, points, names, height=220)
 
@@ -248,7 +314,7 @@ def _bars(start: str, end: str | None = None, *, has_cuts: bool = False) -> dict
 
 
 def _base() -> alt.Chart:
-    return alt.Chart(alt.NamedData("rows"))
+    return alt.Chart()
 
 
 def _values(field: str) -> alt.Y:
@@ -257,13 +323,13 @@ def _values(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", title="$title", scale=scale, axis=alt.Axis(tickCount=5))
 
 
-def _lines(base: alt.Chart) -> tuple[alt.Chart, alt.Chart]:
-    """Return a line for each model, dashed for the baseline, and outlines at some of its points."""
+def _lines(base: alt.Chart, size: int = 45) -> tuple[alt.Chart, alt.Chart]:
+    """Return a line for each model, dashed for the baseline, and outlines of a size at some of its points."""
     line = base.mark_line(strokeCap="round", aria=False).encode(
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
         strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
     )
-    return line, _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=45)
+    return line, _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=size)
 
 
 def _points(chart: alt.Chart, name: str = "model", **mark: Any) -> alt.Chart:
@@ -283,7 +349,7 @@ def _interval(base: alt.Chart) -> alt.Chart:
 
 def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
     """Return layers as one chart, as wide as its container; without ``height`` that is a placeholder."""
-    chart = alt.layer(*layers).properties(
+    chart = alt.layer(*layers, data=alt.NamedData("rows")).properties(
         width="container",
         description="$description",
         padding={"left": 0, "top": 6, "bottom": 4, "right": 10},
@@ -341,4 +407,6 @@ def _config() -> dict[str, Any]:
         "axisY": {"titleAnchor": "end"},
         "axisQuantitative": {"labelFlush": False},
         "text": {"fontSize": 12, "baseline": "middle"},
+        # The page has legends of its own.
+        "legend": {"disable": True},
     }

@@ -1,4 +1,4 @@
-"""The page's colours in light and dark, a shape for each model, and the axis of times."""
+"""The page's colours in light and dark, and the axis of times."""
 
 from __future__ import annotations
 
@@ -27,16 +27,6 @@ DARK = {
     "worse": "#F0935B",
     "equal": "#5A626B",
 }
-# Outlines of -1 to 1, for Vega and for SVG alike.
-SHAPES = (
-    "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle
-    "M-.9,-.9H.9V.9H-.9Z",  # square
-    "M0,-1.1L1.05,.8H-1.05Z",  # triangle
-    "M0,-1.25L1.05,0L0,1.25L-1.05,0Z",  # diamond
-    "M-.4,-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",  # plus
-    "M0,1.1L1.05,-.8H-1.05Z",  # triangle, down
-    "M-.5,-1L.5,-1L1.1,0L.5,1L-.5,1L-1.1,0Z",  # hexagon
-)
 # Each label is a date, with the time of day unless that is midnight.
 _CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
 _DATE = "utcFormat(datum.value, '%Y-%m-%d')"
@@ -46,23 +36,6 @@ TIME_AXIS: dict[str, Any] = {
     "labelOverlap": True,
     "labelExpr": f"datum.value % 86400000 ? [{_CLOCK}, {_DATE}] : {_DATE}",
 }
-_READABLE = 4.0  # contrast of a line with the page; WCAG requires 3
-
-
-def contrast(colour: str, other: str) -> float:
-    """Return the contrast of two colours (``#RRGGBB``) as WCAG 2 defines it: 1 to 21."""
-    low, high = sorted((_luminance(colour), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def for_dark(colour: str) -> str:
-    """Return a colour of the same hue, mixed with enough white to be readable on the dark page."""
-    channels = _channels(colour)
-    for percent in range(0, 100, 2):
-        mixed = "#" + "".join(f"{round(c + (255 - c) * percent / 100):02X}" for c in channels)
-        if contrast(mixed, DARK["surface"]) >= _READABLE:
-            return mixed
-    return "#FFFFFF"
 
 
 def theme_css(name: str, light: Mapping[str, str], dark: Mapping[str, str]) -> str:
@@ -81,15 +54,3 @@ def model_variables(colours: Mapping[str, str]) -> dict[str, str]:
 
 def _declared(colours: Mapping[str, str]) -> str:
     return "".join(f"--{name}:{colour};" for name, colour in colours.items())
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-def _luminance(colour: str) -> float:
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (channel / 255 for channel in _channels(colour))
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

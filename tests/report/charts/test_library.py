@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from evalplugin.files import user_cache
-from evalplugin.report.page import library
-from evalplugin.report.page.library import ChartLibrary, chart_library, make_in_background
+from evalplugin.report.charts import library
+from evalplugin.report.charts.library import ChartLibrary, chart_library
 
 MADE = ChartLibrary("(() => {\nmade\n})();", {"forest": {"mark": "point"}})
 
@@ -20,7 +18,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Chart
     """A library that takes no time to make, with an empty cache; what was made."""
     calls: list[ChartLibrary] = []
     monkeypatch.setattr(library, "_make", lambda: (calls.append(MADE), MADE)[1])
-    monkeypatch.setattr(user_cache, "_processes", {})
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
     chart_library.cache_clear()
     yield calls
@@ -48,20 +45,26 @@ def test_a_change_of_what_makes_it_makes_it_anew(
     assert len(made) == 2
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff", b"{}"])
+def test_a_damaged_file_is_replaced(made: list[ChartLibrary], tmp_path: Path, damage: bytes) -> None:
+    chart_library()
+    (file,) = (tmp_path / "cache").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert again() == MADE
+    assert len(made) == 2
+    assert file.read_bytes() == whole
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(made: list[ChartLibrary], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert chart_library() == again() == MADE
+    assert len(made) == 2
+
+
 @pytest.mark.slow
-def test_it_is_made_in_the_background_unless_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(user_cache, "_processes", processes := {})
-    make_in_background()
-    make_in_background()
-    ((name, process),) = processes.items()
-    assert process.wait(60) == 0
-    content = (tmp_path / "evalplugin" / name).read_bytes().partition(b"\n")[2]
-    assert set(json.loads(content)["charts"]) >= {"forest", "trend"}
-    processes.clear()
-    make_in_background()
-    assert processes == {}
-    monkeypatch.setattr(library, "_make", lambda: pytest.fail("it is there"))
-    assert "vegaEmbed" in again().script
+def test_the_library_is_a_script_with_every_chart_of_the_page() -> None:
+    script, charts = library._make()
+    assert "window.vegaEmbed" in script
+    assert "</script" not in script
+    assert set(charts) >= {"forest", "trend", "one_model"}
