@@ -23,7 +23,6 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
-from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import TopN
@@ -71,7 +70,6 @@ class Scoring:
     request: ScoreRequest
     catalogue: Catalogue | None = None  # None: no metric reads it
     n: int | None = None  # length of the longest list of all users; None: of these lists
-    compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
     pool: PairColumns | None = None  # what lists were chosen from, whose items the catalogue has
 
     def state(self, lists: PairColumns, truth: PairColumns | TruthRows) -> ScorerState:
@@ -98,13 +96,11 @@ class Scoring:
         """
         if isinstance(truth, PairColumns):
             truth = TruthRows(truth.user, truth.item, truth.values)
-        catalogue, compiled = self.catalogue, self.compiled
-        if compiled is None:
-            compiled = worth_compiling(len(lists.user))
+        catalogue = self.catalogue
         # Items are encoded while users are.
         threads = thread_count()
         with ThreadPoolExecutor(1) as pool:
-            task = partial(_item_codes, lists.item, truth, catalogue, compiled)
+            task = partial(_item_codes, lists.item, truth, catalogue)
             coding = pool.submit(task).result if threads > 1 and len(lists.user) > _FEW else task
             starts = lists.user.run_starts(threads)
             runs = lists.user.take(starts), truth.user.take(truth.starts)
@@ -112,9 +108,9 @@ class Scoring:
             item, truth_item, raw_item, n_items = coding()
         rows = None
         if lists.kind == "rank":
-            rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
+            rows = group_by_rank(starts, run_user, len(users), item, lists.values)
         columns = {"item": item, lists.kind: lists.values}
-        rows = rows or group_rows(starts, run_user, len(users), columns, compiled=compiled)
+        rows = rows or group_rows(starts, run_user, len(users), columns)
         rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
         truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
         user = None if catalogue is None else catalogue.user_codes(users)
@@ -133,7 +129,6 @@ class Scoring:
             train=None if catalogue is None else catalogue.train_data,
             n_candidates=None if pool_rows is None or user is None else pool_rows.counts[user],
             pool=pool_rows,
-            compiled=compiled,
         )
 
     def _pool_rows(self, lists: PairColumns, users: npt.NDArray[np.generic]) -> Rows:
@@ -194,7 +189,7 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 
 def _item_codes(
-    listed: Ids, truth: TruthRows, catalogue: Catalogue | None, compiled: bool
+    listed: Ids, truth: TruthRows, catalogue: Catalogue | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of the items of lists and truth, the raw id of a code, and the number of codes."""
     held_out = truth.item
@@ -205,10 +200,6 @@ def _item_codes(
     if catalogue is not None:
         vocabulary = catalogue.items
         item, truth_item = codes_in(listed, vocabulary), codes_in(held_out, vocabulary)
-    elif listed.kind == "text" and compiled:
-        from evalplugin.lists.text_codes import compiled_dictionary
-
-        vocabulary, (item, truth_item) = encode([listed, held_out], compiled_dictionary)
     else:
         vocabulary, (item, truth_item) = encode([listed, held_out])
     if truth.code is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from evalplugin.base.arrays import NO_ITEM
@@ -12,7 +11,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
-from evalplugin.metrics.matching import Matches, worth_compiling
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import TopN
@@ -71,12 +69,6 @@ class ListSource(Protocol):
             DataError: A list that breaks a rule, such as one with a hole.
         """
 
-    def match(
-        self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
-    ) -> Matches | None:
-        """Return the matches of some users' lists, by compiled loops and without ``block``; None if they need it."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -98,7 +90,6 @@ class Blocks:
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
     pool: Rows | None = None  # the given candidates, by user code
-    compiled: bool = False  # whether contexts use compiled loops
 
     @classmethod
     def of(
@@ -150,7 +141,6 @@ class Blocks:
             train=None if train is None else TrainData(train, known),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
             pool=candidates.included if candidates is not None and candidates.kind == "given" else None,
-            compiled=worth_compiling(top_n.item.size),
         )
 
     def __len__(self) -> int:
@@ -200,7 +190,7 @@ class Blocks:
         np.cumsum(count, out=indptr[1:])
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
-            read_lists=partial(self.lists.block, users),
+            item=self.lists.block(users),
             truth_indptr=indptr,
             truth_item=item,
             truth_rating=rating.astype(np.float64),
@@ -211,11 +201,8 @@ class Blocks:
             user=None if self.user is None else self.user[users],
             n_candidates=None if self.n_candidates is None else self.n_candidates[users],
             pool=self.pool,
-            compiled=self.compiled,
-            matched=self.lists.match(users, indptr, item) if self.compiled else None,
         )
-        if context.compiled_matches is None:
-            self._check_different(context, self.users[users])
+        self._check_different(context, self.users[users])
         return context
 
     def _check_different(self, context: ScoringContext, users: npt.NDArray[np.generic]) -> None:

@@ -71,7 +71,7 @@ def main() -> None:
                 file.unlink()
     table = pd.DataFrame(rows)
     table["rows_per_second"] = (table.rows / table.seconds).astype(int)
-    # A hundredth is not scored by compiled loops, and is no part of the line.
+    # A hundredth is mostly the start of the process, and is no part of the line.
     scored = table[(table.way == "out of core") & (table.rows > table.rows.min())]
     slope, start = np.polyfit(scored.rows, scored.seconds, 1)
     fitted = start + slope * scored.rows

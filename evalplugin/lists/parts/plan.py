@@ -6,10 +6,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path, PurePath
 from shutil import disk_usage
-from threading import Thread
 from typing import TypeAlias
 
 from evalplugin.base.errors import DataError
@@ -24,7 +22,6 @@ from evalplugin.lists.parts.run import Report, Run, score_all
 from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread
 from evalplugin.lists.parts.work import Part, PartWork, check_later_rows, without_places
 from evalplugin.lists.scoring import Scoring
-from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import check_mergeable
 from evalplugin.models.threads import in_threads, thread_count
@@ -99,7 +96,6 @@ def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest)
     if not bounds or isinstance(bounds[0], str):  # text is encoded faster at once: ranges share most items
         return None
     _check_kinds(work, groups, request)
-    work = replace(work, scoring=replace(work.scoring, compiled=_compiled(rows)))
     run = Run(min(_RANGE_THREADS, thread_count()))
     if _ranges(groups, _SHUFFLED_PARTS) is None:
         packed = _packed(run, work, groups, _MOST_PLACES * rows)
@@ -153,7 +149,6 @@ def score_in_parts(
             raise DataError(f"{source.name}: there are no rows")
     _check_kinds(work, groups, request)
     rows = sum(group.rows for group in groups["lists"])
-    work = replace(work, scoring=replace(work.scoring, compiled=_compiled(rows)))
     serial = not all(spec.is_own for spec in request.specs)
     run = Run(1 if serial else min(_MAX_THREADS, thread_count()), report=report)
     open_engine: OpenEngine = engine or (lambda files: nullcontext())
@@ -185,15 +180,6 @@ def _opened(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> tupl
     names = {role: request.columns.of(role, source.name, source.columns) for role, source in files.items()}
     groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
     return PartWork(files, names, Scoring(request.for_workers)), groups
-
-
-def _compiled(rows: int) -> bool:
-    """Return whether to score so many rows with compiled loops, and begin to load them."""
-    compiled = worth_compiling(rows)
-    if compiled:
-        # While other threads decode files without the interpreter's lock.
-        Thread(target=import_module, args=("evalplugin.metrics.loops",)).start()
-    return compiled
 
 
 def _is_wide(work: PartWork, role: Role) -> bool:
