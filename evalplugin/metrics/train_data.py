@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SEPARATOR = "|"  # between the categories of one item
-_WORDS = 2**6  # of 64 users whose items are compared at a time
+_WORDS = 2**6  # of 64 users whose items are compared at a time; their number fits into uint16
 _PAIR_WORDS = 2**16  # words of pairs of items that are compared at a time
 
 
@@ -288,7 +288,7 @@ class TrainData:
                 part = slice(start, start + step)
                 words = bits.take(left[part], axis=0)
                 words &= bits.take(right[part], axis=0)
-                both[part] += np.bitwise_count(words).sum(axis=1, dtype=np.int64)
+                both[part] += np.bitwise_count(words).sum(axis=1, dtype=np.uint16)
         return both
 
     def _bits(self, row_of_item: Ints, n_rows: int, low: int) -> npt.NDArray[np.uint64]:
