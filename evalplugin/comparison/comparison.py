@@ -80,7 +80,7 @@ class Comparison:
     @cached_property
     def group_statistics(self) -> tuple[GroupStatistic, ...]:
         """Every model's gap between groups of users and its worst group, by segmentation, metric and statistic."""
-        return tuple(group_statistics(self))
+        return tuple(group_statistics(self.contest, self.scored, self.segments, self.level))
 
     @cached_property
     def best(self) -> Mapping[str, BestModels]:
@@ -231,7 +231,7 @@ class Comparison:
         Raises:
             DataError: There is no such model, it failed, or the metric has no value for each user.
         """
-        return users_frame(self, a, b, metric)
+        return users_frame(self.contest, self.models, a, b, metric)
 
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
         """Return one pair, or None where these two were not compared."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from evalplugin.base.libraries import np
 from evalplugin.comparison.compared import ComparedModel, Mark, SegmentCell, aligned
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.groups import (
     LEAST_UNITS,
     MOST_GROUPS,
@@ -23,9 +24,6 @@ from evalplugin.comparison.statistics.groups import (
 )
 from evalplugin.comparison.statistics.paired import holm
 from evalplugin.segments import Segmentation
-
-if TYPE_CHECKING:
-    from evalplugin.comparison.comparison import Comparison
 
 Statistic = Literal["gap", "worst"]
 
@@ -59,33 +57,43 @@ class GroupStatistic:
         return " > ".join(self.groups)
 
 
-def group_statistics(comparison: Comparison) -> Iterator[GroupStatistic]:
+def group_statistics(
+    contest: Contest, models: Sequence[ComparedModel], segments: Sequence[SegmentCell], level: float
+) -> Iterator[GroupStatistic]:
     """Yield the statistics by segmentation, metric, statistic, then in the order of the models.
 
     Segmentations with fewer than two groups or with more than ``MOST_GROUPS`` have none.
+
+    Args:
+        contest: The models.
+        models: Those that have scores, ranked.
+        segments: Their means by group.
+        level: Of every interval and every mark.
     """
     cells: dict[tuple[str, str, str], list[SegmentCell]] = {}
-    for cell in comparison.segments:
+    for cell in segments:
         cells.setdefault((cell.segment, cell.metric, cell.model), []).append(cell)
-    baseline = next((row for row in comparison.scored if row.is_baseline), None)
-    for segmentation in comparison.contest.segments:
-        for metric in comparison.contest.metrics:
+    baseline = next((row for row in models if row.is_baseline), None)
+    for segmentation in contest.segments:
+        for metric in contest.metrics:
+            direction = contest.spec(metric).direction
             family: dict[Statistic, list[GroupStatistic]] = {"gap": [], "worst": []}
-            for row in comparison.scored:
+            for row in models:
                 of_model = cells.get((segmentation.name, metric, row.model), [])
-                for statistic in _statistics(comparison, segmentation, metric, row, baseline, of_model):
+                for statistic in _statistics(segmentation, metric, direction, row, baseline, of_model, level):
                     family[statistic.statistic].append(statistic)
             for statistics in family.values():
-                yield from _corrected(statistics, comparison.contest.spec(metric).direction, comparison.level)
+                yield from _corrected(statistics, direction, level)
 
 
 def _statistics(
-    comparison: Comparison,
     segmentation: Segmentation,
     metric: str,
+    direction: int,
     row: ComparedModel,
     baseline: ComparedModel | None,
     cells: Sequence[SegmentCell],
+    level: float,
 ) -> Iterator[GroupStatistic]:
     """Yield gap and worst group of one model, with uncorrected differences."""
     kept = [cell for cell in cells if _units(cell) >= LEAST_UNITS]
@@ -95,7 +103,6 @@ def _statistics(
     fits = math.inf if spread is None else spread.seeds
     degrees = np.array([min(_units(cell), fits) - 1 for cell in kept])
     intervals = [cell.interval for cell in kept]
-    direction = comparison.contest.spec(metric).direction
     ranked = replace(row, scores=row.shared)
     own = common_means(ranked, ranked, metric, segmentation, LEAST_UNITS).means
     extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, own)}
@@ -105,8 +112,8 @@ def _statistics(
     if baseline is not None and row is not baseline and baseline.has_values(metric):
         means = common_means(row, baseline, metric, segmentation, LEAST_UNITS).means
         if means is not None:
-            differences["gap"] = gap_difference(means, level=comparison.level)
-            differences["worst"] = worst_difference(means, direction, level=comparison.level)
+            differences["gap"] = gap_difference(means, level=level)
+            differences["worst"] = worst_difference(means, direction, level=level)
     for statistic, extreme in extremes.items():
         difference = differences.get(statistic)
         yield GroupStatistic(

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import np, pd
 from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import positions_of, session_ids
 
-if TYPE_CHECKING:
-    from evalplugin.comparison.comparison import Comparison
 
-
-def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
+def users_frame(
+    contest: Contest, models: Sequence[ComparedModel], a: str, b: str, metric: str | None = None
+) -> pd.DataFrame:
     """Return one row for each user or query, the largest losses of ``a`` first; see ``Comparison.users``."""
-    first, second = _scored(comparison, a), _scored(comparison, b)
+    first, second = _scored(contest, models, a), _scored(contest, models, b)
     if first is second:
         raise DataError(f"{a!r} and {b!r} are one model: name two")
     assert first.scores is not None
     assert second.scores is not None
-    contest = comparison.contest
     name = contest.primary if metric is None else contest.spec(metric).name
     shared = [m for m in first.scores.metrics if m in second.scores.metrics]
     if name not in shared:
@@ -50,16 +50,16 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
     return pd.DataFrame(columns)
 
 
-def _scored(comparison: Comparison, name: str) -> ComparedModel:
+def _scored(contest: Contest, models: Sequence[ComparedModel], name: str) -> ComparedModel:
     """Return a model by its name, or by the id of its run.
 
     Raises:
         DataError: There is none, or it failed.
     """
-    row = next((row for row in comparison.models if name in (row.model, row.run_id)), None)
+    row = next((row for row in models if name in (row.model, row.run_id)), None)
     if row is None:
-        near = did_you_mean(name, [row.model for row in comparison.scored], noun="there are")
-        raise DataError(f"no model is named {name!r} on {comparison.contest.place}{near}")
+        near = did_you_mean(name, [row.model for row in models if row.scores is not None], noun="there are")
+        raise DataError(f"no model is named {name!r} on {contest.place}{near}")
     if row.scores is None:
         raise DataError(f"{name!r} failed, so it has no scores: {row.error}")
     return row

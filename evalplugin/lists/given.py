@@ -99,7 +99,7 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
     items = encode([pairs.item])[0]
-    scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None), compiled=False)
+    scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
     blocks = scoring.blocks(pairs, pairs.sample(0))
     positions, parts = np.arange(len(blocks)), []
     try:

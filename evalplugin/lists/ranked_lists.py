@@ -13,7 +13,6 @@ from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.blocks import Broken, BrokenRowsError, ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
-from evalplugin.metrics.matching import Matches
 
 _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
 
@@ -54,22 +53,6 @@ class RankedLists(ListSource):
         elif "score" in values:
             item = _by_score(item, values["score"])
         return item
-
-    def match(
-        self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
-    ) -> Matches | None:
-        """Return the matches of some users' lists without sorting them; None if they need a sort or break a rule."""
-        from evalplugin.metrics import loops
-
-        start, count = self.rows.start[users], self.rows.count[users]
-        columns = self.rows.columns
-        types = {name: np.float64 if name == "score" else np.int64 for name in columns}
-        if not all(c.dtype == types[name] and c.flags.c_contiguous for name, c in columns.items()):
-            rows = self.rows.rows(users)
-            columns = {n: np.ascontiguousarray(c[rows], dtype=types[n]) for n, c in columns.items()}
-            start = np.cumsum(count) - count
-        order = columns.get("rank"), columns.get("score")
-        return loops.match(columns["item"], *order, start, count, truth_indptr, truth_item)
 
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users

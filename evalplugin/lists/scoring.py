@@ -23,7 +23,6 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
-from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import TopN
@@ -39,7 +38,6 @@ class Scoring:
     request: ScoreRequest
     catalogue: Catalogue | None = None  # None: no metric reads it
     n: int | None = None  # length of the longest list of all users; None: of these lists
-    compiled: bool | None = None  # whether to use compiled loops; None: if they are worth it
     pool: PairColumns | None = None  # what lists were chosen from, whose items the catalogue has
 
     def state(self, lists: PairColumns, truth: PairColumns) -> ScorerState:
@@ -64,9 +62,7 @@ class Scoring:
 
         Without a catalogue, codes of items only preserve equality and order.
         """
-        catalogue, compiled = self.catalogue, self.compiled
-        if compiled is None:
-            compiled = worth_compiling(len(lists.user))
+        catalogue = self.catalogue
         # Items are encoded while users are.
         threads = thread_count()
         with ThreadPoolExecutor(1) as pool:
@@ -79,9 +75,9 @@ class Scoring:
             item, truth_item, raw_item, n_items = coding()
         rows = None
         if lists.kind == "rank":
-            rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
+            rows = group_by_rank(starts, run_user, len(users), item, lists.values)
         columns = {"item": item, lists.kind: lists.values}
-        rows = rows or group_rows(starts, run_user, len(users), columns, compiled=compiled)
+        rows = rows or group_rows(starts, run_user, len(users), columns)
         rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
         truth_rows = group_rows(truth_starts, truth_run_user, len(users), rated)
         user = None if catalogue is None else catalogue.user_codes(users)
@@ -99,7 +95,6 @@ class Scoring:
             train=None if catalogue is None else catalogue.train_data,
             n_candidates=None if pool_rows is None or user is None else pool_rows.counts[user],
             pool=pool_rows,
-            compiled=compiled,
         )
 
     def _pool_rows(self, lists: PairColumns, users: npt.NDArray[np.generic]) -> Rows:

@@ -96,6 +96,15 @@ class OverallMetric(Metric):
         raise NotImplementedError
 
 
+class SummedMetric(OverallMetric):
+    """An overall metric whose state is an array of exact sums or counts."""
+
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the sums of both."""
+        total: npt.NDArray[np.generic] = np.add(a, b)
+        return total
+
+
 def is_overall(metric: Metric) -> TypeGuard[OverallMetric]:
     """Return whether a metric has one value for all lists together; that may depend on its parameters."""
     return metric.scope == "overall"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from evalplugin.base.arrays import NO_ITEM
@@ -12,7 +11,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
-from evalplugin.metrics.matching import Matches, worth_compiling
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import TopN
@@ -71,12 +69,6 @@ class ListSource(Protocol):
             DataError: A list that breaks a rule, such as one with a hole.
         """
 
-    def match(
-        self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
-    ) -> Matches | None:
-        """Return the matches of some users' lists, by compiled loops and without ``block``; None if they need it."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -98,7 +90,6 @@ class Blocks:
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
     pool: Rows | None = None  # the given candidates, by user code
-    compiled: bool = False  # whether contexts use compiled loops
 
     @classmethod
     def of(
@@ -125,10 +116,8 @@ class Blocks:
             candidates: The items that lists were chosen from; None: the whole catalogue.
 
         Raises:
-            DataError: Lists of length 0, users of the lists that are not ascending or unknown, an item
-                that is repeated in a user's truth, predictions of the wrong number or not finite.
+            DataError: An item that is repeated in a user's truth, predictions of the wrong number or not finite.
         """
-        _check_users(top_n, truth)
         order = _by_user(truth)
         columns: dict[str, npt.NDArray[Any]] = {"item": truth.item[order], "rating": truth.rating[order]}
         if predictions is not None:
@@ -139,7 +128,7 @@ class Blocks:
         user = np.flatnonzero((counts > 0) | (row >= 0))
         return cls(
             users=truth.users[user],
-            lists=_TopNLists(truth.users[user], row[user], top_n, truth.items),
+            lists=_TopNLists(row[user], top_n),
             truth=GroupedRows(np.cumsum(counts) - counts, counts, columns, in_order=True).of(user),
             n=top_n.n,
             n_items=truth.n_items,
@@ -150,7 +139,6 @@ class Blocks:
             train=None if train is None else TrainData(train, known),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
             pool=candidates.included if candidates is not None and candidates.kind == "given" else None,
-            compiled=worth_compiling(top_n.item.size),
         )
 
     def __len__(self) -> int:
@@ -200,7 +188,7 @@ class Blocks:
         np.cumsum(count, out=indptr[1:])
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
-            read_lists=partial(self.lists.block, users),
+            item=self.lists.block(users),
             truth_indptr=indptr,
             truth_item=item,
             truth_rating=rating.astype(np.float64),
@@ -211,11 +199,8 @@ class Blocks:
             user=None if self.user is None else self.user[users],
             n_candidates=None if self.n_candidates is None else self.n_candidates[users],
             pool=self.pool,
-            compiled=self.compiled,
-            matched=self.lists.match(users, indptr, item) if self.compiled else None,
         )
-        if context.compiled_matches is None:
-            self._check_different(context, self.users[users])
+        self._check_different(context, self.users[users])
         return context
 
     def _check_different(self, context: ScoringContext, users: npt.NDArray[np.generic]) -> None:
@@ -252,10 +237,8 @@ def raw_text(identifier: object) -> str:
 class _TopNLists(ListSource):
     """Lists under codes of the catalogue, one a row; see ``ListSource``."""
 
-    users: npt.NDArray[np.generic]  # (U,) raw ids
     row: npt.NDArray[np.int64]  # (U,) in top_n, ascending; -1 for a user without a list
     top_n: TopN
-    items: npt.NDArray[np.generic]  # the catalogue
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -263,36 +246,14 @@ class _TopNLists(ListSource):
         return np.full(len(self.row), self.top_n.n)
 
     def block(self, users: Users) -> npt.NDArray[np.int32]:
-        """Return the lists of some users; items may be repeated.
-
-        Raises:
-            DataError: A list with an unknown item, or with a hole.
-        """
+        """Return the lists of some users; items may be repeated."""
         row = self.row[users]
         if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # consecutive, as rows ascend
             item = self.top_n.item[row[0] : row[-1] + 1]
         else:
             item = np.full((len(row), self.top_n.n), NO_ITEM, dtype=np.int32)
             item[row >= 0] = self.top_n.item[row[row >= 0]]
-        self._check(item, self.users[users])
         return item
-
-    def _check(self, item: npt.NDArray[np.int32], users: npt.NDArray[np.generic]) -> None:
-        lowest = item.min()
-        if lowest < NO_ITEM or item.max() >= len(self.items):
-            row, column = np.argwhere((item < NO_ITEM) | (item >= len(self.items)))[0]
-            code = item[row, column]
-            raise DataError(
-                f"the list of user {raw_text(users[row])} has item code {code}, which is none of the "
-                f"catalogue's codes 0 to {len(self.items) - 1}"
-            )
-        if lowest == NO_ITEM:
-            hole = (item[:, 1:] != NO_ITEM) & (item[:, :-1] == NO_ITEM)
-            if hole.any():
-                row = int(np.argwhere(hole)[0][0])
-                raise DataError(
-                    f"the list of user {raw_text(users[row])} has a hole: an item follows {NO_ITEM} (no item)"
-                )
 
 
 def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
@@ -300,23 +261,6 @@ def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np
         return candidates.included.counts
     everything = np.full(truth.n_users, truth.n_items, dtype=np.int64)
     return everything if candidates.excluded is None else everything - candidates.excluded.counts
-
-
-def _check_users(top_n: TopN, truth: Interactions) -> None:
-    user = top_n.user
-    if top_n.n < 1:
-        raise DataError("the lists are of length 0: n must be at least 1")
-    if len(user) and (user.min() < 0 or user.max() >= truth.n_users):
-        wrong = user[(user < 0) | (user >= truth.n_users)][0]
-        raise DataError(
-            f"the lists have user code {wrong}, which is none of the truth's codes 0 to {truth.n_users - 1}"
-        )
-    fall = np.flatnonzero(user[1:] <= user[:-1])
-    if len(fall):
-        raise DataError(
-            f"the users of the lists must be ascending, each once: "
-            f"{raw_text(truth.users[user[fall[0] + 1]])} follows {raw_text(truth.users[user[fall[0]]])}"
-        )
 
 
 def _by_user(truth: Interactions) -> npt.NDArray[np.int64] | slice:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evalplugin.base.arrays import NO_ITEM, Flags, Ints
 from evalplugin.base.libraries import np, npt
-from evalplugin.metrics.base import OverallMetric, metric
+from evalplugin.metrics.base import OverallMetric, SummedMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum
 
@@ -53,7 +53,7 @@ class Coverage(OverallMetric):
         return float(np.count_nonzero(state) / len(state)) if len(state) else float("nan")
 
 
-class _Counting(OverallMetric):
+class _Counting(SummedMetric):
     """Counts of the lists that hold each item, and of all lists. Integers add up in any order."""
 
     needs = ("catalogue",)
@@ -68,11 +68,6 @@ class _Counting(OverallMetric):
         counted = np.bincount(item[item != NO_ITEM], minlength=len(state))
         counted[-1] = np.count_nonzero(context.n_listed)
         np.add(state, counted, out=state)
-
-    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the counts of both."""
-        counts: npt.NDArray[np.generic] = np.add(a, b)
-        return counts
 
 
 @metric("gini")
@@ -105,7 +100,7 @@ class Gini(_Counting):
 
 @metric("exposure_gini")
 @dataclass(frozen=True)
-class ExposureGini(OverallMetric):
+class ExposureGini(SummedMetric):
     """Inequality of the items' exposure, where a listing counts more the higher it is in its list.
 
     exposure_gini@k = sum over i of (2 i - I - 1) e_i / (I * sum of e_i), with e_i the exposure of an item, in
@@ -140,11 +135,6 @@ class ExposureGini(OverallMetric):
         limbs = divmod(np.ldexp(discount, 2 * _LIMB).astype(np.int64), 2**_LIMB)
         for total, limb in zip(state, limbs, strict=True):
             np.add.at(total, item[listed], np.broadcast_to(limb, item.shape)[listed])
-
-    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the exposure of both."""
-        exposure: npt.NDArray[np.generic] = np.add(a, b)
-        return exposure
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the Gini index of the exposures."""

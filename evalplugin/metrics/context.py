@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.libraries import np
-from evalplugin.metrics.matching import Matches, PairTable
+from evalplugin.metrics.matching import Matches, TruthPairs
 from evalplugin.metrics.train_data import TrainData
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class ScoringContext:
     ``n_hits``, ``total``).
     """
 
-    read_lists: Callable[[], Codes]  # returns ``item``, which few metrics read
+    item: Codes  # (B, N) the lists: codes into the catalogue, NO_ITEM behind the end of a short list
     truth_indptr: Ints  # (B + 1,) where each user's truth starts
     truth_item: Codes  # (t,) the user's held-out items
     truth_rating: Floats  # (t,) their gains, of float32 precision
@@ -50,19 +49,13 @@ class ScoringContext:
     user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
     n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
     pool: Rows | None = None  # given candidates, by user code; None: lists are chosen by another rule
-    compiled: bool = False  # whether lists and truth are matched and sorted by compiled loops
-    matched: Matches | None = None  # matches that were found without ``item``
+    matched: Matches | None = None  # the matches, where they are known
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_users(self) -> int:
         """Number of users in the block, B."""
         return len(self.truth_indptr) - 1
-
-    @cached_property
-    def item(self) -> Codes:
-        """The lists: int32 (B, N) codes into the catalogue, NO_ITEM behind the end of a short list."""
-        return self.read_lists()
 
     @property
     def n(self) -> int:
@@ -106,24 +99,12 @@ class ScoringContext:
     @cached_property
     def found(self) -> Matches:
         """Positions of the matches in lists and truth."""
-        matches = self.compiled_matches
-        return self.truth_pairs.match(self.item) if matches is None else matches
+        return self.truth_pairs.match(self.item) if self.matched is None else self.matched
 
     @cached_property
-    def compiled_matches(self) -> Matches | None:
-        """The matches, found by compiled loops; None without these, or if a list or a truth has an item twice."""
-        if self.matched is not None or not self.compiled:
-            return self.matched
-        from evalplugin.metrics import loops
-
-        start = np.arange(self.n_users) * self.n
-        rows = self.item.astype(np.int64).ravel(), None, None, start, self.n_listed
-        return loops.match(*rows, self.truth_indptr, self.truth_item)
-
-    @cached_property
-    def truth_pairs(self) -> PairTable:
-        """The truth as a table in which listed items are looked up."""
-        return PairTable.of(self.truth_row, self.truth_item, self.n_users)
+    def truth_pairs(self) -> TruthPairs:
+        """The truth as pairs in which listed items are looked up."""
+        return TruthPairs.of(self.truth_row, self.truth_item, self.n_users)
 
     @cached_property
     def hits(self) -> RankedItems:
@@ -146,13 +127,7 @@ class ScoringContext:
     def ideal(self) -> RankedItems:
         """The best list of the user's truth: highest rating first."""
         rank = np.arange(1, len(self.truth_row) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
-        rating = None
-        if self.compiled:
-            from evalplugin.metrics import loops
-
-            rating = loops.best_first(self.truth_indptr, self.truth_rating)
-        if rating is None:
-            rating = _best_first(self.truth_row, self.truth_rating)
+        rating = _best_first(self.truth_row, self.truth_rating)
         # The relevant items are those with the highest ratings.
         return RankedItems(self.truth_row, rank, rating, rank <= np.repeat(self.n_relevant, self.n_truth))
 
@@ -171,7 +146,6 @@ class ScoringContext:
         stays = kept[found.truth]
         return replace(
             self,
-            read_lists=lambda: self.item,
             truth_indptr=np.concatenate([[0], np.cumsum(counts)]),
             truth_item=self.truth_item[kept],
             truth_rating=self.truth_rating[kept],

@@ -48,8 +48,6 @@ def group_rows(
     run_user: npt.NDArray[np.integer[Any]],
     n_users: int,
     columns: Mapping[str, npt.NDArray[Any]],
-    *,
-    compiled: bool = False,
 ) -> GroupedRows:
     """Return rows by user, moved only if a user's rows are in several runs.
 
@@ -57,7 +55,6 @@ def group_rows(
         run_start, run_user: First row and user code of each run of rows of one user.
         n_users: Size of the vocabulary of users.
         columns: Arrays of one value a row.
-        compiled: Whether to use a compiled loop.
     """
     n_rows = len(next(iter(columns.values())))
     length = np.diff(np.append(run_start, n_rows))
@@ -70,21 +67,15 @@ def group_rows(
     user = _of_rows(run_user, length)
     count = np.bincount(user, minlength=n_users)
     start = np.cumsum(count) - count
-    order = _order_by_user(user, start, compiled)
+    order = _order_by_user(user)
     with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
         run = pool.map if n_rows > _CHUNK else map
         moved = run(lambda column: column.take(order), columns.values())
         return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, order)
 
 
-def _order_by_user(
-    user: npt.NDArray[np.integer[Any]], start: npt.NDArray[np.int64], compiled: bool
-) -> npt.NDArray[np.int64]:
+def _order_by_user(user: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     """Return the rows by user, those of one user in their order: int64 (m,)."""
-    if compiled:
-        from evalplugin.metrics import loops
-
-        return loops.order_by_user(user.astype(np.int64, copy=False), start)
     # One sort of plain numbers, which has vector instructions, instead of a stable sort by user.
     shift = max(1, (len(user) - 1).bit_length())
     packed = user.astype(np.int64) << shift
@@ -100,8 +91,6 @@ def group_by_rank(
     n_users: int,
     item: npt.NDArray[Any],
     rank: npt.NDArray[np.integer[Any]],
-    *,
-    compiled: bool = False,
 ) -> GroupedRows | None:
     """Return shuffled items by user and rank, each written to its position without sorting.
 
@@ -110,23 +99,16 @@ def group_by_rank(
     Args:
         run_start, run_user, n_users: As in ``group_rows``.
         item, rank: One a row.
-        compiled: Whether to use a compiled loop.
     """
     if len(run_start) <= n_users:  # no user has several runs, or almost none
         return None
     user = _of_rows(run_user, np.diff(np.append(run_start, len(item))))
     count = np.bincount(user, minlength=n_users)
-    indptr = np.append(0, np.cumsum(count))
-    start = indptr[:-1]
+    start = np.cumsum(count) - count
     ordered = np.full(len(item), NO_ITEM, dtype=np.int32)
 
     def write(part: slice) -> bool:
         ranks, users = rank[part].astype(np.int64, copy=False), user[part].astype(np.int64, copy=False)
-        if compiled:
-            from evalplugin.metrics import loops
-
-            items = np.ascontiguousarray(item[part], dtype=np.int64)
-            return loops.scatter(users, items, np.ascontiguousarray(ranks), indptr, ordered)
         if ranks.min() < 1 or (ranks > count[users]).any():
             return False
         ordered[start[users] + ranks - 1] = item[part]

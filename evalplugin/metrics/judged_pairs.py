@@ -10,7 +10,7 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
-from evalplugin.metrics.base import OverallMetric, metric
+from evalplugin.metrics.base import SummedMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.correlation import centred_rank
 from evalplugin.metrics.moments import ExactSum
@@ -52,7 +52,7 @@ class _OfProbabilities:
 
 @metric("gauc")
 @dataclass(frozen=True)
-class GAUC(OverallMetric):
+class GAUC(SummedMetric):
     """Probability that a user's relevant pair has a higher prediction than another, weighted by the user's pairs.
 
     gauc = sum over users of n AUC / sum over users of n, with n the number of the user's judged pairs (the items of
@@ -92,11 +92,6 @@ class GAUC(OverallMetric):
         state[0] += ExactSum.of(n * (0.5 + above[both] / pairs[both]))
         state[1] += ExactSum.of(n)
 
-    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the sums of both."""
-        total: npt.NDArray[np.generic] = np.add(a, b)
-        return total
-
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the weighted mean."""
         weighted: Any = state[0]
@@ -134,7 +129,7 @@ class LogLoss(_OfProbabilities, RatingLoss):
 
 @metric("ece")
 @dataclass(frozen=True)
-class ECE(_OfProbabilities, OverallMetric):
+class ECE(_OfProbabilities, SummedMetric):
     """Difference between predicted probabilities and the share of relevant pairs: whether probabilities can be trusted.
 
     ece = sum over bins of |relevant pairs - sum of their predicted probabilities| / all pairs, with the judged pairs
@@ -175,11 +170,6 @@ class ECE(_OfProbabilities, OverallMetric):
         ends = np.cumsum(np.bincount(bin_, minlength=self.bins))
         for number, part in enumerate(np.split(gap, ends[:-1])):
             state[number] += ExactSum.of(part)
-
-    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the sums of both."""
-        total: npt.NDArray[np.generic] = np.add(a, b)
-        return total
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the sum of the bins' differences over the number of pairs."""

@@ -7,7 +7,7 @@ were divided: over blocks, processes or machines. Means and deviations are round
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,11 +19,8 @@ ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to th
 _UNIT = 1074  # all float64 are multiples of 2 ** -1074, their squares of its square
 _BLOCK, _BITS = 2**15, 16  # values that stay in the processor's cache; 2 + _BLOCK <= 2 ** _BITS
 _HUGE = 2.0**900  # below it, no sum of a block overflows
-_SHIFT = 600
 # Between them, squares and their rounding errors are normal numbers.
 _SQUARE_FROM, _SQUARE_TO = 2.0**-480, 2.0**480
-# Between them, fourth powers are normal numbers, too.
-_ORDINARY_FROM, _ORDINARY_TO = 2.0**-200, 2.0**200
 _SPLITTER = 2.0**27 + 1  # Veltkamp's, of 53 binary digits into two halves
 _DIGITS = 66  # of a square root before it is rounded to 53
 
@@ -43,11 +40,6 @@ class ExactSum:
         for block in _blocks(values):
             total += block.sum
         return total
-
-    @classmethod
-    def of_rows(cls, values: Floats) -> list[ExactSum]:
-        """Return ``of`` each row of ``ordinary_rows``, at a fraction of the cost."""
-        return [cls(values.shape[1], units) for units in _units_of_rows(values)]
 
     def __add__(self, other: ExactSum) -> ExactSum:
         return ExactSum(self.n + other.n, self.units + other.units, self.infinite + other.infinite)
@@ -75,13 +67,6 @@ class Moments:
         for block in _blocks(values):
             moments += cls(block.sum, _square_units(block.finite), block.lowest, block.highest)
         return moments
-
-    @classmethod
-    def of_rows(cls, values: Floats) -> list[Moments]:
-        """Return ``of`` each row of ``ordinary_rows``, at a fraction of the cost."""
-        squares = (sum(parts) << _UNIT for parts in zip(*map(_units_of_rows, _squares(values)), strict=True))
-        lowest, highest = values.min(axis=1).tolist(), values.max(axis=1).tolist()
-        return [*map(cls, ExactSum.of_rows(values), squares, lowest, highest)]
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -128,18 +113,6 @@ def mean_of_defined(values: Floats) -> float:
     return ExactSum.of(values).mean
 
 
-def ordinary_rows(columns: Sequence[Floats]) -> Floats | None:
-    """Return columns as rows (C, n) whose sums can be taken together.
-
-    None: of different lengths, of many values, or of extreme ones.
-    """
-    if {len(column) for column in columns} - {n := len(columns[0])} or not 0 < n <= _BLOCK:
-        return None
-    rows = np.stack(columns)
-    size = np.abs(rows)
-    return rows if ((size == 0) | ((size >= _ORDINARY_FROM) & (size < _ORDINARY_TO))).all() else None
-
-
 class _Block(NamedTuple):
     """The defined values of some users."""
 
@@ -175,11 +148,7 @@ def _units(block: Floats, highest: float) -> int:
     number, few enough for float64 to hold every sum of them.
     """
     if highest >= _HUGE:
-        huge = np.abs(block) >= _HUGE
-        rest = block[~huge]
-        return (_units(block[huge] * 2.0**-_SHIFT, highest * 2.0**-_SHIFT) << _SHIFT) + _units(
-            rest, _largest(rest)
-        )
+        return sum(map(_in_units, block.tolist()))
     total = 0
     while highest:
         cut = math.ldexp(1.0, math.frexp(highest)[1] + _BITS)
@@ -194,19 +163,9 @@ def _units(block: Floats, highest: float) -> int:
 def _square_units(block: Floats) -> int:
     """Return the exact sum of the squares of up to ``_BLOCK`` finite values, in units of 2 ** -2148."""
     size = np.abs(block)
-    small, large = (size < _SQUARE_FROM) & (size > 0), size >= _SQUARE_TO
-    if not (small.any() or large.any()):
-        return _sum_of_squares(block) << _UNIT
-    return (
-        (_sum_of_squares(block[~(small | large)]) << _UNIT)
-        + (_sum_of_squares(block[small] * 2.0**_SHIFT) >> (2 * _SHIFT - _UNIT))
-        + (_sum_of_squares(block[large] * 2.0**-_SHIFT) << (2 * _SHIFT + _UNIT))
-    )
-
-
-def _sum_of_squares(block: Floats) -> int:
-    """Return the exact sum of squares that are normal numbers, in units of 2 ** -1074."""
-    return sum(_units(part, _largest(part)) for part in _squares(block))
+    if ((size > 0) & ((size < _SQUARE_FROM) | (size >= _SQUARE_TO))).any():
+        return sum(_in_units(value) ** 2 for value in block.tolist())
+    return sum(_units(part, _largest(part)) for part in _squares(block)) << _UNIT
 
 
 def _squares(block: Floats) -> tuple[Floats, Floats]:
@@ -216,19 +175,6 @@ def _squares(block: Floats) -> tuple[Floats, Floats]:
     high = scaled - (scaled - block)
     low = block - high
     return square, ((high * high - square) + 2 * (high * low)) + low * low  # Dekker's: without rounding
-
-
-def _units_of_rows(block: Floats) -> list[int]:
-    """Return ``_units`` of each row."""
-    totals = [0] * len(block)
-    while (highest := np.maximum(block.max(axis=1), -block.min(axis=1))).any():
-        cut = np.ldexp(1.0, np.frexp(highest)[1] + _BITS)[:, None]
-        leading = block + cut
-        leading -= cut
-        for row, total in enumerate(leading.sum(axis=1).tolist()):
-            totals[row] += _in_units(total)
-        block = np.subtract(block, leading, out=leading)
-    return totals
 
 
 def _in_units(value: float) -> int:

@@ -9,11 +9,9 @@ from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.matching import worth_compiling
 from evalplugin.metrics.train_data import TrainData
 
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
-_ROWS_A_PAIR = 100  # rows that are scored in the time of one pair
 
 TailShare: TypeAlias = Annotated[
     float,
@@ -126,10 +124,7 @@ def diversity(context: ScoringContext, k: int) -> Floats:
     item = context.item[:, :k]
     listed = np.minimum(context.n_listed, k)
     n_pairs = listed * (listed - 1) // 2
-    if worth_compiling(_ROWS_A_PAIR * int(n_pairs.sum())):
-        similarity = context.train.sums_of_cosines(item)
-    else:
-        similarity = _sums_of_cosines(context.train, item)
+    similarity = _sums_of_cosines(context.train, item)
     mean = np.divide(similarity, n_pairs, out=np.full(context.n_users, np.nan), where=n_pairs > 0)
     diversity: Floats = np.subtract(1.0, np.minimum(mean, 1.0))
     return diversity

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
-from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
+from evalplugin.metrics.base import Need, SummedMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum
 
 
 @dataclass(frozen=True)
-class RatingLoss(UserMetric, OverallMetric):
+class RatingLoss(UserMetric, SummedMetric):
     """The mean of a loss over ratings: each user's, or one over the ratings of all users."""
 
     higher_is_better = False
@@ -52,11 +52,6 @@ class RatingLoss(UserMetric, OverallMetric):
         """Add the losses of a block; nothing where a model predicts no ratings."""
         if context.predictions is not None:
             state[0] += ExactSum.of(self._loss(context))
-
-    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """Return the sum of both."""
-        total: npt.NDArray[np.generic] = np.add(a, b)
-        return total
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the error over all ratings; NaN without any."""

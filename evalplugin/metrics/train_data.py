@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SEPARATOR = "|"  # between the categories of one item
-_CELLS = 2**22  # cells of the co-occurrence table computed at a time
-_CACHED = 2**23  # pairs whose cosine is cached for the next block: 128 MB
+_WORDS = 2**6  # of 64 users whose items are compared at a time; their number fits into uint16
+_PAIR_WORDS = 2**16  # words of pairs of items that are compared at a time
 
 
 def check_attribute(attribute: str, items: Mapping[str, npt.NDArray[np.generic]]) -> None:
@@ -143,8 +143,6 @@ class TrainData:
         """Begin with the train data; ``known``: of single users, if that is more than their train data."""
         self._data, self._known = data, data if known is None else known
         self._lock = RLock()
-        self._pair = np.empty(0, dtype=np.int64)
-        self._cosine = np.empty(0)
         self._views: dict[tuple[str, object], Any] = {}
 
     def _once(self, name: str, parameter: object, make: Callable[[], T]) -> T:
@@ -263,58 +261,46 @@ class TrainData:
         """Return the cosine between the users of two items, for many pairs: float64, one a pair.
 
         It is the number of users of both, divided by the geometric mean of the numbers of users of each; 0 where
-        one of them has no user. Memory is bounded, whatever the catalogue's size.
+        one of them has no user.
         """
         n_items = len(self.counts)
         pair = np.minimum(first, second).astype(np.int64) * n_items + np.maximum(first, second)
-        with self._lock:
-            return self._cached_cosine(pair, n_items)
-
-    def sums_of_cosines(self, item: Codes) -> Floats:
-        """Return each list's sum of the cosines between its items by compiled loops: float64 (B,).
-
-        Values of ``cosine`` are added pair by pair in the order of ranks. ``item`` (B, K), NO_ITEM behind the
-        end.
-        """
-        from evalplugin.metrics.similarity_loops import ItemUsers, sums_of_cosines
-
-        def users() -> ItemUsers:
-            user, item = (np.ascontiguousarray(codes) for codes in (self._data.user, self._data.item))
-            return ItemUsers(user, item, self._data.n_users, self._data.n_items)
-
-        return sums_of_cosines(item, self._once("users of items", None, users))
-
-    def _cached_cosine(self, pair: Ints, n_items: int) -> Floats:
-        wanted = np.unique(pair)
-        new = np.setdiff1d(wanted, self._pair, assume_unique=True)
-        if len(new):
-            fresh = self._cosine_of(*np.divmod(new, n_items))
-            if len(new) + len(self._pair) > _CACHED:  # evict the pairs that this block does not need
-                needed = np.isin(self._pair, wanted, assume_unique=True)
-                self._pair, self._cosine = self._pair[needed], self._cosine[needed]
-            self._pair = np.concatenate([self._pair, new])
-            order = np.argsort(self._pair)
-            self._pair = self._pair[order]
-            self._cosine = np.concatenate([self._cosine, fresh])[order]
-        return self._cosine[np.searchsorted(self._pair, pair)]
-
-    @cached_property
-    def _users_of_items(self) -> sparse.csr_array:
-        rows = self._data.rows
-        ones = np.ones(len(rows.item), dtype=np.int32)
-        shape = (self._data.n_users, self._data.n_items)
-        return sparse.csr_array((ones, rows.item, rows.indptr), shape=shape).T.tocsr()
-
-    def _cosine_of(self, low: Ints, high: Ints) -> Floats:
-        """Return the cosines of pairs in ascending order."""
-        rows, row = np.unique(low, return_inverse=True)
-        columns, column = np.unique(high, return_inverse=True)
-        right = self._users_of_items[columns].T.tocsr()
-        both = np.empty(len(low))
-        step = max(1, _CELLS // len(columns))
-        for first in range(0, len(rows), step):
-            table = (self._users_of_items[rows[first : first + step]] @ right).toarray()
-            part = slice(*np.searchsorted(row, [first, first + step]))
-            both[part] = table[row[part] - first, column[part]]
+        different, position = np.unique(pair, return_inverse=True)
+        low, high = np.divmod(different, n_items)
         size = np.sqrt(self.counts[low].astype(np.float64) * self.counts[high])
-        return np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
+        both = self._users_of_both(low, high)
+        return np.divide(both, size, out=np.zeros(len(size)), where=size > 0)[position]
+
+    def _users_of_both(self, first: Ints, second: Ints) -> Ints:
+        """Return the number of users who have both items, for many pairs: int64, one a pair.
+
+        The users of each item are bits, some of them at a time, so that memory is bounded.
+        """
+        items, position = np.unique(np.concatenate([first, second]), return_inverse=True)
+        left, right = np.split(position, 2)
+        row_of_item = np.full(self._data.n_items, -1)
+        row_of_item[items] = np.arange(len(items))
+        both = np.zeros(len(first), dtype=np.int64)
+        step = _PAIR_WORDS // _WORDS
+        for low in range(0, self._data.n_users, 64 * _WORDS):
+            bits = self._bits(row_of_item, len(items), low)
+            for start in range(0, len(both), step):
+                part = slice(start, start + step)
+                words = bits.take(left[part], axis=0)
+                words &= bits.take(right[part], axis=0)
+                both[part] += np.bitwise_count(words).sum(axis=1, dtype=np.uint16)
+        return both
+
+    def _bits(self, row_of_item: Ints, n_rows: int, low: int) -> npt.NDArray[np.uint64]:
+        """Return a bit for each of the users from ``low`` on who has an item: uint64 (n_rows, _WORDS).
+
+        ``row_of_item`` (n_items,) is -1 for items that are not needed.
+        """
+        rows = self._data.rows
+        counts = rows.counts[low : low + 64 * _WORDS]
+        first = int(rows.indptr[low])
+        row = row_of_item[rows.item[first : first + int(counts.sum())]]
+        user = np.repeat(np.arange(len(counts)), counts)[row >= 0]
+        bits = np.zeros((n_rows, _WORDS), dtype=np.uint64)
+        np.bitwise_or.at(bits, (row[row >= 0], user // 64), np.uint64(1) << (user % 64).astype(np.uint64))
+        return bits

@@ -178,10 +178,9 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
     by=st.sampled_from(["rank", "score"]),
     order=st.sampled_from(["shuffled", "by user", "by user, shuffled lists", "lists reversed"]),
     ids=st.sampled_from(["integers", "objects", "str", "object", "category"]),
-    compiled=st.booleans(),
 )
 def test_any_order_of_rows_and_any_ids_give_what_codes_give(
-    tables: tuple[pd.DataFrame, ...], seed: int, by: str, order: str, ids: str, compiled: bool
+    tables: tuple[pd.DataFrame, ...], seed: int, by: str, order: str, ids: str
 ) -> None:
     frame, truth, train = tables
     names = list(EVERY)
@@ -202,9 +201,7 @@ def test_any_order_of_rows_and_any_ids_give_what_codes_give(
                 part[column] = part[column].cat.add_categories(["unused"])
     some = [n for n in names if not parse(n).metric.needs and parse(n).metric.scope == "user"]
     for asked in (names, [n for n in some if n != "auc"]):  # on real codes, and on ids as they are
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("evalplugin.lists.scoring.worth_compiling", lambda n_rows: compiled)
-            scores = evalplugin.score(ours[0], ours[1], asked, train=ours[2], threshold=2.5)
+        scores = evalplugin.score(ours[0], ours[1], asked, train=ours[2], threshold=2.5)
         found = scores.per_user
         assert len(found) == len(expected)
         for name in asked:

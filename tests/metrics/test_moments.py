@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalplugin.metrics.moments import ExactSum, Moments, mean_of_defined, ordinary_rows
+from evalplugin.metrics.moments import ExactSum, Moments, mean_of_defined
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SCORES = st.sampled_from([0.0, 1.0, 0.1, 1 / 3, 1 / math.log2(3), 1e-300, 1e300, -0.0, 5e-324])
@@ -80,26 +80,6 @@ def test_long_columns_have_the_exact_sum_too() -> None:
     assert Moments.of(values).squares == sum(Fraction(v) ** 2 for v in defined.tolist()) * 2**2148
     reverse = np.ascontiguousarray(values[::-1])
     assert Moments.of(reverse) == Moments.of(values)
-
-
-@given(
-    st.lists(st.lists(st.floats(-1e9, 1e9) | SCORES, min_size=3, max_size=3), min_size=1, max_size=5),
-)
-def test_rows_have_the_moments_of_each(rows: list[list[float]]) -> None:
-    columns = [*map(array, rows)]
-    together = ordinary_rows(columns)
-    extreme = any(v and not 2.0**-200 <= abs(v) < 2.0**200 for row in rows for v in row)
-    assert (together is None) == extreme
-    if together is not None:
-        assert Moments.of_rows(together) == [Moments.of(column) for column in columns]
-        assert ExactSum.of_rows(together) == [ExactSum.of(column) for column in columns]
-
-
-def test_rows_are_of_one_length_and_short() -> None:
-    assert ordinary_rows([np.ones(3), np.ones(2)]) is None
-    assert ordinary_rows([np.ones(0)]) is None
-    assert ordinary_rows([np.ones(2**15 + 1)]) is None
-    assert ordinary_rows([np.array([np.inf, 1.0])]) is None
 
 
 @pytest.mark.parametrize(

@@ -175,42 +175,10 @@ def test_invalid_requests_raise_data_error() -> None:
         score_top_n(Blocks.of(LISTS, TRUTH), specs("rr"), (0,))
 
 
-@pytest.mark.parametrize(
-    ("lists", "message"),
-    [
-        (lists_of([0, 1], [0, 1, 2], [3, 1, 3]), "the list of user 'bob' has item 103 twice"),
-        (
-            lists_of([0, 2], [0, 1, 2], [3, 1, 6]),
-            "the list of user 'cat' has item code 6, which is none of the catalogue's codes 0 to 5",
-        ),
-        (
-            lists_of([2], [3, 1, -2]),
-            "the list of user 'cat' has item code -2, which is none of the catalogue's codes 0 to 5",
-        ),
-        (lists_of([2], [3, -1, 2]), "the list of user 'cat' has a hole: an item follows -1 (no item)"),
-        (lists_of([0, 4], [0], [1]), "the lists have user code 4, which is none of the truth's codes 0 to 3"),
-        (
-            lists_of([-1, 0], [0], [1]),
-            "the lists have user code -1, which is none of the truth's codes 0 to 3",
-        ),
-        (
-            lists_of([1, 0], [0], [1]),
-            "the users of the lists must be ascending, each once: 'ann' follows 'bob'",
-        ),
-        (
-            lists_of([1, 1], [0], [1]),
-            "the users of the lists must be ascending, each once: 'bob' follows 'bob'",
-        ),
-        (
-            TopN(np.array([0], np.int32), np.empty((1, 0), np.int32), np.empty((1, 0))),
-            "the lists are of length 0: n must be at least 1",
-        ),
-    ],
-)
-def test_invalid_lists_raise_data_error(lists: TopN, message: str) -> None:
-    with pytest.raises(DataError) as caught:
+def test_duplicate_item_in_a_list_raises_data_error() -> None:
+    lists = lists_of([0, 1], [0, 1, 2], [3, 1, 3])
+    with pytest.raises(DataError, match=r"^the list of user 'bob' has item 103 twice$"):
         score_top_n(Blocks.of(lists, TRUTH), specs("rr"))
-    assert str(caught.value) == message
 
 
 def test_duplicate_truth_item_raises_data_error() -> None:

@@ -11,7 +11,7 @@ import pytest
 from evalplugin.data import Interactions
 from evalplugin.metrics import TrainData, evaluate, train_data
 
-USERS, ITEMS = 40, 25
+USERS, ITEMS = 140, 25  # the bits of users fill several words
 
 
 def interactions(seed: int, density: float = 0.2) -> Interactions:
@@ -36,12 +36,12 @@ def sets(data: Interactions) -> tuple[list[set[int]], list[set[int]]]:
     return users_of, items_of
 
 
-@pytest.mark.parametrize("limit", [1, 30, 2**22])
-def test_cosines_do_not_depend_on_how_much_is_kept_or_done_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, limit: int
+@pytest.mark.parametrize("words", [1, 64])
+def test_cosines_do_not_depend_on_how_much_is_done_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, words: int
 ) -> None:
-    monkeypatch.setattr(train_data, "_CELLS", limit)
-    monkeypatch.setattr(train_data, "_CACHED", limit)
+    monkeypatch.setattr(train_data, "_WORDS", words)
+    monkeypatch.setattr(train_data, "_PAIR_WORDS", 3 * words)
     data = interactions(1)
     users_of, _ = sets(data)
     views = TrainData(data)

@@ -159,7 +159,7 @@ def compare_pairs(
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
-    moments = [*PairMoments.of_each(pairs, differences)]
+    moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
     clustered = clustered_columns(differences, list(both.T), clusters)
     units = [
         _Units(d, m, None) if c is None else _Units.of_clusters(c)

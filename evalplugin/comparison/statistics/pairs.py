@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalplugin.base.arrays import Floats
 from evalplugin.base.libraries import np
 from evalplugin.comparison.statistics.intervals import Column
-from evalplugin.metrics.moments import ROUNDING, ExactSum, Moments, ordinary_rows
-
-_PAIRS_AT_ONCE = 16  # whose values stay in the processor's cache
+from evalplugin.metrics.moments import ROUNDING, ExactSum, Moments
 
 
 @dataclass(frozen=True)
@@ -37,33 +33,6 @@ class PairMoments:
                 int(np.count_nonzero(difference > 0)),
                 int(np.count_nonzero(difference < 0)),
             )
-
-    @classmethod
-    def of_each(
-        cls, pairs: Sequence[tuple[Column, Column]], differences: Sequence[Column]
-    ) -> Iterator[PairMoments]:
-        """Yield ``of`` each pair of columns; those of one length and without extreme values share the work."""
-        for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-            block = slice(start, start + _PAIRS_AT_ONCE)
-            columns = *zip(*pairs[block], strict=True), differences[block]
-            a, b, difference = map(ordinary_rows, columns)
-            if a is None or b is None or difference is None:
-                yield from map(cls.of, *columns)
-            else:
-                yield from cls._of_rows(a, b, difference)
-
-    @classmethod
-    def _of_rows(cls, a: Floats, b: Floats, difference: Floats) -> Iterator[PairMoments]:
-        squares = difference * difference
-        return map(
-            cls,
-            ExactSum.of_rows(a),
-            ExactSum.of_rows(b),
-            Moments.of_rows(difference),
-            ExactSum.of_rows(squares * squares),
-            np.count_nonzero(difference > 0, axis=1).tolist(),
-            np.count_nonzero(difference < 0, axis=1).tolist(),
-        )
 
     @property
     def n(self) -> int:
