@@ -47,7 +47,7 @@ def neighbour_means(
     lists, rows = entries_of(by_y), entries_of(by_y.T.tocsr())
 
     def some(start: int, stop: int) -> None:
-        order = np.argsort(-similarity[xs[start:stop]], axis=1)
+        order = np.argsort(-similarity[xs[start:stop]], axis=1, kind="stable")
         part = np.empty((stop - start, len(by_size)))
         _walk(similarity, xs[start:stop], order, rows, lists, options, part)
         means[start:stop, by_size] = part
@@ -124,7 +124,8 @@ def _walk(
 ) -> None:
     """Write the means of each x by one walk along its neighbours, most similar first, that adds each to its y.
 
-    ``rows`` ascend by y. Where a y has k neighbours and the next one is as similar as the last, the list of y decides: its mean is made anew.
+    Where a y has k neighbours and the next one is as similar as the last, the list of y decides: its mean is made anew.
+    ``rows`` ascend by y.
     """
     indptr, y_of, value = rows
     k, min_k, otherwise = options

@@ -20,7 +20,7 @@ Pairs = list[tuple[int, float]]  # inner id of the other side, and rating
 
 @dataclass(frozen=True, eq=False)
 class InnerIds:
-    """Surprise's inner ids of the users and items that have train data: ranks of their codes, so both ascend together."""
+    """Surprise's inner ids of the users and items with train data: ranks of their codes, so both ascend together."""
 
     user_codes: Ints  # (n_known_users,) code of each inner id
     item_codes: Ints  # (n_known_items,)
@@ -69,7 +69,7 @@ def _lists(own: Ints, other: Ints, rating: Any) -> defaultdict[int, Pairs]:
 
 
 def matrix_of_lists(lists: Mapping[int, Pairs], shape: tuple[int, int]) -> sparse.csr_array:
-    """Return the lists of a trainset (``ur`` or ``ir``) as the rows of a matrix: float64, entries in the order of the lists."""
+    """Return the lists of a trainset (``ur`` or ``ir``) as rows of a float64 matrix, entries in their order."""
     rows = [lists[inner] for inner in range(shape[0])]
     indptr = np.append(0, np.cumsum([len(row) for row in rows]))
 

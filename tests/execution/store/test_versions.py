@@ -52,7 +52,7 @@ def test_a_changed_module_changes_the_code_of_a_task(package: Path, monkeypatch:
         "data/splits.py",
         "execution/tasks.py",
         "metrics/gain.py",
-        "models/kernels/walk.py",  # imported inside functions
+        "models/kernels/neighbours.py",  # imported inside functions
         "models/surprise/knn.py",
     )
     before = fingerprint(package, monkeypatch)
