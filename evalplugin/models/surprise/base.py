@@ -96,14 +96,12 @@ class SurpriseModel(Seeded):
     """
 
     name: ClassVar[str]  # of the class in the package surprise
-    kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code to load
     # Surprise estimates the mean of all ratings for every item, which is no order.
     cold_users: ClassVar[str] = "popularity"
 
     def prepare(self) -> None:
-        """Import scikit-surprise and the compiled code."""
-        for module in ("surprise", *(f"evalplugin.models.kernels.{kernel}" for kernel in self.kernels)):
-            import_module(module)
+        """Import scikit-surprise."""
+        import_module("surprise")
 
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of memory that ``fit`` needs at its peak, apart from ``train``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from evalplugin.base.arrays import Codes, Floats, Ints
@@ -26,7 +27,6 @@ _BYTES_A_PAIR = 8  # of users, or of items
 class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
-    kernels = ("neighbours",)
     takes_baselines: ClassVar[bool] = False  # whatever the similarity
     averages_deviations: ClassVar[bool] = False  # instead of ratings
 
@@ -44,6 +44,11 @@ class _Neighbours(SurpriseModel):
                 f"bsl_options of {self.name} go with the similarity 'pearson_baseline', "
                 f"not with {self.sim_options.name!r}"
             )
+
+    def prepare(self) -> None:
+        """Import scikit-surprise and the compiled loops."""
+        super().prepare()
+        import_module("evalplugin.models.kernels.neighbours")
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
         return int(_BYTES_A_PAIR * (n_users if self.sim_options.user_based else n_items) ** 2)

@@ -46,8 +46,8 @@ def surprise_top_n(
     are in the trainset's order of items. Equally similar neighbours are taken in the order of the trainset's ratings,
     as in Surprise; one whose similarity is undefined (NaN) is none.
 
-    An algorithm with an ``estimate`` of its own is called pair by pair, which is slow: a SlowEstimates warning says so.
-    NormalPredictor draws from NumPy's global generator, as always.
+    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, which is slow: a
+    SlowEstimates warning says so.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.
@@ -92,11 +92,6 @@ def surprise_top_n(
 
 def _blocks(algorithm: Any, users: Ints, block_bytes: int) -> Iterator[tuple[Ints, Floats]]:
     kind, n_items = type(algorithm), algorithm.trainset.n_items
-    if _estimates_like(algorithm, surprise.NormalPredictor):
-        mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
-        for block in user_blocks(users, n_items, block_bytes):
-            yield block, np.random.normal(mean, sigma, (len(block), n_items))
-        return
     for model in _MODELS:
         if _estimates_like(algorithm, getattr(surprise, model.name)):
             adopted = model()

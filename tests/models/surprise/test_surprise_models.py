@@ -169,20 +169,6 @@ def test_lists_are_those_of_ranking_every_estimate(name):
         assert top.score[user].tolist() == pytest.approx([-est for est, _ in ranked[:10]], rel=1e-9)
 
 
-def test_the_documented_way_on_a_frame_gives_the_same_estimates():
-    data = many(3, 25, 20, 0.4)
-    frame = data.to_frame().sort_values(["user", "item"])
-    reader = surprise.Reader(rating_scale=data.rating_scale)
-    trainset = surprise.Dataset.load_from_df(frame[["user", "item", "rating"]], reader).build_full_trainset()
-    for user_based in (True, False):
-        theirs = surprise.KNNBasic(k=3, sim_options={"user_based": user_based}, verbose=False).fit(trainset)
-        ours = fit("KNNBasic", data, k=3, sim_options={"user_based": user_based})
-        scores = ours.scores(np.arange(25, dtype=np.int32))
-        for u in range(25):
-            for i in range(20):
-                assert scores[u, i] == pytest.approx(theirs.predict(u + 50, i + 70, clip=False).est, rel=1e-9)
-
-
 def test_normal_predictor_draws_from_the_distribution_of_the_ratings():
     data = many(4, 60, 80, 0.3)
     model = fit("NormalPredictor", data)
@@ -220,22 +206,6 @@ def test_parameters_are_those_of_surprise(name):
     nested = {"sim_options": SimOptions(), "bsl_options": BslOptions()}
     assert list(ours) == list(theirs)
     assert ours == {p: nested[p] if default == {} else default for p, default in theirs.items()}
-
-
-def test_default_options_are_those_of_surprise():
-    data = many(6, 12, 12, 0.5)
-    for params in (
-        {"sim_options": {}},
-        {"sim_options": {"name": "pearson_baseline"}},
-        {"bsl_options": {"method": "sgd"}},
-    ):
-        ours = fit("KNNBaseline", data, **params).algorithm
-        theirs = surprise.KNNBaseline(verbose=False, **{k: dict(v) for k, v in params.items()}).fit(
-            ours.trainset
-        )
-        np.testing.assert_allclose(ours.sim, theirs.sim, rtol=1e-9, atol=1e-9)
-        np.testing.assert_array_equal(ours.bu, theirs.bu)
-        np.testing.assert_array_equal(ours.bi, theirs.bi)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,8 @@ def test_surprise_top_n_of_a_subclass_uses_block_estimates():
 def test_normal_predictor_draws_from_the_global_generator():
     algorithm = surprise.NormalPredictor().fit(trainset_of(shuffled_rows(6, 10, 12, 0.4, (1, 2, 3, 4, 5))))
     np.random.seed(4)  # noqa: NPY002 - the generator that NormalPredictor draws from
-    lists = surprise_top_n(algorithm, 12, exclude_seen=False)
+    with pytest.warns(SlowEstimates, match=r"NormalPredictor estimates in a way of its own"):
+        lists = surprise_top_n(algorithm, 12, exclude_seen=False)
     np.random.seed(4)  # noqa: NPY002
     pd.testing.assert_frame_equal(lists, by_asking(algorithm, 12, exclude_seen=False), check_dtype=False)
 
