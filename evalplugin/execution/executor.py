@@ -37,7 +37,6 @@ from evalplugin.execution.tasks import (
 from evalplugin.metrics.scoring import with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
-from evalplugin.models.base import BlockOrder
 from evalplugin.models.recommend import user_blocks
 
 _SHARED = ("split", "candidates")  # fields of a task that it shares with the other models on its fold
@@ -227,19 +226,16 @@ def fit_for_ranges(users_per_task: int, **task: Any) -> Fitted | TaskResult:
             pickled = pickle.dumps(model, protocol=5)
         except Exception:  # noqa: BLE001 - a class of its own, a handle, a lock
             return run_task(whole, "", Observer())
-        ranges = _ranges(model, whole, users_per_task)
+        ranges = _ranges(whole, users_per_task)
     return Fitted(pickled, ranges, work.costs(peak))
 
 
-def _ranges(model: object, task: Task, users_per_task: int) -> list[Codes]:
+def _ranges(task: Task, users_per_task: int) -> list[Codes]:
     """Return ranges of whole blocks, so that blocks have the same users as without ranges."""
     users = np.unique(task.split.test.user)
-    order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
-    blocks = list(user_blocks(order, task.split.train.n_items, BLOCK_BYTES))
+    blocks = list(user_blocks(users, task.split.train.n_items, BLOCK_BYTES))
     size = max(1, math.floor(users_per_task / len(blocks[0])))  # blocks a range
-    return [
-        users[np.sort(np.concatenate(blocks[start : start + size]))] for start in range(0, len(blocks), size)
-    ]
+    return [np.concatenate(blocks[start : start + size]) for start in range(0, len(blocks), size)]
 
 
 def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
 from evalplugin.models.selection import TopN
@@ -149,14 +149,6 @@ class TaskRecommender(Recommender, Protocol):
 
     def recommend_task(self, request: ListRequest) -> TopN:
         """Return a list for each user of the request."""
-
-
-@runtime_checkable
-class BlockOrder(Protocol):
-    """A recommender whose scores cost less for blocks of certain users: for models of evalplugin."""
-
-    def block_order(self, users: Codes) -> Ints:
-        """Return the positions (len(users),) of the users in the order in which blocks are cut."""
 
 
 @runtime_checkable

@@ -21,7 +21,6 @@ RandomState = Annotated[
 
 _ROUND = 64  # item draws that a user's stream has in a row
 _GAP = 16  # users whose draws are skipped by drawing them, as a new generator takes longer
-_TABLE = 2**23  # bytes of a table of excluded items, beyond which a search takes no longer
 _NONE = 2**63 - 1
 
 
@@ -90,12 +89,7 @@ class UserStreams:
             entries, row = row_entries(excluded.indptr, users)
             known = row * n_items + excluded.item[entries]
             sought = np.arange(len(users))[:, None] * n_items + np.minimum(item, n_items - 1)
-            if len(users) * n_items <= _TABLE:
-                table = np.zeros(len(users) * n_items, dtype=np.bool_)
-                table[known] = True
-                dropped |= table[sought]
-            else:
-                dropped |= np.append(known, -1)[np.searchsorted(known, sought)] == sought
+            dropped |= np.append(known, -1)[np.searchsorted(known, sought)] == sought
         order = place << 32 | item
         order[dropped] = _NONE
         order.sort(axis=1)

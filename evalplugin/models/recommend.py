@@ -11,7 +11,6 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator
 from evalplugin.models.base import (
-    BlockOrder,
     CandidateRecommender,
     FoldInRecommender,
     HistoryCandidateRecommender,
@@ -95,9 +94,8 @@ def recommend(
             progress(len(asked))
         order = np.flatnonzero(unknown)
     else:
-        order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
-    for block in user_blocks(order, train.n_items, block_bytes):
-        rows = np.sort(block)
+        order = np.arange(len(users))
+    for rows in user_blocks(order, train.n_items, block_bytes):
         # Blocks are cut before these are left out: no bit of a list depends on who answers them.
         of_popularity, of_history = unknown[rows], folded_in[rows]
         for some, answering in ((~of_popularity & ~of_history, model), (of_popularity, popular)):
@@ -108,7 +106,7 @@ def recommend(
                 model, replace(request, users=users[asked]), history_of
             )
         if progress is not None:
-            progress(len(block))
+            progress(len(rows))
     return TopN(users, item, score)
 
 

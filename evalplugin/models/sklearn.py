@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
+from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, sparse
 from evalplugin.components.parameters import Field
@@ -24,8 +24,6 @@ from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
-
-_SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 
 Components = Annotated[
     int, Field(ge=1, description="number of latent factors (scikit-learn's own default differs)")
@@ -207,18 +205,14 @@ class NearestNeighbors(MatrixModel):
         nearest = np.empty((len(present), size), dtype=np.int32)
         similarity = np.empty(nearest.shape)
         rows = self._interactions.T.tocsr()[present]
-        pairs = _co_occurrences(rows)
-        if self.metric == "cosine" and pairs.clip(max=len(present)).mean() < _SPARSE * len(present):
-            _nearest_sparse(rows, pairs, nearest, similarity)
-        else:
-            self._nearest_dense(rows, nearest, similarity)
+        self._nearest(rows, nearest, similarity)
         row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
         entries = present[row], present[nearest[row, column]]
         self._similarity = sparse.csr_array(
             (similarity[row, column], entries), shape=(train.n_items, train.n_items)
         )
 
-    def _nearest_dense(self, rows: sparse.csr_array, nearest: Codes, similarity: Floats) -> None:
+    def _nearest(self, rows: sparse.csr_array, nearest: Codes, similarity: Floats) -> None:
         """Write the neighbours of each row (item), best first, and their similarities: the bits of scikit-learn."""
         is_cosine = self.metric == "cosine"
         compared = _normalised(rows) if is_cosine else rows
@@ -249,42 +243,6 @@ class NearestNeighbors(MatrixModel):
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:
         """Return the sums of similarities with the items of histories: float64 (len(users), n_items)."""
         return (rows_of(history, users, self.values) @ self._similarity).toarray()
-
-
-def _co_occurrences(rows: sparse.csr_array) -> Ints:
-    """Return the number of terms in the dot products of each row with all rows: at least as many as are not zero."""
-    per_column = np.bincount(rows.indices, minlength=rows.shape[1])
-    return np.add.reduceat(np.append(per_column[rows.indices], 0), rows.indptr[:-1])
-
-
-def _nearest_sparse(rows: sparse.csr_array, pairs: Ints, nearest: Codes, similarity: Floats) -> None:
-    """Write what ``_nearest_dense`` does for cosine, less neighbours of similarity zero, from sparse products alone.
-
-    ``pairs`` are the ``_co_occurrences`` of the rows.
-    """
-    normalised, n = _normalised(rows), len(nearest)
-    columns = normalised.T.tocsr()
-    by_number = np.argsort(pairs, kind="stable")  # rows of a block have about as many products
-
-    def some(start: int, stop: int) -> None:
-        own = by_number[start:stop]
-        product = normalised[own] @ columns
-        product.sort_indices()  # equally similar items are taken in this order
-        row = np.repeat(np.arange(len(own)), np.diff(product.indptr))
-        data = _rounded(product.data)
-        data[(data == 0) | (product.indices == own[row])] = -np.inf  # an item is not its own neighbour
-        values = np.full((len(own), max(1, int(np.diff(product.indptr).max()))), -np.inf)
-        values[row, np.arange(len(row)) - product.indptr[row]] = data
-        place, selected = select_top_n(values, nearest.shape[1])
-        # Negative similarities come behind zeros.
-        zeros = n - 1 - np.count_nonzero(values > -np.inf, axis=1)
-        before_zeros = zeros[:, None] + np.arange(place.shape[1]) < place.shape[1]
-        listed = (selected > 0) | before_zeros & (place != NO_ITEM)
-        entry = product.indptr[:-1, None] + np.where(listed, place, 0)
-        nearest[own] = np.where(listed, np.append(product.indices, NO_ITEM)[entry], NO_ITEM)
-        similarity[own] = selected
-
-    for_ranges(some, n, 256)
 
 
 def _normalised(rows: sparse.csr_array) -> sparse.csr_array:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
-from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import np, sparse
 from evalplugin.components.parameters import Field
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _TOLERANCE, _PASSES = 1e-5, 1000
 _ROWS = 16  # items that a thread fits at a time
-_SHARE = 8  # a row of products of items with entries for this part of them takes less time if it is whole
 
 
 @model("slim")
@@ -32,8 +30,7 @@ class SLIM(ProductModel):
     ||w_i||_1 + alpha (1 - l1_ratio) ||w_i||² / 2 for the column x_i of X and n users with train data, as
     sklearn.linear_model.ElasticNet(positive=True, fit_intercept=False) does; the k largest weights are kept. Zero for
     items without train data. Ning and Karypis 2011, "SLIM: sparse linear methods for top-n recommender systems"; Levy
-    and Jack 2013. The fit takes at most 4 n² bytes for n items with train data, less
-    where most items have few users.
+    and Jack 2013. The fit takes 4 n² bytes for n items with train data.
     """
 
     k: Annotated[int, Field(ge=1, description="most weights of each item")] = 100
@@ -51,8 +48,7 @@ class SLIM(ProductModel):
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of the matrix of items with items and of the weights, apart from ``train``."""
         n = int(np.count_nonzero(train.item_counts))
-        products, many = _products(train), _have_many(train)
-        return 4 * n * int(many.sum()) + 16 * int(products[~many].sum()) + 40 * n * min(n, self.k)
+        return 4 * n * n + 40 * n * min(n, self.k)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Fit the weights of the items that have train data.
@@ -60,7 +56,8 @@ class SLIM(ProductModel):
         Raises:
             ModelError: There are negative ratings, or the catalogue needs more memory than the machine has.
         """
-        from evalplugin.models.kernels.elastic_net import Gram, Penalties, regress_columns
+        from evalplugin.models.kernels.dense import gram_of
+        from evalplugin.models.kernels.elastic_net import Penalties, regress_columns
 
         matrix = self._matrix(train, "slim")
         present = np.flatnonzero(train.item_counts)
@@ -68,7 +65,7 @@ class SLIM(ProductModel):
         check_memory(
             self.fit_bytes(train), f"slim with {n:,} items", "take item neighbours, or a sample of the items"
         )
-        gram = Gram.of(matrix[:, present], _have_many(train)[present])
+        gram = gram_of(matrix[:, present], "float32")
         l1, l2 = self.alpha * self.l1_ratio * n_users, self.alpha * (1 - self.l1_ratio) * n_users
         penalties = Penalties(l1, l2, _TOLERANCE, _PASSES)
         parts = [sparse.csr_array((0, n))] * -(-n // _ROWS)
@@ -83,15 +80,3 @@ class SLIM(ProductModel):
         entries = present[fitted.coords[0]], present[fitted.coords[1]]
         shape = train.n_items, train.n_items
         self._keep(matrix, keep_columns(sparse.csr_array((fitted.data, entries), shape=shape), self.k))
-
-
-def _products(train: Interactions) -> Ints:
-    """Return the number of products that each item's row of products with items is the sum of: int64 (n_items,)."""
-    rows = train.rows
-    return np.bincount(rows.item, rows.counts.repeat(rows.counts), train.n_items).astype(np.int64)
-
-
-def _have_many(train: Interactions) -> Flags:
-    """Return which items' rows of products with items can have many entries: bool (n_items,)."""
-    many: Flags = _products(train) * _SHARE > np.count_nonzero(train.item_counts)
-    return many

@@ -215,8 +215,6 @@ def peak_mb(call: Callable[[], object]) -> float:
 
 def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
     """Yield the time of every shape."""
-    import evalplugin.metrics.loops  # noqa: F401 - as after very many rows
-
     for number, (group, name, (lists, truth), metrics) in enumerate(shapes(rows)):
         if number and chosen and not any(word in f"{group}, {name}" for word in chosen):
             continue

@@ -107,7 +107,6 @@ def measure(only: str) -> list[dict[str, Any]]:
             "top100_s": cost.get("lists"),
             "peak_mb": cost.get("extrapolated_mb", cost.get("peak_mb")),
             "sampled_users": cost.get("sampled"),
-            "times_similarity": cost.get("similarity") if cost.get("similarity_equal") else None,
             "note": cost.get("error", note),
         }
         rows.append(row)
@@ -123,7 +122,7 @@ def measure(only: str) -> list[dict[str, Any]]:
                 job = {"type": f"surprise.{name}", "params": params, "users": sampled}
                 add(data, "evalplugin", model, run(sys.executable, "evalplugin", path, job))
                 cost = run(sys.executable, "surprise", path, job)
-                same = f"{cost.get('same')} of {cost.get('compared')} lists identical"
+                same = f"{cost.get('same')} of {cost.get('compared')} lists with equal scores"
                 add(data, "documented way", model, cost, same)
             for tool, model, job in PEERS:
                 if tool in ("evalplugin", "sklearn"):
@@ -144,9 +143,8 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
         "",
         "Seconds. The documented way is `build_anti_testset`, `test` and a sort; it is timed on some users and "
         "extrapolated to all (`~`), as is its memory. *times* is documented / evalplugin: for the lists alone, the "
-        "fit (which starts from a table of ratings), both, and the similarities by themselves where they are equal "
-        "bit for bit (best of three). Where evalplugin leaves the fit to Surprise, both fits are the same work. Start "
-        "is what imports and loading compiled code cost once a process. Made by "
+        "fit (which starts from a table of ratings), and both. Where evalplugin leaves the fit to Surprise, both fits "
+        "are the same work. Start is what imports and loading compiled code cost once a process. Made by "
         "`python experiments/benchmarks/topn.py`.",
     ]
     for data in dict.fromkeys(row["data"] for row in rows):
@@ -156,8 +154,8 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
             f"## {data}",
             "",
             "| model | fit | top-100 | peak MB | start | documented fit | documented top-100 | peak MB "
-            "| times lists | times fit | times in all | times similarity |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            "| times lists | times fit | times in all |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         documented = {row["model"]: row for row in of_data if row["tool"] == "documented way"}
         for row in of_data:
@@ -165,14 +163,13 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
                 continue
             other = documented[row["model"]]
             if row["fit_s"] is None or other["fit_s"] is None:
-                text.append(f"| {row['model']} | {row['note']} | {other['note']} " + "| " * 9 + "|")
+                text.append(f"| {row['model']} | {row['note']} | {other['note']} " + "| " * 8 + "|")
                 continue
             text.append(
                 f"| {row['model']} | {row['fit_s']:.2f} | {row['top100_s']:.2f} | {row['peak_mb']:.0f} "
                 f"| {row['start_s']:.1f} | {other['fit_s']:.1f} | ~{other['top100_s']:.0f} | ~{other['peak_mb']:.0f} "
                 f"| {other['top100_s'] / row['top100_s']:.0f} | {other['fit_s'] / row['fit_s']:.1f} "
-                f"| {(other['fit_s'] + other['top100_s']) / (row['fit_s'] + row['top100_s']):.0f} "
-                f"| {other['times_similarity'] or float('nan'):.0f} |".replace("nan", "")
+                f"| {(other['fit_s'] + other['top100_s']) / (row['fit_s'] + row['top100_s']):.0f} |"
             )
         text += [
             "",

@@ -73,18 +73,8 @@ def surprise(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     if "sim_options" in params:
         params["verbose"] = False
     algorithm = getattr(surprise, job["type"].removeprefix("surprise."))(**params)
-    similarity = []
-
-    def timed() -> Any:
-        begun = time.perf_counter()
-        result = type(algorithm).compute_similarities(algorithm)
-        similarity.append(time.perf_counter() - begun)
-        return result
-
-    algorithm.compute_similarities = timed
     algorithm.fit(trainset)
     fit = time.perf_counter() - start
-    del algorithm.compute_similarities
     users = np.random.default_rng(1).permutation(trainset.n_users)[: job["users"]].tolist()
     start = time.perf_counter()
     anti = _anti_testset(trainset, users)
@@ -104,45 +94,17 @@ def surprise(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     ours = surprise_top_n(algorithm, N, users=some)
     same = 0
     for user in some:
-        scored = [
-            (-algorithm.predict(user, item, clip=False).est, trainset.to_inner_iid(item))
-            for u, item, _ in anti
-            if u == user
-        ]
-        expected = [(trainset.to_raw_iid(item), -score) for score, item in sorted(scored)[:N]]
-        listed = ours[ours.user == user]
-        same += expected == list(zip(listed.item, listed.score, strict=True))
+        scores = [algorithm.predict(user, item, clip=False).est for u, item, _ in anti if u == user]
+        same += np.allclose(ours[ours.user == user].score, sorted(scores, reverse=True)[:N], rtol=1e-9)
     return {
         "fit": fit,
         "lists": seconds * pairs / len(anti),
         "sampled": len(users),
         "users": trainset.n_users,
         "extrapolated_mb": max(memory_mb(), memory_mb("VmRSS") + pair_bytes * pairs / 2**20),
-        **_similarity(algorithm, similarity),
         "same": same,
         "compared": len(some),
     }
-
-
-def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
-    """Return the speed-up of evalplugin's similarities, and whether they are equal to the bit."""
-    if not seconds:
-        return {}
-    from evalplugin.models.surprise import fit as surprise_fit
-    from evalplugin.models.surprise.ratings import RatingLists, Ratings
-
-    expected, by_user = algorithm.sim, RatingLists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
-    order = np.lexsort((by_user.other, by_user.own))
-    by_user = RatingLists(by_user.indptr, by_user.other[order], by_user.rating[order])
-    ratings = Ratings(by_user, by_user.transposed(algorithm.trainset.n_items))
-    best = float("inf")
-    for _ in range(3):
-        if type(algorithm).__name__ != "KNNBaseline":
-            algorithm.bu = algorithm.bi = None
-        start = time.perf_counter()
-        ours = surprise_fit.similarity(algorithm, ratings)
-        best = min(best, time.perf_counter() - start)
-    return {"similarity": seconds[0] / best, "similarity_equal": bool((ours == expected).all())}
 
 
 def _anti_testset(trainset: Any, users: list[int]) -> list[tuple[Any, Any, float]]:

@@ -9,8 +9,7 @@ from samples import matrix_of, of_pairs, random_data
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates
-from evalplugin.models import MODELS, limit_threads, slim
-from evalplugin.models.kernels.dense import gram_of
+from evalplugin.models import MODELS, limit_threads
 from evalplugin.models.selection import select_candidates
 
 ALL = {
@@ -271,21 +270,3 @@ def test_elastic_nets_are_those_of_scikit_learn():
     assert (expected == 0).sum() > 100
     few = fit("slim", data, alpha=0.2, l1_ratio=0.3, values="rating", k=3)
     np.testing.assert_array_equal(few._right.toarray(), top(found.T, 3).T)
-
-
-@pytest.mark.parametrize("share", [0, 10**9])
-def test_slim_has_the_same_bits_with_whole_rows_of_products_and_with_their_entries(monkeypatch, share):
-    data = random_data(n_users=60)
-    params = {"alpha": 0.01, "values": "rating"}
-    expected = fit("slim", data, **params)._right.toarray()
-    monkeypatch.setattr(slim, "_SHARE", share)
-    np.testing.assert_array_equal(fit("slim", data, **params)._right.toarray(), expected)
-
-
-def test_the_products_of_columns_are_made_in_blocks():
-    rng = np.random.default_rng(0)
-    data = of_pairs(list(zip(*np.nonzero(rng.random((40, 300)) < 0.1), strict=True)), 40, 300)
-    model = fit("neighbours.item", data)
-    x = model._left.toarray()
-    np.testing.assert_array_equal(gram_of(model._left), x.T @ x)
-    assert gram_of(model._left, "float32").dtype == np.float32

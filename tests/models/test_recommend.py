@@ -163,26 +163,6 @@ def test_progress_counts_the_users_of_each_block():
     assert done == [10, 10, 3]
 
 
-def test_blocks_are_cut_in_the_order_of_the_model():
-    asked = []
-
-    class Ordered(ByScores):
-        def block_order(self, users):
-            return np.argsort(users % 3, kind="stable")
-
-        def scores(self, users):
-            asked.append(users.tolist())
-            return super().scores(users)
-
-    users = USERS[2:]
-    options = {"block_bytes": 7 * N_ITEMS * 8}
-    found = recommend(Ordered(), ListRequest(DATA, users, 5, KINDS["unseen"][0]), **options)
-    assert asked == [users[users % 3 == rest].tolist() for rest in range(3)]
-    same = recommend(ByScores(), ListRequest(DATA, users, 5, KINDS["unseen"][0]), **options)
-    np.testing.assert_array_equal(found.item, same.item)
-    np.testing.assert_array_equal(found.score, same.score)
-
-
 def test_a_subset_of_users_gets_the_same_lists():
     some = np.array([2, 4, 11], dtype=np.int32)
     top = recommend(ByScores(), ListRequest(DATA, some, 5, KINDS["unseen"][0]))

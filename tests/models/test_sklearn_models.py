@@ -15,7 +15,7 @@ from sklearn.metrics import pairwise_distances
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
-from evalplugin.models import MODELS, limit_threads, sklearn
+from evalplugin.models import MODELS, limit_threads
 
 
 def fit(name, data, **params):
@@ -107,28 +107,6 @@ def test_a_single_item_has_no_neighbours():
     data = random_data()
     single = data.select(data.item == 3)
     assert (all_scores(fit("NearestNeighbors", single), single) == 0).all()
-
-
-@pytest.mark.parametrize("n_neighbors", [1, 5, 60, 200])
-def test_sparse_and_dense_products_find_the_same_neighbours(n_neighbors, monkeypatch):
-    rng = np.random.default_rng(4)
-    user, item = np.nonzero(rng.random((40, 300)) < rng.random(300) ** 3 / 4)
-    rating = rng.integers(-2, 4, len(user)).astype(np.float32)  # zeros and negative similarities too
-    data = Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rating,
-        timestamp=None,
-        users=np.arange(40),
-        items=np.arange(300),
-    )
-    found = []
-    for share in (0.0, 2.0):
-        monkeypatch.setattr(sklearn, "_SPARSE", share)
-        found.append(fit("NearestNeighbors", data, n_neighbors=n_neighbors)._similarity.toarray())
-    np.testing.assert_array_equal(*found)
-    assert (found[0] > 0).any()
-    assert (found[0] < 0).any() == (n_neighbors == 200)
 
 
 @pytest.mark.parametrize("name", ["TruncatedSVD", "NMF", "NearestNeighbors"])

@@ -11,47 +11,24 @@ from scipy import sparse
 
 from evalplugin.base.arrays import Factors
 from evalplugin.models.kernels import compiled as nb
-from evalplugin.models.kernels.products import entries_of
 from evalplugin.models.threads import for_ranges
 
-_GRAM_ROWS = 64  # a thread computes at a time
-_ROWS = 256  # of sparse products, and of copies, at a time
+_ROWS = 256  # at a time
 _WIDTH = 64  # columns of weights at a time: those of a few thousand rows fit in a processor's cache
 _TILES = 4  # a thread takes at a time
 _READS = 4  # of each weight that make up for a copy
 
 
 def gram_of(matrix: sparse.csr_array, dtype: str = "float64") -> npt.NDArray[np.floating[Any]]:
-    """Return the products of all columns with all columns: (n_columns, n_columns).
-
-    Sums are float64 and run over the rows in order. ``matrix`` has each row's columns in ascending order.
-    """
-    n = matrix.shape[1]
-    gram = np.empty((n, n), dtype=dtype)
-    columns, rows = entries_of(matrix.T.tocsr()), entries_of(matrix)
+    """Return the products of all columns with all columns, of sums in float64 over the rows: (n_columns, n_columns)."""
+    columns = matrix.T.tocsr()
+    gram = np.empty((len(columns.indptr) - 1,) * 2, dtype=dtype)
 
     def some(start: int, stop: int) -> None:
-        products = np.zeros((stop - start, stop))
-        _multiply_columns(np.arange(start, stop), columns, rows, products)
-        gram[start:stop, :stop] = products
+        gram[start:stop] = (columns[start:stop] @ matrix).toarray()
 
-    for_ranges(some, n, _GRAM_ROWS)
-    mirror(gram)
+    for_ranges(some, len(gram), _ROWS)
     return gram
-
-
-def column_products(matrix: sparse.csr_array, which: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Return the products of some columns with all, as ``gram_of`` has them: float32 (len(which), n_columns)."""
-    whole = np.empty((len(which), matrix.shape[1]), dtype=np.float32)
-    columns, rows = entries_of(matrix.T.tocsr()), entries_of(matrix)
-
-    def some(start: int, stop: int) -> None:
-        products = np.zeros((stop - start, matrix.shape[1]))
-        _multiply_columns(which[start:stop], columns, rows, products)
-        whole[start:stop] = products
-
-    for_ranges(some, len(which), _GRAM_ROWS)
-    return whole
 
 
 def mirror(matrix: npt.NDArray[np.floating[Any]]) -> None:
@@ -91,21 +68,6 @@ def write_weighted(
         multiply(start, stop, indptr, other, rows.data, weights, columns, out)
 
     for_ranges(some_columns, weights.shape[1], _TILES * _WIDTH)
-
-
-@nb.compiled
-def _multiply_columns(which: nb.Ints, columns: nb.Entries, rows: nb.Entries, products: nb.MatrixOut) -> None:
-    """Write the products of some columns with the first columns, as many as ``products`` has."""
-    c_indptr, c_row, c_value = columns
-    r_indptr, r_column, r_value = rows
-    n_columns = products.shape[1]
-    for place in range(len(which)):
-        for entry in range(c_indptr[which[place]], c_indptr[which[place] + 1]):
-            row, factor = c_row[entry], c_value[entry]
-            for other in range(r_indptr[row], r_indptr[row + 1]):
-                if r_column[other] >= n_columns:
-                    break
-                products[place, r_column[other]] += factor * r_value[other]
 
 
 @numba.njit(nogil=True, error_model="numpy")

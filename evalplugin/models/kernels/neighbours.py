@@ -1,192 +1,160 @@
-"""Estimates from the k nearest neighbours, with the bits of scikit-surprise."""
+"""Means of the k nearest neighbours of pairs, as the nearest-neighbour algorithms of scikit-surprise define them.
+
+A pair is an x and a y: the x are the users or the items, whichever have similarities, the y the others. The neighbours
+of (x, y) are the k most similar of the x that have an entry for y, x itself included; equally similar ones in the
+order of the list of y; those of positive similarity count.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from scipy import sparse
 
 from evalplugin.models.kernels import compiled as nb
-from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours, walk
+from evalplugin.models.kernels.products import entries_of
 from evalplugin.models.threads import for_ranges
 
-_CHUNK_CELLS = 500_000  # similarities sorted at a time: 4 MB
+_CELLS = 500_000  # similarities sorted at a time: 4 MB
+_PAIRS = 1024  # at a time
+
+
+class MeanOptions(NamedTuple):
+    """Numbers of neighbours, and the fallback for too few of them."""
+
+    k: int  # most neighbours of a mean
+    min_k: int  # fewest neighbours of a mean, at least 1
+    otherwise: float  # the value with fewer neighbours
 
 
 def neighbour_means(
-    similarity: nb.Matrix,
-    xs: nb.Ints,
-    rows: NeighbourRows,
-    options: MeanOptions,
-    means: nb.MatrixOut,
-    orders: list[SortedNeighbours] | None = None,
-) -> None:
-    """Write the similarity-weighted mean of the neighbours' values for each x and every y.
-
-    The neighbours of (x, y) are the k most similar of those that have an entry for y, x itself included, equally
-    similar ones in the order of the list of y; those of positive similarity count. Sums run in that order.
+    similarity: nb.Matrix, xs: nb.Ints, by_y: sparse.csr_array, options: MeanOptions
+) -> nb.Matrix:
+    """Return the mean of the neighbours' values, weighted by similarity, of each x and every y: float64 (len(xs), n_y).
 
     Args:
         similarity: (n_x, n_x); NaN, an undefined one, does not count.
         xs: The x to compute.
-        rows: The entries; their capacity implies k.
-        options: Scaling and fallback.
-        means: (len(xs), n_y) of any layout, the output.
-        orders: From ``sort_all``, if ``xs`` are all x; None: neighbours are sorted here, chunk by chunk.
+        by_y: (n_y, n_x) the values, the entries of a row in the order of the list of y.
+        options: Numbers of neighbours and fallback.
     """
-    chunk = _chunk_of(similarity)
+    means = np.empty((len(xs), by_y.shape[0]))
+    # The y with most entries have k neighbours first: a walk leaves each row where only they follow.
+    by_size = np.argsort(np.diff(by_y.indptr), kind="stable")
+    by_y = by_y[by_size]
+    lists, rows = entries_of(by_y), entries_of(by_y.T.tocsr())
 
-    def some_rows(start: int, stop: int) -> None:
-        some = xs[start:stop]
-        order = _sort_neighbours(similarity, some) if orders is None else orders[start // chunk]
-        walk(similarity, some, order, rows, options, means[start:stop])
+    def some(start: int, stop: int) -> None:
+        order = np.argsort(-similarity[xs[start:stop]], axis=1, kind="stable")
+        part = np.empty((stop - start, len(by_size)))
+        _walk(similarity, xs[start:stop], order, rows, lists, options, part)
+        means[start:stop, by_size] = part
 
-    for_ranges(some_rows, len(xs), chunk)
-
-
-class Pairs(NamedTuple):
-    """Pairs of an x and a y, (p,)."""
-
-    x: nb.Ints
-    y: nb.Ints
+    for_ranges(some, len(xs), max(1, _CELLS // len(similarity)))
+    return means
 
 
 def pair_means(
-    similarity: nb.Matrix, pairs: Pairs, lists: nb.Entries, options: MeanOptions
-) -> tuple[nb.Floats, nb.Flags]:
-    """Return the means of ``neighbour_means`` for single pairs: float64 (p,).
+    similarity: nb.Matrix, xs: nb.Ints, ys: nb.Ints, by_y: sparse.csr_array, options: MeanOptions
+) -> nb.Floats:
+    """Return what ``neighbour_means`` does, of single pairs: float64 (len(xs),)."""
+    means, lists = np.empty(len(xs)), entries_of(by_y)
 
-    The second array, bool (p,), marks pairs with an undefined similarity (NaN) in their list: their means are invalid.
+    def some(start: int, stop: int) -> None:
+        _pairs(similarity, xs[start:stop], ys[start:stop], lists, options, means[start:stop])
 
-    Args:
-        similarity: (n_x, n_x).
-        pairs: The pairs.
-        lists: For each y, its x and the values of these.
-        options: Numbers of neighbours, scaling and fallback.
+    for_ranges(some, len(xs), _PAIRS)
+    return means
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _mean_from(low: Any, similarity: Any, y: Any, lists: Any, options: Any) -> Any:
+    """Return the mean of a pair whose k neighbours have at least the similarity ``low``; 0 if it has fewer than k.
+
+    All entries above ``low`` count, and of those equal to it the first. ``similarity`` is the row of the x.
     """
-    means, undefined = np.empty(len(pairs.x)), np.zeros(len(pairs.x), dtype=np.bool_)
-
-    def some(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        some_pairs = Pairs(pairs.x[part], pairs.y[part])
-        _pairs(similarity, some_pairs, lists, options, means[part], undefined[part])
-
-    for_ranges(some, len(pairs.x), 1024)
-    return means, undefined
-
-
-def _chunk_of(similarity: nb.Matrix) -> int:
-    """Return the number of x whose neighbours a thread sorts at a time."""
-    return max(1, _CHUNK_CELLS // max(1, len(similarity)))
-
-
-def sort_all(similarity: nb.Matrix) -> list[SortedNeighbours]:
-    """Return the neighbours of every x, in the chunks of ``neighbour_means``."""
-    n, chunk = len(similarity), _chunk_of(similarity)
-    every = np.arange(n)
-    orders = [SortedNeighbours(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)
-
-    def some(start: int, stop: int) -> None:
-        orders[start // chunk] = _sort_neighbours(similarity, every[start:stop])
-
-    for_ranges(some, n, chunk)
-    return orders
-
-
-def _sort_neighbours(similarity: nb.Matrix, xs: nb.Ints) -> SortedNeighbours:
-    """Return the neighbours of each of ``xs``."""
-    # A key is the bits of a similarity, which ascend with it, with the lowest bits replaced by the id: sorting integers
-    # is several times faster than a stable sort. Similarities that differ in the lowest bits alone are reordered after.
-    bits = max(1, (len(similarity) - 1).bit_length())
-    indptr = np.zeros(len(xs) + 1, dtype=np.int64)
-    _count(similarity, xs, indptr)
-    keys = np.empty(indptr[-1], dtype=np.uint64)
-    _keys(similarity, xs, bits, indptr, keys)
-    for start, stop in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True):
-        keys[start:stop].sort()
-    other = np.empty(indptr[-1], dtype=np.int32)
-    _from_keys(similarity, xs, bits, indptr, keys, other)
-    return SortedNeighbours(indptr, other)
-
-
-@nb.compiled
-def _count(similarity: nb.Matrix, xs: nb.Ints, indptr: nb.IntsOut) -> None:
-    for row in range(len(xs)):
-        number = 0
-        for other in range(similarity.shape[1]):
-            number += similarity[xs[row], other] > 0.0
-        indptr[row + 1] = indptr[row] + number
-
-
-@nb.compiled
-def _keys(similarity: nb.Matrix, xs: nb.Ints, bits: int, indptr: nb.Ints, keys: nb.KeysOut) -> None:
-    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    pattern = similarity.view(np.uint64)
-    for row in range(len(xs)):
-        x, position = xs[row], indptr[row]
-        for other in range(similarity.shape[1]):
-            if similarity[x, other] > 0.0:
-                keys[position] = (~pattern[x, other] & ~low) | np.uint64(other)
-                position += 1
-
-
-@nb.compiled
-def _from_keys(
-    similarity: nb.Matrix, xs: nb.Ints, bits: int, indptr: nb.Ints, keys: nb.KeysOut, order: nb.CodesOut
-) -> None:
-    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    for row in range(len(xs)):
-        x = xs[row]
-        for position in range(indptr[row], indptr[row + 1]):
-            other = np.int32(keys[position] & low)
-            at = position
-            while at > indptr[row] and similarity[x, order[at - 1]] < similarity[x, other]:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = other
+    indptr, x_of, value = lists
+    k, min_k, otherwise = options
+    room = k
+    for entry in range(indptr[y], indptr[y + 1]):
+        room -= similarity[x_of[entry]] > low
+    number, weight, total = 0, 0.0, 0.0
+    for entry in range(indptr[y], indptr[y + 1]):
+        sim = similarity[x_of[entry]]
+        # Branchless, as branches would be unpredictable.
+        is_last = (sim == low) & (room > 0) & (low > 0.0)
+        sim = sim if (sim > low) | is_last else 0.0
+        number += sim > 0.0
+        weight += sim
+        total += sim * value[entry]
+        room -= is_last
+    return total / weight if number >= min_k else otherwise
 
 
 @nb.compiled
 def _pairs(
     similarity: nb.Matrix,
-    pairs: Pairs,
+    xs: nb.Ints,
+    ys: nb.Ints,
     lists: nb.Entries,
     options: MeanOptions,
     means: nb.FloatsOut,
-    undefined: nb.Flags,
 ) -> None:
-    xs, ys = pairs
-    y_indptr, x_of, value = lists
-    k, scaled, divisor, min_k, otherwise = options
-    longest = 1
-    for y in ys:
-        longest = max(longest, y_indptr[y + 1] - y_indptr[y])
-    size = min(max(k, 0), longest)
-    # Entries of the nearest so far and their similarities, descending; of ties the first in the list comes first.
-    near = np.empty(size + 1, dtype=np.int64)
-    sims = np.empty(size + 1)
+    indptr, x_of, _ = lists
+    k = options[0]
     for pair in range(len(xs)):
-        x, y = xs[pair], ys[pair]
-        n_near = 0
-        for entry in range(y_indptr[y], y_indptr[y + 1]):
-            sim = similarity[x, x_of[entry]]
-            undefined[pair] |= sim != sim
-            if not sim > 0 or (n_near == size and (size == 0 or not sim > sims[size - 1])):
-                continue
-            slot = n_near if n_near < size else size - 1
-            while slot > 0 and sims[slot - 1] < sim:
-                sims[slot] = sims[slot - 1]
-                near[slot] = near[slot - 1]
-                slot -= 1
-            sims[slot] = sim
-            near[slot] = entry
-            n_near = min(n_near + 1, size)
-        weight = 0.0
-        total = 0.0
-        for slot in range(n_near):
-            term = sims[slot] * value[near[slot]]
-            if scaled:
-                term /= divisor[x_of[near[slot]]]
-            weight += sims[slot]
-            total += term
-        means[pair] = total / weight if n_near >= min_k else otherwise
+        y, similarity_of = ys[pair], similarity[xs[pair]]
+        sims = similarity_of[x_of[indptr[y] : indptr[y + 1]]]
+        sims = sims[sims > 0.0]
+        low = np.partition(sims, len(sims) - k)[len(sims) - k] if len(sims) > k else 0.0
+        means[pair] = _mean_from(low, similarity_of, y, lists, options)
+
+
+@nb.compiled
+def _walk(
+    similarity: nb.Matrix,
+    xs: nb.Ints,
+    order: nb.MatrixInts,
+    rows: nb.Entries,
+    lists: nb.Entries,
+    options: MeanOptions,
+    means: nb.MatrixOut,
+) -> None:
+    """Write the means of each x by one walk along its neighbours, most similar first, that adds each to its y.
+
+    Where a y has k neighbours and the next one is as similar as the last, the list of y decides: its mean is made anew.
+    ``rows`` ascend by y.
+    """
+    indptr, y_of, value = rows
+    k, min_k, otherwise = options
+    n_y = means.shape[1]
+    weight, total, last = np.empty(n_y), np.empty(n_y), np.empty(n_y)
+    number, tied = np.empty(n_y, dtype=np.int64), np.empty(n_y, dtype=np.bool_)
+    for row in range(len(xs)):
+        similarity_of = similarity[xs[row]]
+        weight[:], total[:], last[:], number[:], tied[:] = 0.0, 0.0, np.inf, 0, False
+        n_open = n_y  # all y from this one on have their neighbours
+        for other in order[row]:
+            sim = similarity_of[other]
+            while n_open > 0 and number[n_open - 1] == k and last[n_open - 1] > sim:
+                n_open -= 1
+            if n_open == 0 or not sim > 0.0:
+                break
+            for entry in range(indptr[other], indptr[other + 1]):
+                y = y_of[entry]
+                if y >= n_open:
+                    break
+                if number[y] < k:
+                    number[y] += 1
+                    weight[y] += sim
+                    total[y] += sim * value[entry]
+                    last[y] = sim
+                elif last[y] == sim:
+                    tied[y] = True
+        for y in range(n_y):
+            if tied[y]:
+                means[row, y] = _mean_from(last[y], similarity_of, y, lists, options)
+            else:
+                means[row, y] = total[y] / weight[y] if number[y] >= min_k else otherwise

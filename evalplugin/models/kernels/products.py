@@ -89,11 +89,10 @@ def with_small_indices(matrix: sparse.csr_array) -> sparse.csr_array:
 
 def dense_product(left: sparse.csr_array, rows: Codes, right: sparse.csr_array) -> Floats:
     """Return ``left[rows] @ right``: float64 (len(rows), n_columns); a row does not depend on the others."""
-    product = np.zeros((len(rows), right.shape[1]))
-    a, b, asked = entries_of(left), entries_of(right), rows.astype(np.int64)
+    product = np.empty((len(rows), right.shape[1]))
 
     def some(start: int, stop: int) -> None:
-        _add_rows(asked[start:stop], a, b, product[start:stop])
+        product[start:stop] = (left[rows[start:stop]] @ right).toarray()
 
     for_ranges(some, len(rows), _ROWS)
     return product
@@ -247,17 +246,6 @@ def _top_rows(
                 value[size] = low
                 size += 1
         counts[row - start] = size - first
-
-
-@nb.compiled
-def _add_rows(rows: nb.Ints, left: nb.Entries, right: nb.Entries, product: nb.MatrixOut) -> None:
-    a_indptr, a_column, a_value = left
-    b_indptr, b_column, b_value = right
-    for place in range(len(rows)):
-        for entry in range(a_indptr[rows[place]], a_indptr[rows[place] + 1]):
-            factor, middle = a_value[entry], a_column[entry]
-            for other in range(b_indptr[middle], b_indptr[middle + 1]):
-                product[place, b_column[other]] += factor * b_value[other]
 
 
 @numba.njit(nogil=True, error_model="numpy")

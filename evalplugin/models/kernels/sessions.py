@@ -132,6 +132,15 @@ def nearest_sessions(
     return _compact(start, counts, column, value, n_sessions)
 
 
+@numba.njit(nogil=True, error_model="numpy")
+def _cut(values: Any, most: Any) -> Any:
+    """Return the lowest of the ``most`` largest values, and how many of the values equal to it are among them."""
+    if len(values) <= most:
+        return -np.inf, len(values)
+    low = np.partition(values, len(values) - most)[len(values) - most]
+    return low, most - (values > low).sum()
+
+
 @nb.compiled
 def _rules(
     first: int,
@@ -169,13 +178,8 @@ def _rules(
                     met[n_met] = b
                     n_met += 1
                 sums[b] += 1.0 if both else weights[q - p - 1]
-        most, found = start[a + 1] - start[a], np.sort(met[:n_met])
-        low, n_tied = -np.inf, n_met
-        if n_met > most:
-            low = np.partition(sums[found], n_met - most)[n_met - most]
-            n_tied = most
-            for b in found:
-                n_tied -= sums[b] > low
+        found = np.sort(met[:n_met])
+        low, n_tied = _cut(sums[found], start[a + 1] - start[a])
         size = start[a]
         for b in found:
             if sums[b] < low or (sums[b] == low and n_tied == 0):
@@ -275,13 +279,7 @@ def _nearest(
                 near[n_found] = similarity
                 factor[n_found] = decay
                 n_found += 1
-        most = start[query + 1] - start[query]
-        low, n_tied = -np.inf, n_found
-        if n_found > most:
-            low = np.partition(near[:n_found], n_found - most)[n_found - most]
-            n_tied = most
-            for place in range(n_found):
-                n_tied -= near[place] > low
+        low, n_tied = _cut(near[:n_found], start[query + 1] - start[query])
         position = start[query]
         for place in range(n_found):
             if near[place] < low or (near[place] == low and n_tied == 0):

@@ -12,7 +12,7 @@ from evalplugin.base.libraries import np, surprise
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
-from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
+from evalplugin.models.surprise.trainset import InnerIds
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
@@ -88,21 +88,20 @@ class BslOptions:
 
 @dataclass
 class SurpriseModel(Seeded):
-    """A scikit-surprise algorithm. A subclass names it and reproduces its estimates in ``block`` and ``pairs``.
+    """A scikit-surprise algorithm. A subclass names it and computes its estimates in ``block`` and ``pairs``.
 
-    All arithmetic runs in the order of Surprise, so that estimates tie exactly where those of Surprise do: ``scores``
-    is ``algorithm.predict(user, item, clip=False).est`` to the bit, ``predict`` the same clipped to the rating scale.
+    ``scores`` are ``algorithm.predict(user, item, clip=False).est`` within 1e-9, and ``predict`` returns the same
+    clipped to the rating scale. The order of items whose estimates are equal within 1e-9 may be another than that of
+    Surprise's own estimates.
     """
 
     name: ClassVar[str]  # of the class in the package surprise
-    kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code to load
     # Surprise estimates the mean of all ratings for every item, which is no order.
     cold_users: ClassVar[str] = "popularity"
 
     def prepare(self) -> None:
-        """Import scikit-surprise and the compiled code."""
-        for module in ("surprise", *(f"evalplugin.models.kernels.{kernel}" for kernel in self.kernels)):
-            import_module(module)
+        """Import scikit-surprise."""
+        import_module("surprise")
 
     def fit_bytes(self, train: Interactions) -> int:
         """Return the bytes of memory that ``fit`` needs at its peak, apart from ``train``."""
@@ -116,21 +115,21 @@ class SurpriseModel(Seeded):
             ModelError: The fit needs more memory than the machine has, or the algorithm is undefined on this data.
         """
         check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
-        self.known = known = TrainsetArrays.of(train)  # users and items that have train data
+        self.known, self._rating_scale = InnerIds.of(train), train.rating_scale
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
-        self._fit(algorithm, known.trainset(), known)
-        self.adopt(algorithm, known.ratings)
+        self._fit(algorithm, self.known.trainset(train))
+        self.adopt(algorithm)
 
-    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
-        """Take the learned state of a fitted algorithm, which is not modified, and the ratings of its trainset."""
-        self.algorithm, self.ratings = algorithm, ratings
+    def adopt(self, algorithm: Any) -> None:
+        """Take the learned state of a fitted algorithm, which is not modified."""
+        self.algorithm = algorithm
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array.
 
         Users and items are inner ids: those with train data.
         """
-        return self._estimates(users[:, None], np.arange(self.ratings.n_items))
+        return self._estimates(users[:, None], np.arange(self.algorithm.trainset.n_items))
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair of inner ids: float64 (len(users),)."""
@@ -139,9 +138,9 @@ class SurpriseModel(Seeded):
     def scores(self, users: Codes) -> Floats:
         """Return the unclipped estimate of every item's rating: float64 (len(users), n_items)."""
         known = self.known
-        inner = known.inner_user[users]
+        inner = known.user[users]
         rows = np.flatnonzero(inner >= 0)
-        n_items = len(known.inner_item)
+        n_items = len(known.item)
         if len(rows) == len(users) and len(known.item_codes) == n_items:
             return self.block(inner)
         scores = np.empty((len(users), n_items))
@@ -153,13 +152,13 @@ class SurpriseModel(Seeded):
     def predict(self, users: Codes, items: Codes) -> Floats:
         """Return the estimated rating of each pair, clipped to the rating scale: float64 (len(users),)."""
         known = self.known
-        inner_user, inner_item = known.inner_user[users], known.inner_item[items]
+        inner_user, inner_item = known.user[users], known.item[items]
         both = np.flatnonzero((inner_user >= 0) & (inner_item >= 0))
         estimates = np.empty(len(users))
         estimates[:] = self._cold(users, items)
         if len(both):
             estimates[both] = self.pairs(inner_user[both], inner_item[both])
-        return estimates.clip(*known.rating_scale)
+        return estimates.clip(*self._rating_scale)
 
     @property
     def mean(self) -> float:
@@ -184,7 +183,7 @@ class SurpriseModel(Seeded):
             arguments["random_state"] = draw_seed(arguments["random_state"], rng)
         return {**arguments, "verbose": False} if arguments else {}
 
-    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
+    def _fit(self, algorithm: Any, trainset: Any) -> None:
         algorithm.fit(trainset)
 
     def _estimates(self, users: Ints, items: Ints) -> Floats:
@@ -203,8 +202,8 @@ class ColdStartFromBiases(SurpriseModel):
 
     def _cold(self, users: Codes, items: Codes | Ints) -> Floats | float:
         # The inner id -1, of a code without train data, is the last one: a bias of zero.
-        user_bias = np.append(self.algorithm.bu, 0.0)[self.known.inner_user[users]]
-        item_bias = np.append(self.algorithm.bi, 0.0)[self.known.inner_item[items]]
+        user_bias = np.append(self.algorithm.bu, 0.0)[self.known.user[users]]
+        item_bias = np.append(self.algorithm.bi, 0.0)[self.known.item[items]]
         biased: Floats = (self.mean + user_bias) + item_bias
         return biased
 

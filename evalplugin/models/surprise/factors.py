@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.libraries import np, sparse
+from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState
 from evalplugin.models.surprise.base import ColdStartFromBiases, Epochs, SurpriseModel
-from evalplugin.models.surprise.ratings import Ratings
-from evalplugin.models.threads import for_ranges
+from evalplugin.models.surprise.trainset import matrix_of_lists
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
@@ -56,35 +55,23 @@ class _Factors(ColdStartFromBiases):
     def _cold(self, users: Codes, items: Codes | Ints) -> Floats | float:
         return super()._cold(users, items) if self.biased else self.mean
 
-    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+    def adopt(self, algorithm: Any) -> None:
         """Take the learned state of a fitted algorithm."""
-        super().adopt(algorithm, ratings)
+        super().adopt(algorithm)
         self.biased = bool(getattr(algorithm, "biased", True))
         self._user_factors: Floats = algorithm.pu
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
         estimates = dot_products(self._user_factors[users], self.algorithm.qi)
-
-        def rows(start: int, stop: int) -> None:
-            # The sum is the same in either order of its two terms.
-            estimates[start:stop] += self._baseline(users[start:stop, None], slice(None))
-
         if self.biased:
-            for_ranges(rows, len(users), 64)
+            estimates += self._baseline(users[:, None], slice(None))
         return estimates
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
-        estimates = np.empty(len(users))
-
-        def rows(start: int, stop: int) -> None:
-            user, item = users[start:stop], items[start:stop]
-            products = np.vecdot(self._user_factors[user], self.algorithm.qi[item])
-            estimates[start:stop] = self._baseline(user, item) + products if self.biased else products
-
-        for_ranges(rows, len(users), 8192)
-        return estimates
+        estimates: Floats = np.vecdot(self._user_factors[users], self.algorithm.qi[items])
+        return estimates + self._baseline(users, items) if self.biased else estimates
 
 
 @model("surprise.SVD")
@@ -150,13 +137,13 @@ class SVDpp(_Factors):
         bool, Field(description="cache the ratings in arrays: a faster fit in more memory")
     ] = False
 
-    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+    def adopt(self, algorithm: Any) -> None:
         """Take the learned state of a fitted algorithm; the factors of a user include those of the user's items."""
-        super().adopt(algorithm, ratings)
-        rated, shape = ratings.by_user, (ratings.n_users, ratings.n_items)
-        matrix = sparse.csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
-        # The sparse product adds one row at a time in the order of the list, as Surprise does.
-        self._user_factors = algorithm.pu + (matrix @ algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
+        super().adopt(algorithm)
+        trainset = algorithm.trainset
+        rated = matrix_of_lists(trainset.ur, (trainset.n_users, trainset.n_items))
+        rated.data[:] = 1.0
+        self._user_factors = algorithm.pu + (rated @ algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
 
 
 @model("surprise.NMF")

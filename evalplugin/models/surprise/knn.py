@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, surprise
+from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
-from evalplugin.models.surprise.fit import (
-    baselines,
-    means,
-    similarity,
-    similarity_is_ours,
-    standard_deviations,
-)
-from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArrays
-from evalplugin.models.threads import for_ranges
+from evalplugin.models.surprise.similarity import similarities
+from evalplugin.models.surprise.trainset import matrix_of_lists
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
-    from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours
+    from evalplugin.models.kernels.neighbours import MeanOptions
 
-# Bytes for each pair: the similarities, the order of item-based neighbours, and the work arrays of Surprise.
-_SIMILARITY, _ORDER = 8, 4
-_BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}
+_BYTES_A_PAIR = 8  # of users, or of items
 
 
 @dataclass
 class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
-    kernels = ("biases", "neighbours", "similarity")
     takes_baselines: ClassVar[bool] = False  # whatever the similarity
     averages_deviations: ClassVar[bool] = False  # instead of ratings
 
@@ -53,25 +45,13 @@ class _Neighbours(SurpriseModel):
                 f"not with {self.sim_options.name!r}"
             )
 
-    def block_order(self, users: Codes) -> Ints:
-        """Return the positions of the users by their number of ratings, if neighbours are items.
-
-        A walk along the neighbours of an item ends once every user of the block has enough of them.
-        """
-        if self.sim_options.user_based:
-            return np.arange(len(users))
-        inner, indptr = self.known.inner_user[users], self.known.ratings.by_user.indptr
-        return np.argsort(np.where(inner < 0, 0, indptr[inner + 1] - indptr[inner]), kind="stable")
-
-    def _of_x(self, known: TrainsetArrays) -> RatingLists:
-        return known.ratings.sides(self.sim_options.user_based)[0]
+    def prepare(self) -> None:
+        """Import scikit-surprise and the compiled loops."""
+        super().prepare()
+        import_module("evalplugin.models.kernels.neighbours")
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
-        counts = train.rows.counts if self.sim_options.user_based else train.item_counts
-        ours = similarity_is_ours(self.sim_options.name, train.rating.astype(np.float64), int(counts.max()))
-        each = _SIMILARITY if ours else _BYTES_A_PAIR[self.sim_options.name]
-        each = max(each, _SIMILARITY if self.sim_options.user_based else _SIMILARITY + _ORDER)
-        return int(each * (n_users if self.sim_options.user_based else n_items) ** 2)
+        return int(_BYTES_A_PAIR * (n_users if self.sim_options.user_based else n_items) ** 2)
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
         user_based = self.sim_options.user_based
@@ -83,11 +63,10 @@ class _Neighbours(SurpriseModel):
             remedy = f"{switch}, for {n_other:,} {other}, or {remedy}"
         return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {side}", remedy
 
-    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
-        surprise.prediction_algorithms.knns.SymmetricAlgo.fit(algorithm, trainset)
-        self._learn_before(algorithm, known)
+    def _fit(self, algorithm: Any, trainset: Any) -> None:
+        algorithm.compute_similarities = partial(_similarities, algorithm)
         try:
-            algorithm.sim = similarity(algorithm, known.ratings)
+            algorithm.fit(trainset)
         except ZeroDivisionError:
             name, side = self.sim_options.name, "users" if self.sim_options.user_based else "items"
             which = (
@@ -97,132 +76,68 @@ class _Neighbours(SurpriseModel):
                 f"surprise.{self.name}: the similarity {name!r} is undefined on this data: two {side} have in common "
                 f"only ratings {which}; take another similarity, such as 'msd'"
             ) from None
+        del algorithm.compute_similarities
 
-    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
-        """Set what the algorithm learns apart from similarities."""
-
-    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+    def adopt(self, algorithm: Any) -> None:
         """Take the learned state of a fitted algorithm."""
-        super().adopt(algorithm, ratings)
+        super().adopt(algorithm)
         self._user_based = bool(algorithm.sim_options["user_based"])
         self._similarity: Floats = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
-        _, self._by_y = ratings.sides(self._user_based)
-        # For the ratings in the order of the lists of the y, as Surprise's heap receives them.
-        self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
-        lists = self._by_y
-        self._position: Codes | None = None
-        if not lists.ascending:
-            self._position = position_in_row(lists.own, len(lists.indptr) - 1).astype(np.int32)
-        self._rows: NeighbourRows | None = None
-        self._sorted: list[SortedNeighbours] | None = None
-        self._undefined = np.isnan(self._similarity.sum(axis=1))
+        # The terms of the neighbours' means, in the order of the lists of each y.
+        self._by_y = matrix_of_lists(algorithm.yr, (algorithm.n_y, algorithm.n_x))
+        y = np.repeat(np.arange(algorithm.n_y), np.diff(self._by_y.indptr))
+        self._by_y.data = self._terms(self._by_y.indices, y, self._by_y.data)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again."""
-        return {**vars(self), "_rows": None, "_sorted": None}
-
-    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+    def _terms(self, x: Codes, y: Ints, rating: Floats) -> Floats:
         """Return the term of each rating in a neighbour's mean."""
         return rating
-
-    @property
-    def _otherwise(self) -> float:
-        """The mean of too few neighbours: an estimate, or a deviation that is added to one."""
-        if self.averages_deviations:
-            return 0.0
-        # With min_k 0 Surprise divides by zero where no neighbour counts.
-        return float(self.mean) if self.algorithm.min_k > 0 else np.nan
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         """Turn neighbours' means into estimates; users and items broadcast to the shape of ``means``."""
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
-        from evalplugin.models.kernels.neighbours import neighbour_means, sort_all
+        from evalplugin.models.kernels.neighbours import neighbour_means
 
-        n_items = self.ratings.n_items
-        estimates = np.empty((len(users), n_items))
         if self._user_based:
-            if self._rows is None:
-                self._rows = self._rows_of(np.arange(n_items))
-            neighbour_means(self._similarity, users, self._rows, self._options, estimates)
+            estimates = neighbour_means(self._similarity, users, self._by_y, self._options)
         else:
-            if self._sorted is None:
-                self._sorted = sort_all(self._similarity)
-            items, rows = np.arange(n_items), self._rows_of(users)
-            neighbour_means(self._similarity, items, rows, self._options, estimates.T, self._sorted)
-        for_ranges(
-            lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
-            len(users),
-            64,
-        )
-        for row, item in self._undefined_pairs(users):
-            estimates[row, item] = self._predict(users[row], item)
-        self._refuse_division(estimates)
+            every = np.arange(len(self._similarity))
+            by_item = neighbour_means(self._similarity, every, self._by_y[users], self._options)
+            estimates = np.ascontiguousarray(by_item.T)
+        self._complete(estimates, users[:, None], slice(None))
         return estimates
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
-        from evalplugin.models.kernels.neighbours import Pairs, pair_means
+        from evalplugin.models.kernels.neighbours import pair_means
 
-        xs_ys = (users, items) if self._user_based else (items, users)
-        pairs = Pairs(*(np.ascontiguousarray(ids, dtype=np.int64) for ids in xs_ys))
-        lists = self._by_y.arrays._replace(value=self._values)
-        estimates, undefined = pair_means(self._similarity, pairs, lists, self._options)
+        xs, ys = (users, items) if self._user_based else (items, users)
+        estimates = pair_means(self._similarity, xs, ys, self._by_y, self._options)
         self._complete(estimates, users, items)
-        for pair in np.flatnonzero(undefined).tolist():
-            estimates[pair] = self._predict(users[pair], items[pair])
-        self._refuse_division(estimates)
         return estimates
 
     @property
     def _options(self) -> MeanOptions:
-        from evalplugin.models.kernels.walk import MeanOptions
+        from evalplugin.models.kernels.neighbours import MeanOptions
 
         fitted = self.algorithm
-        scale = getattr(fitted, "sigmas", None)  # KNNWithZScore alone has them
-        divisor = np.ones(1) if scale is None else scale
-        return MeanOptions(fitted.k, scale is not None, divisor, max(fitted.min_k, 1), self._otherwise)
+        otherwise = 0.0  # a deviation, which is added to an estimate
+        if not self.averages_deviations:
+            # With min_k 0 Surprise divides by zero where no neighbour counts.
+            otherwise = float(self.mean) if fitted.min_k > 0 else np.nan
+        return MeanOptions(max(0, min(fitted.k, fitted.n_x)), max(fitted.min_k, 1), otherwise)
 
-    def _rows_of(self, ys: Ints) -> NeighbourRows:
-        """Return the rows of all x, restricted to the entries of some y."""
-        from evalplugin.models.kernels.walk import NeighbourRows
 
-        entries, y = row_entries(self._by_y.indptr, ys)
-        position = None if self._position is None else self._position[entries]
-        shape = len(self._similarity), len(ys)
-        x, values = self._by_y.other[entries], self._values[entries]
-        return NeighbourRows.of(x, y, values, position, shape, self.algorithm.k)
-
-    def _undefined_pairs(self, users: Ints) -> list[tuple[int, int]]:
-        """Return the pairs with an undefined similarity (NaN) in their list.
-
-        Its rank depends on the heap of Surprise, so Surprise itself predicts these pairs.
-        """
-        pairs: list[tuple[int, int]] = []
-        by_user = self.ratings.by_user
-        if self._user_based:
-            for row in np.flatnonzero(self._undefined[users]).tolist():
-                hit = np.isnan(self._similarity[users[row]])[by_user.own]
-                pairs += [(row, item) for item in np.unique(by_user.other[hit]).tolist()]
-        elif self._undefined.any():
-            entries, rows = row_entries(by_user.indptr, users)
-            for item in np.flatnonzero(self._undefined).tolist():
-                hit = np.isnan(self._similarity[item])[by_user.other[entries]]
-                pairs += [(row, item) for row in np.unique(rows[hit]).tolist()]
-        return pairs
-
-    def _predict(self, user: int, item: int) -> float:
-        trainset = self.algorithm.trainset
-        raw = trainset.to_raw_uid(int(user)), trainset.to_raw_iid(int(item))
-        return float(self.algorithm.predict(*raw, clip=False).est)
-
-    def _refuse_division(self, estimates: Floats) -> None:
-        if np.isnan(self._otherwise) and np.isnan(estimates).any():
-            raise ModelError(
-                f"{type(self.algorithm).__name__} with min_k {self.algorithm.min_k} divides by zero where no "
-                f"neighbour counts; min_k must be at least 1"
-            )
+def _similarities(algorithm: Any) -> Floats:
+    """Return what the method ``compute_similarities`` of an algorithm does, from sparse products."""
+    options, trainset = algorithm.sim_options, algorithm.trainset
+    ratings = matrix_of_lists(algorithm.xr, (algorithm.n_x, algorithm.n_y))
+    if options["name"] == "pearson_baseline":
+        of_x, of_y = algorithm.switch(*algorithm.compute_baselines())
+        x = np.repeat(np.arange(algorithm.n_x), np.diff(ratings.indptr))
+        ratings.data -= (trainset.global_mean + of_y[ratings.indices]) + of_x[x]
+    return similarities(options["name"], ratings, options["min_support"], options.get("shrinkage", 100.0))
 
 
 @model("surprise.KNNBasic")
@@ -254,12 +169,9 @@ class KNNWithMeans(_Neighbours):
     name = "KNNWithMeans"
     averages_deviations = True
 
-    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
-        algorithm.means = means(self._of_x(known))
-
-    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
-        values: Floats = rating - self.algorithm.means[x]
-        return values
+    def _terms(self, x: Codes, y: Ints, rating: Floats) -> Floats:
+        deviations: Floats = rating - self.algorithm.means[x]
+        return deviations
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self.algorithm.means[users if self._user_based else items]
@@ -276,19 +188,18 @@ class KNNWithZScore(KNNWithMeans):
 
     name = "KNNWithZScore"
 
-    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
-        low, high = known.rating_scale
+    def _fit(self, algorithm: Any, trainset: Any) -> None:
+        low, high = trainset.rating_scale
         if low == high:
             raise ModelError(
                 f"surprise.KNNWithZScore divides by the deviation of the ratings, and all of them are {low:g}; take "
                 f"surprise.KNNBasic, or a model for data without ratings"
             )
-        super()._fit(algorithm, trainset, known)
+        super()._fit(algorithm, trainset)
 
-    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
-        super()._learn_before(algorithm, known)
-        algorithm.overall_sigma = np.std(known.ratings.by_user.rating)
-        algorithm.sigmas = standard_deviations(self._of_x(known), algorithm.overall_sigma)
+    def _terms(self, x: Codes, y: Ints, rating: Floats) -> Floats:
+        scores: Floats = super()._terms(x, y, rating) / self.algorithm.sigmas[x]
+        return scores
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means *= self.algorithm.sigmas[users if self._user_based else items]
@@ -308,13 +219,9 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
     name = "KNNBaseline"
     takes_baselines = averages_deviations = True
 
-    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
-        algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
-        algorithm.bx, algorithm.by = algorithm.switch(algorithm.bu, algorithm.bi)
-
-    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
-        values: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
-        return values
+    def _terms(self, x: Codes, y: Ints, rating: Floats) -> Floats:
+        deviations: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
+        return deviations
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self._baseline(users, items)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
-from evalplugin.base.libraries import np, surprise
+from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, Epochs, SurpriseModel
-from evalplugin.models.surprise.fit import baselines
-from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
+from evalplugin.models.surprise.trainset import matrix_of_lists
+from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
+
+_COLUMNS = 128  # items at a time
 
 
 @model("surprise.NormalPredictor")
@@ -42,17 +44,13 @@ class NormalPredictor(SurpriseModel):
 
     def scores(self, users: Codes) -> Floats:
         """Return a random rating, unclipped, of every item: float64 (len(users), n_items)."""
-        normal = self._streams.normal(users, len(self.known.inner_item))
+        normal = self._streams.normal(users, len(self.known.item))
         return self.mean + float(self.algorithm.sigma) * normal
 
     def predict(self, users: Codes, items: Codes) -> Floats:
         """Return the random rating of each pair, clipped to the rating scale: float64 (len(users),)."""
         distinct, row = np.unique(users, return_inverse=True)
-        ratings = np.empty(len(users))
-        order = np.argsort(row, kind="stable")
-        for pairs in np.split(order, np.searchsorted(row[order], np.arange(1, len(distinct)))):
-            ratings[pairs] = self.scores(users[pairs[:1]])[0, items[pairs]]
-        return ratings.clip(*self.known.rating_scale)
+        return self.scores(distinct)[row, items].clip(*self._rating_scale)
 
 
 @model("surprise.BaselineOnly")
@@ -65,14 +63,9 @@ class BaselineOnly(ColdStartFromBiases):
     """
 
     name = "BaselineOnly"
-    kernels = ("biases",)
     personalised: ClassVar[bool] = False
 
     bsl_options: BslOptions = field(default_factory=BslOptions)
-
-    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
-        surprise.AlgoBase.fit(algorithm, trainset)
-        algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
 
     def _estimates(self, users: Ints, items: Ints) -> Floats:
         return self._baseline(users, items)
@@ -90,7 +83,6 @@ class SlopeOne(SurpriseModel):
     """
 
     name = "SlopeOne"
-    kernels = ("differences",)
     personalised: ClassVar[bool] = False
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
@@ -102,36 +94,33 @@ class SlopeOne(SurpriseModel):
             "take a model without item differences, such as surprise.SVD, or fewer items",
         )
 
-    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+    def adopt(self, algorithm: Any) -> None:
         """Take the learned state of a fitted algorithm."""
-        super().adopt(algorithm, ratings)
+        super().adopt(algorithm)
         self._user_mean = np.array(algorithm.user_mean, dtype=np.float64)
+        trainset = algorithm.trainset
+        self._rated = matrix_of_lists(trainset.ur, (trainset.n_users, trainset.n_items))
+        self._rated.data[:] = 1.0
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
-        from evalplugin.models.kernels.differences import Differences, mean_differences
+        rated, means = self._rated[users], self._user_mean[users, None]
+        estimates = np.empty(rated.shape)
 
-        rated, fitted = self.ratings.by_user, self.algorithm
-        learned = Differences(rated.indptr, rated.other, self._user_mean, fitted.dev, fitted.freq)
-        return mean_differences(users, learned)
+        def columns(start: int, stop: int) -> None:
+            together = self.algorithm.freq[:, start:stop] > 0
+            # dev[i, j] is -dev[j, i], so that the rows of the user's items are added.
+            total = rated @ np.where(together, -self.algorithm.dev[:, start:stop], 0.0)
+            number = rated @ together.astype(np.float64)
+            estimates[:, start:stop] = means + total / np.maximum(number, 1)
+
+        for_ranges(columns, rated.shape[1], _COLUMNS)
+        return estimates
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
-        estimates = np.empty(len(users))
-        for start in range(0, len(users), 8192):
-            some = slice(start, start + 8192)
-            estimates[some] = self._some_pairs(users[some], items[some])
-        return estimates
-
-    def _some_pairs(self, users: Ints, items: Ints) -> Floats:
-        rated = self.ratings.by_user
-        entries, row = row_entries(rated.indptr, users)
-        other, item = rated.other[entries], items[row]
-        counted = self.algorithm.freq[item, other] > 0
-        # bincount adds in the order of its input: the order of the list.
-        total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
-        number = np.bincount(row[counted], minlength=len(users))
-        return self._user_mean[users] + np.divide(total, number, out=total, where=number > 0)
+        distinct, row = np.unique(users, return_inverse=True)
+        return self.block(distinct)[row, items]
 
 
 @model("surprise.CoClustering")

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints, row_entries
+from evalplugin.base.arrays import NO_ITEM, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import np, npt, pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import select_top_n
 from evalplugin.models.surprise import factors, knn, simple
 from evalplugin.models.surprise.base import SurpriseModel
-from evalplugin.models.surprise.ratings import Ratings
+from evalplugin.models.surprise.trainset import matrix_of_lists
 
 _MODELS: tuple[type[SurpriseModel], ...] = (
     simple.BaselineOnly,
@@ -40,13 +40,14 @@ def surprise_top_n(
 ) -> pd.DataFrame:
     """Return the n best items of each user: columns user and item (raw ids), rank (from 1) and score, best first.
 
-    The same lists, to the bit of the score, as ranking ``algorithm.predict(user, item, clip=False).est`` of every item
-    of the trainset, hundreds of times faster and in bounded memory. Estimates are not clipped to the rating scale,
-    which would tie the best of them. Equal scores are in the trainset's order of items. Ties between neighbours are
-    broken by the order of the trainset's ratings, as in Surprise.
+    The same lists as ranking ``algorithm.predict(user, item, clip=False).est`` of every item of the trainset, but for
+    items whose scores are equal within 1e-9, hundreds of times faster and in bounded memory. Scores are those of
+    ``predict`` within 1e-9. They are not clipped to the rating scale, which would tie the best of them. Equal scores
+    are in the trainset's order of items. Equally similar neighbours are taken in the order of the trainset's ratings,
+    as in Surprise; one whose similarity is undefined (NaN) is none.
 
-    An algorithm with an ``estimate`` of its own is called pair by pair, which is slow: a SlowEstimates warning says so.
-    NormalPredictor draws from NumPy's global generator, as always.
+    NormalPredictor, and an algorithm with an ``estimate`` of its own, is called pair by pair, which is slow: a
+    SlowEstimates warning says so.
 
     Args:
         algorithm: A fitted scikit-surprise algorithm; it is not changed.
@@ -63,55 +64,49 @@ def surprise_top_n(
     if n < 1:
         raise ModelError(f"n must be at least 1, not {n}")
     inner_users = _inner(trainset, users)
-    ratings = Ratings.of(trainset)
-    items = np.empty((len(inner_users), min(n, ratings.n_items)), dtype=np.int32)
+    rated = matrix_of_lists(trainset.ur, (trainset.n_users, trainset.n_items))
+    items = np.empty((len(inner_users), min(n, trainset.n_items)), dtype=np.int32)
     scores = np.empty(items.shape)
     done = 0
-    for block, estimates in _blocks(algorithm, ratings, inner_users, block_bytes):
+    for block, estimates in _blocks(algorithm, inner_users, block_bytes):
         _refuse_undefined(algorithm, block, estimates)
         if exclude_seen:
-            entries, row = row_entries(ratings.by_user.indptr, block)
-            estimates[row, ratings.by_user.other[entries]] = -np.inf
+            estimates[rated[block].nonzero()] = -np.inf
         rows = slice(done, done + len(block))
         items[rows], scores[rows] = select_top_n(estimates, items.shape[1])
         done += len(block)
         if progress is not None:
             progress(len(block))
     row, column = np.nonzero(items != NO_ITEM)
-    raw_user = _raw(trainset.to_raw_uid, ratings.n_users)
-    raw_item = _raw(trainset.to_raw_iid, ratings.n_items)
+    raw_user = _raw(trainset.to_raw_uid, trainset.n_users)
+    raw_item = _raw(trainset.to_raw_iid, trainset.n_items)
     return pd.DataFrame(
         {
-            "user": _typed(raw_user, inner_users[row]),
-            "item": _typed(raw_item, items[row, column]),
+            "user": raw_user[inner_users[row]],
+            "item": raw_item[items[row, column]],
             "rank": (column + 1).astype(np.int32),
             "score": scores[row, column],
         }
-    )
+    ).infer_objects()
 
 
-def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> Iterator[tuple[Ints, Floats]]:
-    kind = type(algorithm)
-    if _estimates_like(algorithm, surprise.NormalPredictor):
-        mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
-        for block in user_blocks(users, ratings.n_items, block_bytes):
-            yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))
-        return
+def _blocks(algorithm: Any, users: Ints, block_bytes: int) -> Iterator[tuple[Ints, Floats]]:
+    kind, n_items = type(algorithm), algorithm.trainset.n_items
     for model in _MODELS:
         if _estimates_like(algorithm, getattr(surprise, model.name)):
             adopted = model()
-            adopted.adopt(algorithm, ratings)
-            for block in user_blocks(users, ratings.n_items, block_bytes):
+            adopted.adopt(algorithm)
+            for block in user_blocks(users, n_items, block_bytes):
                 yield block, adopted.block(block)
             return
     warnings.warn(
         f"{kind.__module__}.{kind.__qualname__} estimates in a way of its own, so that it is asked for each of "
-        f"{len(users) * ratings.n_items:,} pairs: expect it to take as long as its test() does",
+        f"{len(users) * n_items:,} pairs: expect it to take as long as its test() does",
         SlowEstimates,
         stacklevel=3,
     )
     trainset = algorithm.trainset
-    raw_items = [trainset.to_raw_iid(item) for item in range(ratings.n_items)]
+    raw_items = [trainset.to_raw_iid(item) for item in range(n_items)]
     for block in users[:, None]:
         user = trainset.to_raw_uid(int(block[0]))
         row = [float(algorithm.predict(user, item, clip=False).est) for item in raw_items]
@@ -153,14 +148,6 @@ def _inner(trainset: Any, users: Iterable[Any] | None) -> Ints:
 def _raw(to_raw: Callable[[int], Any], n: int) -> npt.NDArray[np.object_]:
     """Return all raw ids, in order of inner id."""
     return np.fromiter(map(to_raw, range(n)), dtype=np.object_, count=n)
-
-
-def _typed(raw: npt.NDArray[np.object_], listed: Ints | Codes) -> Any:
-    """Return the raw ids of listed inner ids, in the type that pandas infers for them: once for each id."""
-    is_listed = np.zeros(len(raw), dtype=np.bool_)
-    is_listed[listed] = True
-    ids = pd.Series(raw[is_listed]).infer_objects()
-    return ids.array.take((np.cumsum(is_listed) - 1)[listed])
 
 
 def _refuse_undefined(algorithm: Any, users: Ints, estimates: Floats) -> None:

@@ -21,7 +21,7 @@ def test_an_edited_module_changes_the_code_of_evalplugin(
     own_code = versions.own_code.__wrapped__
     before = own_code()
     assert own_code() == before
-    with (package / "models/kernels/walk.py").open("a") as file:
+    with (package / "models/kernels/neighbours.py").open("a") as file:
         file.write("# edited\n")
     assert own_code() != before
 
