@@ -21,7 +21,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import spawn
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 from evalplugin.base import processes
 from evalplugin.base.errors import PluginError, is_disk_full
@@ -226,22 +226,19 @@ def _run(settings: WorkerSettings, call: int) -> int:
         if inputs is not None:
             inputs |= {name: value for name, value in carried_inputs().items() if name not in inputs}
         try:
-            _write(result, out)
+            pickle.dump(result, out, protocol=5)
+            out.flush()
         except Exception as error:  # noqa: BLE001 - whatever cannot be pickled
             if is_disk_full(error):  # no failure of the model: the task may be run again
                 return NO_SPACE
             try:
-                _write(failure_of(error, inputs), out)
+                out.seek(0)
+                out.truncate()
+                pickle.dump(failure_of(error, inputs), out, protocol=5)
+                out.flush()
             except OSError:
                 return NOT_WRITTEN
     return 0
-
-
-def _write(result: object, out: BinaryIO) -> None:
-    out.seek(0)
-    out.truncate()
-    pickle.dump(result, out, protocol=5)
-    out.flush()
 
 
 def _loaded(settings: WorkerSettings, call: int) -> Callable[[], object]:
