@@ -34,9 +34,10 @@ from evalplugin.files.recording import carried_inputs, ignore_folder, recorded_i
 from evalplugin.models import MODELS, one_blas_thread
 
 CAN_FORK = hasattr(os, "fork")
-# Exit codes: of a server whose script would start a bake-off of its own; of a process that cannot write its result, as
-# the disk is full, or as the task has changed its process; of one that was killed as it took too long.
-NOT_GUARDED, NO_SPACE, NOT_WRITTEN, TOO_LATE = 79, 80, 81, 82
+# Exit codes: of a process that has written its result, which no task has by chance; of one that cannot, as the disk is
+# full, or as the task has changed its process; of one that was killed as it took too long; of a server whose script
+# would start a bake-off of its own.
+WRITTEN, NO_SPACE, NOT_WRITTEN, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81, 82
 MESSAGE, ANSWER = struct.Struct("q"), struct.Struct("qq")  # number of a call; number and exit code
 _LIBRARIES = (
     "evalplugin.execution.executor",
@@ -238,7 +239,7 @@ def _run(settings: WorkerSettings, call: int) -> int:
                 out.flush()
             except OSError:
                 return NOT_WRITTEN
-    return 0
+    return WRITTEN
 
 
 def _loaded(settings: WorkerSettings, call: int) -> Callable[[], object]:

@@ -33,6 +33,7 @@ from evalplugin.execution.worker import (
     NOT_GUARDED,
     NOT_WRITTEN,
     TOO_LATE,
+    WRITTEN,
     Limits,
     PluginFile,
     WorkerSettings,
@@ -251,7 +252,7 @@ class Server:
         if code == NO_SPACE:
             raise StoreError(f"a worker process cannot write its result to {out}: the disk is full")
         try:
-            if code == 0 and out.exists():
+            if code == WRITTEN:
                 return out.read_bytes()
             last = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         finally:
