@@ -50,10 +50,10 @@ _SERVE = (
 
 @dataclass(frozen=True)
 class Local:
-    """This machine: one task after the other in this process, or ``workers`` processes at a time.
+    """This machine: one task after the other in this process, or ``workers`` tasks at a time.
 
-    With several workers or limits, a task that crashes, hangs or is killed costs its process, which a new one replaces,
-    and affects no other task. So does a task that changes its process for good.
+    With several workers or limits, each task has a process of its own: one that crashes, hangs or is killed affects no
+    other task, and nothing that it changes in its process does.
     """
 
     users_per_task: UsersPerTask = 100_000

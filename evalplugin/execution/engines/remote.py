@@ -194,22 +194,13 @@ def _prepare(setup: Setup) -> str | None:
 
 
 def _plugins(setup: Setup) -> list[PluginFile]:
-    """Return local plugin paths, falling back to the shipped copies where the originals or their modules differ."""
+    """Return the plugins: the original where this machine has it, as files may lie beside it, or else the copy."""
     paths = []
     for number, (origin, content) in enumerate(setup.plugins):
-        is_here = _content_of(origin) == content and all(
-            _content_of(origin.parent / name) in (None, module) for name, module in setup.modules.items()
-        )
         copy = setup.folder / "plugins" / str(number) / origin.name
+        is_here = origin.is_file() and origin.read_bytes() == content
         paths.append(PluginFile(origin if is_here else copy, origin))
     return paths
-
-
-def _content_of(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
 
 
 def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> bytes | TaskFailure:
