@@ -95,50 +95,48 @@ def serve(folder: str) -> None:
     stdin has the numbers of calls; stdout gets the number and the exit code of each call that has ended. Without
     ``fork``, a server runs one call itself.
     """
+    calls, answers = os.dup(0), os.dup(1)  # a script and tasks may read and print
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    with suppress(OSError):  # the program was started without a stderr
+        os.dup2(2, 1)  # stdout is for results, not for output of models
     settings: WorkerSettings = pickle.loads(Path(folder, "settings").read_bytes())
     _import_script(settings.preparation)
     _import_libraries(settings.models)
     if not CAN_FORK:
-        _run_and_exit(settings, *MESSAGE.unpack(os.read(0, MESSAGE.size)))
-    signals, wakeup = os.pipe()  # a signal interrupts the wait for calls
+        _run_and_exit(settings, *MESSAGE.unpack(os.read(calls, MESSAGE.size)))
+    signals, wakeup = os.pipe()  # a signal ends the wait for calls
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    running: dict[
-        int, tuple[int, float]
-    ] = {}  # process -> its call, and when it is killed, on the monotonic clock
+    limit = settings.limits.seconds
+    patience = math.inf if limit is None else limit + _GRACE_SECONDS
+    # By process: its call, and when it is killed, on the monotonic clock.
+    running: dict[int, tuple[int, float]] = {}
     try:
         while True:
-            ready, _, _ = select.select([0, signals], [], [], _POLL_SECONDS)
+            ready, _, _ = select.select([calls, signals], [], [], _POLL_SECONDS)
             if signals in ready and signal.SIGTERM in os.read(signals, 4096):
                 return
-            if 0 in ready:
-                if not (message := os.read(0, MESSAGE.size)):  # the parent has ended
+            if calls in ready:
+                if not (message := os.read(calls, MESSAGE.size)):  # the parent has ended
                     return
                 (call,) = MESSAGE.unpack(message)
-                running[_fork(settings, call)] = call, time.monotonic() + _seconds_until_killed(settings)
+                if (process := os.fork()) == 0:
+                    _become_task(calls, answers, signals, wakeup)
+                    _run_and_exit(settings, call)
+                running[process] = call, time.monotonic() + patience
+                with suppress(OSError):  # it may have done this itself, and have ended
+                    os.setpgid(process, process)
             for process, (call, deadline) in list(running.items()):
                 if (code := _exit_code(process, deadline)) is not None:
                     del running[process]
-                    os.write(1, ANSWER.pack(call, code))
+                    os.write(answers, ANSWER.pack(call, code))
     finally:
         for process in running:
             processes.kill_group(process)
-
-
-def _fork(settings: WorkerSettings, call: int) -> int:
-    """Return a new process that runs a call."""
-    if (process := os.fork()) == 0:
-        _run_and_exit(settings, call)
-    with suppress(OSError):  # it may have done this itself, and have ended
-        os.setpgid(process, process)
-    return process
-
-
-def _seconds_until_killed(settings: WorkerSettings) -> float:
-    limit = settings.limits.seconds
-    return math.inf if limit is None else limit + _GRACE_SECONDS
 
 
 def _exit_code(process: int, deadline: float) -> int | None:
@@ -157,6 +155,7 @@ def _import_script(preparation: Mapping[str, Any]) -> None:
     """Import the script of the parent as multiprocessing does, as it may define components."""
     global _imports_script
     _imports_script = True
+    # Not documented, but without it models of a script would be unknown. Held by test_script_may_define_a_model.
     spawn.prepare(dict(preparation))
     _imports_script = False
 
@@ -176,20 +175,22 @@ def _import_libraries(models: Sequence[str]) -> None:
     gc.freeze()  # collections in the processes leave these objects out, and their memory shared
 
 
+def _become_task(*handles: int) -> None:
+    """Make a fork of the server the leader of a group, which is killed with it, and close the server's handles."""
+    os.setpgid(0, 0)
+    processes.is_task = True
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for handle in handles:
+        os.close(handle)
+    np.random.seed()  # Python does so itself with ``random``
+
+
 def _run_and_exit(settings: WorkerSettings, call: int) -> NoReturn:
     """Run a call in this process, and end it."""
     code = 1
     try:
-        if CAN_FORK:
-            os.setpgid(0, 0)  # processes that the task starts are in its group, and end with it
-            processes.is_task = True
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-        np.random.seed()  # as in a new process; Python does so itself with ``random``
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        with suppress(OSError):  # the program was started without a stderr
-            os.dup2(2, 1)  # stdout is for results, not for output of models
         code = _run(settings, call)
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the task may have closed it

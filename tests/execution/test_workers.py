@@ -316,24 +316,60 @@ def is_running(pid: int) -> bool:
         return False
 
 
-UNGUARDED = """
+SCRIPT_OF_A_USER = """
+import sys
+from dataclasses import dataclass
+import numpy as np
 import evalplugin
+
+@evalplugin.model("of-script")
+@dataclass
+class OfScript:
+    def fit(self, train, rng):
+        self.counts = train.item_counts.astype(float)
+
+    def scores(self, users):
+        return np.tile(self.counts, (len(users), 1))
+
+print("for stdout")
 config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout", "fraction": 0.3}},
-          "models": ["random"], "metrics": ["rr"], "recommend": {{"n": 5}}, "tracking": {{"uri": {uri!r}}}}}
-evalplugin.run(config, workers=2)
+          "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [], "tracking": {{"uri": {uri!r}}}}}
+if {guard}:
+    sys.exit(len(evalplugin.run(config, workers=2).result.failed))
 """
+
+
+def run_script(folder: Path, *, guard: str, models: list[str], by_stdin: bool = False) -> Any:
+    text = SCRIPT_OF_A_USER.format(guard=guard, models=models, uri=f"sqlite:///{folder}/mlflow.db")
+    (folder / "script.py").write_text(text)
+    command = [sys.executable, "-" if by_stdin else "script.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, input=text if by_stdin else "", cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.mark.slow
 def test_script_without_main_guard_is_an_error(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(UNGUARDED.format(uri=f"sqlite:///{tmp_path}/mlflow.db"))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = run_script(tmp_path, guard="True", models=["random"])
     assert done.returncode == 1
     said = "EvalpluginError: a worker process imports the script that started it, and this script starts a bake-off"
     assert done.stderr.count("Traceback") == 1
     assert said in done.stderr
     assert 'put the call below `if __name__ == "__main__":`' in done.stderr
+
+
+@pytest.mark.slow
+def test_script_may_define_a_model(tmp_path: Path) -> None:
+    done = run_script(tmp_path, guard='__name__ == "__main__"', models=["of-script", "random"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "for stdout\n"
+
+
+@pytest.mark.slow
+def test_script_from_stdin_needs_no_guard(tmp_path: Path) -> None:
+    done = run_script(tmp_path, guard="True", models=["random"], by_stdin=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -70,13 +70,6 @@ def test_odd_scores_fail_alone(tmp_path: Path, bad: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
-    chosen = ["handles", "surrogate", "descriptors"]
-    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.OWN_PROCESS}.items() if how in chosen}
-    assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
-
-
-@pytest.mark.slow
 def test_every_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
     expected = {how: part for how, (_, part) in {**bad.FITS, **bad.OWN_PROCESS}.items()}
     assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)

@@ -35,8 +35,9 @@ def interrupted(
 
 
 def children_of(session: int) -> list[str]:
-    """Return the processes of a session that are left after some seconds."""
-    for _ in range(50):
+    """Return the processes of a session that are left after a minute."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         left = []
         for file in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):

@@ -188,10 +188,7 @@ class Server:
         self._ended, self._has_call = ended, False
         self._folder = Path(tempfile.mkdtemp(dir=settings.folder))
         self._limits = settings.limits
-        preparation = spawn.get_preparation_data("evalplugin")
-        del preparation["authkey"]  # it cannot be pickled
-        if not imports_script:
-            preparation = {"sys_path": preparation["sys_path"]}
+        preparation = _preparation(imports_script)
         settings = replace(settings, folder=self._folder, preparation=preparation)
         with _writing(self._folder / "settings") as file:
             file.write_bytes(pickle.dumps(settings, protocol=5))
@@ -283,6 +280,17 @@ class Server:
             assert pipe is not None
             with suppress(BrokenPipeError):  # what it has not read
                 pipe.close()
+
+
+def _preparation(imports_script: bool) -> dict[str, Any]:
+    """Return what ``multiprocessing`` tells a new process of this one: its path, and its script."""
+    data = spawn.get_preparation_data("evalplugin")
+    if not imports_script:
+        return {"sys_path": data["sys_path"]}
+    del data["authkey"]  # it cannot be pickled
+    if not Path(data.get("init_main_from_path", "")).is_file():  # it came from stdin
+        data.pop("init_main_from_path", None)
+    return data
 
 
 def pickle_call(function: Callable[..., object], rest: Mapping[str, Any]) -> bytes:
