@@ -333,7 +333,8 @@ class OfScript:
 
 print("for stdout")
 config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout", "fraction": 0.3}},
-          "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [], "tracking": {{"uri": {uri!r}}}}}
+          "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [],
+          "tracking": {{"uri": {uri!r}}}}}
 if {guard}:
     sys.exit(len(evalplugin.run(config, workers=2).result.failed))
 """
