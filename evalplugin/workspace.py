@@ -15,7 +15,7 @@ from evalplugin.base.errors import DataError, Problem, TrackingError
 from evalplugin.base.units import bytes_of, count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.engines import Needs, Session
-from evalplugin.execution.engines.local import Local
+from evalplugin.execution.engines.local import InProcess, Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
 from evalplugin.execution.store import Store, private_folder
@@ -158,21 +158,23 @@ class Workspace:
 
     @contextmanager
     def open_session(
-        self, inputs: Mapping[str, str], *, workers: int | None = None, calls: int = 0, here: bool = False
+        self, inputs: Mapping[str, str], *, workers: int | None = None, here: bool = False
     ) -> Generator[Session]:
         """Yield a session of the config's engine, with a folder for its files that no other user can write to.
 
         Args:
             inputs: Files that tasks read, with fingerprints, which must be the same on every node.
             workers: Tasks at a time; None: as in the config.
-            calls: Tasks that are certain to be computed; worker processes for them start at once.
-            here: Whether the session computes nothing, so that no other machine is needed.
+            here: Whether the session computes nothing, so that no other process is needed.
 
         Raises:
             EngineError: The engine cannot run the tasks.
         """
         config, limits = self.config, self.config.spec.limits
-        engine = Local() if here or config.engine is None else config.engine.component
+        if here:
+            yield InProcess()
+            return
+        engine = Local() if config.engine is None else config.engine.component
         if workers is None and "workers" in config.spec.model_fields_set:
             workers = config.spec.workers
         components = [("model", model.type) for model in config.models]
@@ -183,7 +185,6 @@ class Workspace:
                 plugins=config.plugins,
                 limits=Limits(limits.seconds, None if limits.memory is None else bytes_of(limits.memory)),
                 workers=workers,
-                calls=calls,
                 components=components,
                 inputs=inputs,
                 base=config.folder,

@@ -235,20 +235,3 @@ def server(
     """One MLflow server for all tests, over PostgreSQL and S3."""
     with mlflow_server(tmp_path_factory.mktemp("elsewhere"), database, storage) as running:
         yield running
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The ids of the worker processes that were started."""
-    from evalplugin.execution.engines import local
-
-    pids: list[int] = []
-
-    class Counted(local.WorkerProcess):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            assert self.process.pid is not None
-            pids.append(self.process.pid)
-
-    monkeypatch.setattr(local, "WorkerProcess", Counted)
-    return pids

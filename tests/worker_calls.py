@@ -1,4 +1,4 @@
-"""Functions for calls of worker processes, by the name of this module."""
+"""Functions for calls in processes, by the name of this module."""
 
 from __future__ import annotations
 
@@ -18,40 +18,24 @@ import numpy as np
 HELD: list[Any] = []  # outlives a call
 
 
-def process() -> int:
-    return os.getpid()
+def process() -> tuple[int, int]:
+    """Return this process and its parent."""
+    return os.getpid(), os.getppid()
 
 
-def process_of_shared(**shared: Any) -> tuple[int, list[int]]:
-    """Return the process, and the places of shared arguments in its memory."""
-    return os.getpid(), [id(value) for value in shared.values()]
+def shared_sum(**shared: Any) -> float:
+    return float(sum(array.sum() for array in shared.values()))
 
 
-def hang() -> None:
+def hang(note: str) -> None:
+    with open(f"{note}.part", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(f"{note}.part", note)
     time.sleep(600)
-
-
-def take(mb: int) -> float:
-    return float(np.ones(mb * 2**17).sum())
-
-
-def hold(mb: int) -> int:
-    HELD.append(np.ones(mb * 2**17))
-    return os.getpid()
-
-
-def held() -> int:
-    return len(HELD)
 
 
 def draw() -> tuple[float, float]:
     return random.random(), np.random.random()  # noqa: NPY002
-
-
-def seed() -> int:
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002
-    return os.getpid()
 
 
 def modules() -> set[str]:
@@ -69,37 +53,26 @@ def _fork() -> None:
     process.start()
 
 
-# What a call may leave in its process that cannot be undone.
+# What a call may leave in its process.
 LEAVE: dict[str, Callable[[], Any]] = {
     "variable": lambda: os.environ.update(LEFT_BEHIND="1"),
     "child": lambda: _start("exec sleep 600"),
     "orphan": lambda: _start("sleep 600 &").wait(),
     "fork": _fork,
-    "thread": lambda: threading.Thread(target=time.sleep, args=(600,), daemon=True).start(),
-    "handler": lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+    "thread": lambda: threading.Thread(target=time.sleep, args=(600,)).start(),
+    "handler": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
     "alarm": lambda: signal.alarm(600),
-    "mask": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]),
+    "descriptors": lambda: os.closerange(0, 3),
     "handles": lambda: HELD.extend(open(os.devnull, "rb") for _ in range(100)),  # noqa: SIM115
-    "descriptors": lambda: os.closerange(3, 1000),
-    "path": lambda: sys.path.insert(0, os.sep),
-    "recursion": lambda: sys.setrecursionlimit(3000),
-    "memory": lambda: hold(600),
-}
-# What is undone.
-UNDONE: dict[str, Callable[[], Any]] = {
-    "folder": lambda: os.chdir(os.sep),
-    "value": lambda: os.environ.update(OMP_NUM_THREADS="77"),
-    "emptied": os.environ.clear,
     "umask": lambda: os.umask(0o777),
-    "output": lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2),
-    "interrupt": lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),
-    "ended child": lambda: (_start("exit 0"), os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)),
-    "random": seed,
+    "path": lambda: sys.path.insert(0, os.sep),
+    "folder": lambda: os.chdir(os.sep),
+    "memory": lambda: HELD.append(np.ones(100 * 2**17)),
 }
 
 
 def leave(how: str) -> int:
-    {**LEAVE, **UNDONE}[how]()
+    LEAVE[how]()
     return os.getpid()
 
 
@@ -110,11 +83,9 @@ def look() -> dict[str, Any]:
         "folder": os.getcwd(),
         "umask": os.umask(0o022),
         "threads": threading.active_count(),
-        "handlers": [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)],
+        "handler": signal.getsignal(signal.SIGTERM),
         "alarm": signal.alarm(0),
-        "mask": signal.pthread_sigmask(signal.SIG_BLOCK, []),
         "error output": os.fstat(2).st_ino,
         "path": list(sys.path),
-        "recursion": sys.getrecursionlimit(),
         "held": len(HELD),
     }

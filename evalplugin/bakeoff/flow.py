@@ -193,11 +193,8 @@ def _running(planned: Planned, journal: Journal, workers: int | None) -> Generat
     """
     workspace, bakeoff = planned.workspace, replace(planned.bakeoff, id=journal.header.id)
     idle = all(job.ended for job in planned.jobs)
-    # The trials of tuned models may all be cached: it is not known yet which they are.
-    known = [job for job in planned.jobs if not job.ended and not job.model.space]
-    missing = 0 if idle else sum(len(job.tasks) - len(job.done) for job in known)
     progress = workspace.observer.progress
-    with workspace.open_session(planned.inputs, workers=workers, calls=missing, here=idle) as session:
+    with workspace.open_session(planned.inputs, workers=workers, here=idle) as session:
         with progress("open the tracking store"):
             tracker = MlflowTracker.open(
                 bakeoff,

@@ -46,8 +46,9 @@ class Peak:
 def peak_memory() -> Iterator[Peak]:
     """Measure by how much the resident memory of this process grows at most while the work inside runs, in 2**20 bytes.
 
-    What the process holds at the start does not count: data, libraries, results of earlier work. Memory that earlier
-    work has freed is given back to the system first, or else the work inside would use it and seem to need less.
+    What the process holds at the start does not count: data, libraries, results of earlier work; nor do mapped files,
+    as the code of libraries is. Memory that earlier work has freed is given back to the system first, or else the work
+    inside would use it and seem to need less.
     The kernel records the maximum, so no peak is missed between two samples. NaN where that maximum cannot be reset
     (only Linux can), as the maximum of the process's whole life would be another number.
     """
@@ -59,9 +60,9 @@ def peak_memory() -> Iterator[Peak]:
     except OSError:
         yield peak
         return
-    start = _highest_mb()
+    start = _status_mb("VmHWM") - _status_mb("RssFile")
     yield peak
-    peak.mb = max(0.0, _highest_mb() - start)
+    peak.mb = max(0.0, _status_mb("VmHWM") - _status_mb("RssFile") - start)
 
 
 def give_back_memory() -> None:
@@ -90,9 +91,9 @@ def cheap_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _highest_mb() -> float:
-    """Return the highest resident memory since the last reset; right after a reset it is the present one."""
-    (line,) = (line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+def _status_mb(name: str) -> float:
+    """Return a size of this process: VmHWM, the highest resident memory since the last reset, or RssFile, its files."""
+    (line,) = (line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
     return int(line.split()[1]) / 1024
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import shutil
 import signal
@@ -22,6 +21,8 @@ _KEPT = 64 * 2**10  # bytes of the end of the output
 _LINES, _WIDTH = 15, 500  # of the output of a program that failed
 _SECONDS_TO_READ = 1.0  # the last output, where a process that the program has started still runs
 _running: list[subprocess.Popen[bytes]] = []
+
+is_task = False  # whether this process runs one task, and its group is killed at the end
 
 
 def start_python(
@@ -102,15 +103,13 @@ def find_program(name: str, folder: Path) -> str | None:
 def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
     """Run a program in a folder, and return its exit code (-n: ended by signal n) and the end of its output.
 
-    No process of its group is left when it has ended, or when this function is interrupted. In a worker process it is
-    in the worker's group, which is ended with the task whatever happens to the worker.
+    No process of its group is left when it has ended, or when this function is interrupted. In the process of a task it
+    is in the task's group, which is killed with the task whatever happens to its process.
 
     Raises:
         OSError: It cannot be started.
     """
-    # A process of multiprocessing that leads a group is a worker.
-    is_worker = os.name == "posix" and multiprocessing.parent_process() and os.getpgrp() == os.getpid()
-    has_group = os.name == "posix" and not is_worker
+    has_group = os.name == "posix" and not is_task
     process = None
     end = bytearray()
     try:

@@ -1,29 +1,25 @@
-"""Isolation of tasks: the state of the process is restored after each, and its error becomes a value."""
+"""Isolation of tasks: the error of a task becomes a value, and the process gets back its folder and its streams."""
 
 from __future__ import annotations
 
-import locale
 import os
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import TypeVar
 
 from evalplugin.base.errors import PluginError
 from evalplugin.base.libraries import np
-from evalplugin.base.signals import is_interrupted, restored_signals
+from evalplugin.base.signals import is_interrupted
 from evalplugin.base.text import escape_controls, shorten
 from evalplugin.components.registry import line_in_plugin
 
 T = TypeVar("T")
 
 _MAX_ERROR = 20_000  # characters
-_FREE_HANDLES = 64  # kept for this program while a task runs
 
 
 @dataclass(frozen=True)
@@ -73,129 +69,19 @@ def outcome_of(function: Callable[[], T]) -> T | TaskFailure:
 
 @contextmanager
 def isolated() -> Iterator[None]:
-    """Run a task inside: its output goes to stderr, and it leaves the process as it was.
+    """Run a task inside: its output goes to stderr, as stdout is for results.
 
-    That is: the streams and their descriptors, the working directory, the temporary folder, the environment, the mask
-    of new files, the locale, handlers of signals, limits, and how numpy and Python warn. As many files can be opened
-    afterwards as before.
+    Afterwards the streams, the working directory, the environment, and how NumPy and Python warn are as before.
     """
-    with ExitStack() as after, np.errstate(), warnings.catch_warnings():
-        for restore in (_handles, _descriptors, _streams, _folders, _settings, restored_signals):
-            after.enter_context(restore())
-        yield
-
-
-@contextmanager
-def _streams() -> Iterator[None]:
-    """Replace the streams by ones that a task cannot close; stdout is for results, not for output of models."""
-    before = sys.stdout, sys.stderr
-    if sys.stderr is not None:  # the process may have been started without one
-        sys.stdout = sys.stderr = cast(TextIO, _Shield(sys.stderr))
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before
-
-
-class _Shield:
-    """A stream that stays open."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def __enter__(self) -> _Shield:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.flush()
-
-    def close(self) -> None:
-        """Write what is buffered."""
-        self.flush()
-
-
-@contextmanager
-def _descriptors() -> Iterator[None]:
-    """Keep copies of the descriptors 0 to 2, for a task that closes or redirects them."""
-    copies = {}
-    for number in range(3):
-        with suppress(OSError):  # it is closed
-            copies[number] = os.dup(number)
-    try:
-        yield
-    finally:
-        for number, copy in copies.items():
-            with suppress(OSError):  # the task has closed the copy too
-                os.dup2(copy, number)
-                os.close(copy)
-
-
-@contextmanager
-def _folders() -> Iterator[None]:
-    current = temporary = None
-    with suppress(OSError):
-        current = os.getcwd()
-    with suppress(OSError):
-        temporary = tempfile.gettempdir()
-    try:
-        yield
-    finally:
-        if temporary is not None:
-            tempfile.tempdir = temporary
-            with suppress(OSError):
-                Path(temporary).mkdir(parents=True, exist_ok=True)
-        if current is not None:
-            with suppress(OSError):  # the task has removed it
-                os.chdir(current)
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    environment, language, mask = dict(os.environ), locale.setlocale(locale.LC_ALL), os.umask(0)
-    os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(mask)
-        # Only what was there is put back: a library that the task has imported may rely on what it has set.
-        os.environ.update(environment)
-        if locale.setlocale(locale.LC_ALL) != language:
-            locale.setlocale(locale.LC_ALL, language)
-
-
-@contextmanager
-def _handles() -> Iterator[None]:
-    """Keep file handles for this program from a task that opens all that it may, and bound files as before."""
-    if os.name != "posix":
-        yield
-        return
-    import resource
-
-    files, size = resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE
-    limit, hard = resource.getrlimit(files)
-    largest, opened = resource.getrlimit(size), opened_handles()
-    highest = max(limit, 2**20) if hard == resource.RLIM_INFINITY else hard
-    # Where earlier tasks have left few free ones, this one gets half of them.
-    task_limit = min(limit, max(highest - _FREE_HANDLES, (opened + highest) // 2))
-    with suppress(ValueError, OSError):
-        resource.setrlimit(files, (task_limit, hard))
-    try:
-        yield
-    finally:
-        with suppress(ValueError, OSError):  # the task has lowered what cannot be raised again
-            resource.setrlimit(files, (highest, hard))
-            left = max(0, opened_handles() - opened)
-            resource.setrlimit(files, (min(limit + left, highest), hard))
-        with suppress(ValueError, OSError):
-            resource.setrlimit(size, largest)
-
-
-def opened_handles() -> int:
-    """Return the number of open file handles; 0 where the system does not show them."""
-    try:
-        return len(os.listdir("/dev/fd"))
-    except OSError:
-        return 0
+    folder, environment = None, dict(os.environ)
+    with suppress(OSError):  # it was removed
+        folder = os.getcwd()
+    with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr), np.errstate(), warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            # Only what was there is put back: a library that the task has imported may rely on what it has set.
+            os.environ.update(environment)
+            if folder is not None:
+                with suppress(OSError):  # the task has removed it
+                    os.chdir(folder)

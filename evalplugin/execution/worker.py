@@ -1,41 +1,55 @@
-"""Main function of a worker process: run one task after the other within limits, and write results to files."""
+"""Processes of tasks: a server that has imported their libraries forks one for each call, and reports how it ended."""
 
 from __future__ import annotations
 
 import errno
 import faulthandler
 import gc
-import multiprocessing
+import math
 import os
 import pickle
+import select
 import signal
+import struct
 import sys
-import threading
+import time
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from multiprocessing.connection import Connection, wait
+from multiprocessing import spawn
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn
 
-from evalplugin.base.costs import cheap_collections
+from evalplugin.base import processes
 from evalplugin.base.errors import PluginError, is_disk_full
-from evalplugin.base.signals import ENDING
+from evalplugin.base.libraries import np
 from evalplugin.base.units import size_text
 from evalplugin.components.registry import load_plugin_file
-from evalplugin.execution.isolation import TaskFailure, failure_of, isolated
-from evalplugin.execution.leftovers import Leftovers
+from evalplugin.execution.isolation import failure_of, isolated
 from evalplugin.execution.shared import read_value
-from evalplugin.files.outputs import written_whole
-from evalplugin.models.threads import one_blas_thread
+from evalplugin.models import MODELS, one_blas_thread
 
-# Exit codes of a worker that would start a bake-off of its own, or cannot write its result: as the disk is full, or as
-# the task has changed its process.
-NOT_GUARDED, NO_SPACE, NOT_WRITTEN = 79, 80, 81
-_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CAN_FORK = hasattr(os, "fork")
+# Exit codes: of a process that has written its result, which no task has by chance; of one that cannot, as the disk is
+# full, or as the task has changed its process; of one that was killed as it took too long; of a server whose script
+# would start a bake-off of its own.
+WRITTEN, NO_SPACE, NOT_WRITTEN, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81, 82
+MESSAGE, ANSWER = struct.Struct("q"), struct.Struct("qq")  # number of a call; number and exit code
+_LIBRARIES = (
+    "evalplugin.execution.executor",
+    "joblib",
+    "pandas",
+    "pyarrow.compute",
+    "scipy.sparse",
+    "scipy.special",
+)
+_POLL_SECONDS = 1.0
+_GRACE_SECONDS = 5.0  # from the time limit, at which a process ends itself, to when it is killed
+
+_imports_script = False  # whether this process imports the script of its parent now
 
 
 @dataclass(frozen=True)
@@ -56,156 +70,184 @@ class PluginFile:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What the worker processes of a session have in common."""
+    """What the processes of a session have in common."""
 
     folder: Path  # for the files of calls
     threads: int  # that each may use
     limits: Limits
     plugins: Sequence[PluginFile]  # loaded first: they define the classes of arguments
-    # A folder with modules that the plugins import, where this machine is not the driver's: no script is run there.
-    modules: Path | None = None
+    models: Sequence[str] = ()  # types whose libraries the server imports
+    # What ``multiprocessing.spawn`` does to a process, such as importing the script of its parent.
+    preparation: Mapping[str, Any] = field(default_factory=dict)
+    modules: Path | None = None  # a folder with modules that the plugins import, from another machine
 
 
 def refuse_in_worker() -> None:
-    """End this process if it is a worker that imports the script that started it; its parent reports the reason."""
-    # Private: only multiprocessing knows that it imports a script. Held by test_script_without_main_guard_is_an_error.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
+    """End this process if it imports the script that started it; its parent reports the reason."""
+    if _imports_script:
         os._exit(NOT_GUARDED)
 
 
-def work(settings: WorkerSettings, pipe: Connection, log: Path) -> None:
-    """Run calls, one after the other, until the parent ends this process: the main function of a worker process.
+def serve(folder: str) -> None:
+    """Run calls, each in a process of its own, until the parent ends: the main function of a server.
 
-    A message is a call: files with arguments that several calls share, the file with the function and the other
-    arguments, and the file for its value. It is answered when the value is written, if the process is as it was before.
-    Else the process ends, and all that the call has started.
-
-    Args:
-        settings: Of the session.
-        pipe: Brings calls; takes an empty message when the process has started, and after each call.
-        log: The file for the traceback of a crash, or of a call that takes too long.
+    stdin has the numbers of calls; stdout gets the number and the exit code of each call that has ended. Without
+    ``fork``, a server runs one call itself.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
-    if os.name == "posix":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        os.setpgid(0, 0)  # processes that a task starts are in its group, and end with it
-    multiprocessing.current_process().daemon = False  # it may start processes
+    calls, answers = os.dup(0), os.dup(1)  # a script and tasks may read and print
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
     with suppress(OSError):  # the program was started without a stderr
         os.dup2(2, 1)  # stdout is for results, not for output of models
-    _end_with_parent()
-    with log.open("w", encoding="utf-8") as crashes, cheap_collections():
-        faulthandler.enable(crashes)
-        for variable in _THREADS:
-            os.environ[variable] = str(settings.threads)
-        _import_libraries()
-        worker = _Worker(settings, pipe, crashes)
+    settings: WorkerSettings = pickle.loads(Path(folder, "settings").read_bytes())
+    _import_script(settings.preparation)
+    _import_libraries(settings.models)
+    if not CAN_FORK:
+        _run_and_exit(settings, *MESSAGE.unpack(os.read(calls, MESSAGE.size)))
+    signals, wakeup = os.pipe()  # a signal ends the wait for calls
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    limit = settings.limits.seconds
+    patience = math.inf if limit is None else limit + _GRACE_SECONDS
+    # By process: its call, and when it is killed, on the monotonic clock.
+    running: dict[int, tuple[int, float]] = {}
+    try:
         while True:
-            try:
-                pipe.send_bytes(b"")
-                shared, call, out = pipe.recv()
-            except (EOFError, OSError):  # the parent has ended
-                break
-            if not worker.run(shared, call, out):
-                break
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # the task may have closed it
-            stream.flush()
-    _end()
+            ready, _, _ = select.select([calls, signals], [], [], _POLL_SECONDS)
+            if signals in ready and signal.SIGTERM in os.read(signals, 4096):
+                return
+            if calls in ready:
+                if not (message := os.read(calls, MESSAGE.size)):  # the parent has ended
+                    return
+                (call,) = MESSAGE.unpack(message)
+                if (process := os.fork()) == 0:
+                    _become_task(calls, answers, signals, wakeup)
+                    _run_and_exit(settings, call)
+                running[process] = call, time.monotonic() + patience
+                with suppress(OSError):  # it may have done this itself, and have ended
+                    os.setpgid(process, process)
+            for process, (call, deadline) in list(running.items()):
+                if (code := _exit_code(process, deadline)) is not None:
+                    del running[process]
+                    os.write(answers, ANSWER.pack(call, code))
+    finally:
+        for process in running:
+            processes.kill_group(process)
 
 
-def _import_libraries() -> None:
-    """Import what all tasks need, while the parent prepares the first.
+def _exit_code(process: int, deadline: float) -> int | None:
+    """Return the exit code of a process that has ended, after killing what it has started; None: it runs."""
+    is_late = time.monotonic() > deadline
+    if is_late:
+        processes.kill_group(process)
+    ended, status = os.waitpid(process, 0 if is_late else os.WNOHANG)
+    if not ended:
+        return None
+    processes.kill_group(process)
+    return TOO_LATE if is_late else os.waitstatus_to_exitcode(status)
 
-    joblib sets variables when it is imported: within a task, they would cost the process.
-    """
-    import joblib  # noqa: F401
 
-    import_module("evalplugin.execution.executor")
+def _import_script(preparation: Mapping[str, Any]) -> None:
+    """Import the script of the parent as multiprocessing does, as it may define components."""
+    global _imports_script
+    _imports_script = True
+    # Not documented, but without it models of a script would be unknown. Held by test_script_may_define_a_model.
+    spawn.prepare(dict(preparation))
+    _imports_script = False
+
+
+def _import_libraries(models: Sequence[str]) -> None:
+    """Import what tasks need, while the parent prepares the first."""
+    for module in _LIBRARIES:
+        import_module(module)
     with one_blas_thread():
         pass
+    for name in models:
+        # Not of optional packages: they may start threads, which a fork does not have.
+        if MODELS.has_own(name) and not getattr(MODELS.entry(name).cls, "requires", ()):
+            with suppress(Exception):  # the task has the same error, or other parameters
+                getattr(MODELS.create(name), "prepare", lambda: None)()
+    gc.collect()
+    gc.freeze()  # collections in the processes leave these objects out, and their memory shared
 
 
-class _Worker:
-    """What a worker process has from one call to the next."""
+def _become_task(*handles: int) -> None:
+    """Make a fork of the server the leader of a group, which is killed with it, and close the server's handles."""
+    os.setpgid(0, 0)
+    processes.is_task = True
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for handle in handles:
+        os.close(handle)
+    np.random.seed()  # Python does so itself with ``random``
 
-    def __init__(self, settings: WorkerSettings, pipe: Connection, crashes: TextIO) -> None:
-        self._settings, self._crashes = settings, crashes
-        self._shared: dict[Path, Any] = {}
-        self._modules = len(sys.modules)
-        self._leftovers = Leftovers(pipe.fileno())
-        if settings.modules is not None:
-            sys.path.append(
-                str(settings.modules)
-            )  # last, as the folder of a plugin: no file there hides a package
 
-    def run(self, shared: Sequence[Path], call: Path, out: Path) -> bool:
-        """Run a call and write its value, or its traceback; return whether the process can run another one.
+def _run_and_exit(settings: WorkerSettings, call: int) -> NoReturn:
+    """Run a call in this process, and end it."""
+    code = 1
+    try:
+        code = _run(settings, call)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # the task may have closed it
+                stream.flush()
+    except OSError as error:
+        if is_disk_full(error):
+            code = NO_SPACE
+    finally:
+        os._exit(code)
 
-        Args:
-            shared: Files with arguments that several calls share.
-            call: The file with the function, which is one of a module, and the other arguments; it is removed.
-            out: The file for the value.
-        """
-        limits, limit = self._settings.limits, self._settings.limits.memory
+
+def _run(settings: WorkerSettings, call: int) -> int:
+    """Run a call and write its value, or its failure; return the exit code of this process."""
+    limits = settings.limits
+    with (
+        # Opened now: the task may change the mask of new files, or leave no handle.
+        Path(settings.folder, f"result-{call}").open("wb") as out,
+        Path(settings.folder, f"log-{call}").open("w", encoding="utf-8") as crashes,
+    ):
+        faulthandler.enable(crashes)
         if limits.seconds is not None:  # ends the process, even in compiled code
-            faulthandler.dump_traceback_later(limits.seconds, exit=True, file=self._crashes)
-        function = None
-        can_go_on = False
+            faulthandler.dump_traceback_later(limits.seconds, exit=True, file=crashes)
         try:
-            with _memory_limit(limit):
-                function = self._loaded(shared, call)
-            self._leftovers.begin_task()
-            with isolated(), _memory_limit(limit):
-                can_go_on = True
-                result = function()
+            with isolated(), _memory_limit(limits.memory):
+                result = _loaded(settings, call)()
         except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
             result = failure_of(error)
-            if limit is not None and _is_out_of_memory(error):
-                allowed = size_text(limit)
+            if limits.memory is not None and _is_out_of_memory(error):
+                allowed = size_text(limits.memory)
                 text = f"out of memory: the process of the task may allocate {allowed} (limits.memory)"
-                result, can_go_on = TaskFailure(f"{result.error}\n{text}"), False
+                result = replace(result, error=f"{result.error}\n{text}")
         try:
+            pickle.dump(result, out, protocol=5)
+            out.flush()
+        except Exception as error:  # noqa: BLE001 - whatever cannot be pickled
+            if is_disk_full(error):  # no failure of the model: the task may be run again
+                return NO_SPACE
             try:
-                _write(result, out)
-            except Exception as error:
-                if is_disk_full(error):
-                    raise
-                # The result cannot be pickled, or the task has left too few handles.
-                _write(failure_of(error), out)
-        except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
-            os._exit(NO_SPACE if is_disk_full(error) else NOT_WRITTEN)
-        faulthandler.cancel_dump_traceback_later()
-        del function, result
-        return can_go_on and self._is_clean()
-
-    def _loaded(self, shared: Sequence[Path], call: Path) -> Callable[[], object]:
-        """Return the function of a call with its arguments; plugins and shared arguments are loaded once."""
-        for plugin in self._settings.plugins:
-            load_plugin_file(plugin.file, origin=plugin.origin)
-        for file in shared:
-            if file not in self._shared:
-                self._shared[file] = read_value(file)
-        function, rest = pickle.loads(call.read_bytes())
-        call.unlink()
-        return partial(function, **dict(ChainMap(rest, *(self._shared[file] for file in shared))))
-
-    def _is_clean(self) -> bool:
-        """Return whether the call has left nothing that the next one would notice."""
-        if len(sys.modules) > self._modules:
-            self._modules = len(sys.modules)
-            gc.collect()
-            gc.freeze()
-        if not self._leftovers.are_removed():
-            return False
-        if not self._leftovers.fill_memory():
-            return True
-        self._shared.clear()
-        return not self._leftovers.fill_memory()
+                out.seek(0)
+                out.truncate()
+                pickle.dump(failure_of(error), out, protocol=5)
+                out.flush()
+            except OSError:
+                return NOT_WRITTEN
+    return WRITTEN
 
 
-def _write(result: object, out: Path) -> None:
-    with written_whole(out) as file:
-        pickle.dump(result, file, protocol=5)
+def _loaded(settings: WorkerSettings, call: int) -> Callable[[], object]:
+    """Return the function of a call with its arguments."""
+    if settings.modules is not None:
+        # Last, as the folder of a plugin: no file there hides a package.
+        sys.path.append(str(settings.modules))
+    for plugin in settings.plugins:
+        load_plugin_file(plugin.file, origin=plugin.origin)
+    shared, pickled = pickle.loads(Path(settings.folder, f"task-{call}").read_bytes())
+    arguments = [read_value(file) for file in shared]
+    function, rest = pickle.loads(pickled)
+    return partial(function, **ChainMap(rest, *arguments))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -230,22 +272,3 @@ def _memory_limit(size: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent has ended, for whatever reason."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        _end()
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _end() -> None:
-    """End this process and all threads and processes that the task has started."""
-    if os.name == "posix":
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from evalplugin.data import (
     Candidates,
     Interactions,
     LastN,
-    LoadContext,
     NewUsers,
     NextItem,
     Splitter,
@@ -278,11 +276,6 @@ def test_download_progress_is_reported_in_tenths() -> None:
     ]
 
 
-def test_load_context_is_silent_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    LoadContext().report("reading", 0.5)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_start_up_costs_are_separate_from_fit_costs() -> None:
     checked = load(
         config(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}, "random"])
@@ -318,16 +311,3 @@ def test_the_sizes_of_the_groups_that_a_metric_compares_are_in_the_notes() -> No
     notes = [note for note in prepared.info.notes if note.startswith("items of each group")]
     assert len(notes) == 2
     assert notes[0] == f"items of each group by popularity, tail=0.8: {sizes[0][1]}, {sizes[1][1]}"
-
-
-def test_collections_leave_out_what_earlier_tasks_have_imported() -> None:
-    checked = load(config(models=["popularity", "random"]))
-    tasks = [
-        (n, str(n), job.tasks[0])
-        for n, job in enumerate(jobs_of(checked, prepare(checked, None, Observer())))
-    ]
-    frozen, imported = [], []
-    for _ in sequential_executor(Observer())(tasks):
-        frozen.append(gc.get_freeze_count())
-        imported += [[n] for n in range(1000)]
-    assert frozen[1] - frozen[0] >= 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,11 +22,10 @@ from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines import local as workers_module
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
-from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
-from evalplugin.execution.worker import Limits, WorkerSettings
+from evalplugin.execution.worker import Limits
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +60,8 @@ class Bad:
     def scores(self, users): ...
 
 def full_disk():
-    os.symlink("/dev/full", os.path.join(os.path.dirname(__file__), "scratch-1", f".result-0.{os.getpid()}.tmp"))
+    names = {os.path.basename(os.path.realpath(f"/dev/fd/{number}")): int(number) for number in os.listdir("/dev/fd")}
+    os.dup2(os.open("/dev/full", os.O_RDWR), names["result-0"])
     raise RuntimeError("x" * 1000)
 
 @evalplugin.model("noting")
@@ -77,35 +76,10 @@ class Noting:
         threads = [os.environ.get(name, "-") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
         threads += sorted({str(lib["num_threads"]) for lib in threadpool_info() if lib["user_api"] == "blas"})
         with open(f"{self.folder}/{os.getpid()}", "w") as file:
-            file.write(" ".join([str(os.getppid()), *threads]))
+            file.write(" ".join(threads))
 
     def scores(self, users):
         time.sleep(self.wait)
-        return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
-
-@evalplugin.model("leaving")
-@dataclass
-class Leaving:
-    how: str
-    folder: str
-
-    def fit(self, train, rng):
-        self.n_items = train.n_items
-        import subprocess
-        from multiprocessing import get_context
-        started = [
-            subprocess.Popen(["sleep", "600"]),
-            # Forked, it holds open what the process of the task has open.
-            get_context("fork").Process(target=time.sleep, args=(600,)),
-        ]
-        started[1].start()
-        os.makedirs(f"{self.folder}/started", exist_ok=True)
-        for process in started:
-            open(f"{self.folder}/started/{process.pid}", "w").close()
-        if self.how == "dies":
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def scores(self, users):
         return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
 
 @evalplugin.metric("first", higher_is_better=True, bounds=(0, 1))
@@ -244,10 +218,8 @@ def test_time_limit_stops_hanging_task_with_traceback(tmp_path: Path) -> None:
         assert 'bad.py", line' in (found.error or "")
 
 
-def test_stopped_process_is_killed_after_grace_period(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers_module, "_GRACE_SECONDS", 0.0)
+@pytest.mark.slow
+def test_stopped_process_is_killed_after_grace_period(tmp_path: Path) -> None:
     stopped = {"name": "stopped", "type": "bad", "params": {"how": "stop"}}
     checked = config(tmp_path, models=[stopped], split={"type": "last_n", "n": 2})
     (found,) = results(checked, tmp_path, 1, Limits(seconds=1.0))
@@ -294,31 +266,14 @@ def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(
     seen = {file.name: file.read_text().split() for file in (tmp_path / "seen").iterdir()}
     assert len(seen) == 2
     share = str(max(1, len(os.sched_getaffinity(0)) // 2))
-    assert list(seen.values()) == [[str(os.getpid()), share, share, "1"]] * 2
+    assert list(seen.values()) == [[share, share, "1"]] * 2
 
 
 def test_blas_has_one_thread_in_this_process_too(tmp_path: Path) -> None:
     noting = {"type": "noting", "params": {"folder": str(tmp_path)}}
     checked = config(tmp_path, models=[noting])
     list(results_of(jobs_of(checked, prepare(checked, None, Observer())), sequential_executor(Observer())))
-    assert (tmp_path / str(os.getpid())).read_text().split()[3:] == ["1"]
-
-
-def test_closing_the_executor_kills_its_workers(tmp_path: Path) -> None:
-    hanging = {"name": "hang", "type": "bad", "params": {"how": "hang"}}
-    checked = config(tmp_path, models=["popularity", hanging], split={"type": "last_n", "n": 2})
-    jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = task_executor(
-        Processes(Needs(workers=2, limits=Limits(), plugins=checked.plugins, folder=tmp_path)), Observer()
-    )
-    running = results_of(jobs, execute)
-    assert next(running)[1].model == "popularity"
-    running.close()  # type: ignore[attr-defined]
-    import multiprocessing
-
-    for child in multiprocessing.active_children():
-        child.join(10)
-    assert multiprocessing.active_children() == []
+    assert (tmp_path / str(os.getpid())).read_text().split()[2:] == ["1"]
 
 
 SCRIPT = """
@@ -361,19 +316,43 @@ def is_running(pid: int) -> bool:
         return False
 
 
-UNGUARDED = """
+SCRIPT_OF_A_USER = """
+import sys
+from dataclasses import dataclass
+import numpy as np
 import evalplugin
+
+@evalplugin.model("of-script")
+@dataclass
+class OfScript:
+    def fit(self, train, rng):
+        self.counts = train.item_counts.astype(float)
+
+    def scores(self, users):
+        return np.tile(self.counts, (len(users), 1))
+
+print("for stdout")
 config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout", "fraction": 0.3}},
-          "models": ["random"], "metrics": ["rr"], "recommend": {{"n": 5}}, "tracking": {{"uri": {uri!r}}}}}
-evalplugin.run(config, workers=2)
+          "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [],
+          "tracking": {{"uri": {uri!r}}}}}
+if {guard}:
+    sys.exit(len(evalplugin.run(config, workers=2).result.failed))
 """
+
+
+def run_script(folder: Path, *, guard: str, models: list[str], by_stdin: bool = False) -> Any:
+    text = SCRIPT_OF_A_USER.format(guard=guard, models=models, uri=f"sqlite:///{folder}/mlflow.db")
+    (folder / "script.py").write_text(text)
+    command = [sys.executable, "-" if by_stdin else "script.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, input=text if by_stdin else "", cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 @pytest.mark.slow
 def test_script_without_main_guard_is_an_error(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(UNGUARDED.format(uri=f"sqlite:///{tmp_path}/mlflow.db"))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = run_script(tmp_path, guard="True", models=["random"])
     assert done.returncode == 1
     said = "EvalpluginError: a worker process imports the script that started it, and this script starts a bake-off"
     assert done.stderr.count("Traceback") == 1
@@ -381,25 +360,17 @@ def test_script_without_main_guard_is_an_error(tmp_path: Path) -> None:
     assert 'put the call below `if __name__ == "__main__":`' in done.stderr
 
 
-@pytest.mark.skipif(os.name != "posix", reason="groups of processes are POSIX")
-def test_children_of_a_task_are_killed_with_it(tmp_path: Path) -> None:
-    models = [
-        {"name": how, "type": "leaving", "params": {"how": how, "folder": str(tmp_path)}}
-        for how in ("ends", "dies")
-    ]
-    checked = config(tmp_path, models=models, split={"type": "last_n", "n": 2}, metrics=["ndcg@10"])
-    ends, dies = results(checked, tmp_path, 2)
-    assert ends.error is None
-    assert (
-        dies.failure
-        == "the process of the task was ended by SIGKILL, which systems send when memory runs out"
-    )
-    started = [int(file.name) for file in (tmp_path / "started").iterdir()]
-    assert len(started) == 4
-    until = time.monotonic() + 10
-    while any(is_running(pid) for pid in started):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+@pytest.mark.slow
+def test_script_may_define_a_model(tmp_path: Path) -> None:
+    done = run_script(tmp_path, guard='__name__ == "__main__"', models=["of-script", "random"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "for stdout\n"
+
+
+@pytest.mark.slow
+def test_script_from_stdin_needs_no_guard(tmp_path: Path) -> None:
+    done = run_script(tmp_path, guard="True", models=["random"], by_stdin=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -450,15 +421,6 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         results(config(tmp_path, models=["random"]), tmp_path, 2)
 
 
-def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "_GRACE_SECONDS", -60.0)  # what others have left was logged meanwhile
-    worker = workers_module.WorkerProcess(WorkerSettings(tmp_path, 1, Limits(seconds=10.0), ()))
-    worker.submit("0", workers_module.pickle_call(os._exit, {"status": 3}), ())
-    worker.process.join()
-    assert worker.has_ended()
-    assert worker.result() == TaskFailure(HOWS["exit"])
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
 def test_result_on_a_full_disk_is_a_store_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
@@ -478,14 +440,3 @@ if __name__ == "__main__":
     bad = {{"type": "bad", "params": {{"how": "full disk"}}}}
     test_workers.results(test_workers.config(folder, models=[bad], split={{"type": "last_n", "n": 2}}), folder, 1)
 """
-
-
-def test_daemon_may_start_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
-    process = multiprocessing.get_context("spawn").Process(target=print)
-    with pytest.raises(AssertionError, match="daemonic processes are not allowed to have children"):
-        process.start()
-    with workers_module._plain_parent():
-        process.start()
-    process.join()
-    assert process.exitcode == 0

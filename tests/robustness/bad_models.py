@@ -6,12 +6,9 @@ import ctypes
 import locale
 import multiprocessing
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -64,11 +61,6 @@ def print_much() -> None:
         print("x" * 10_000)  # noqa: T201
 
 
-def delete_temporary_folder() -> None:
-    folder = tempfile.gettempdir()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def leave_own_folder() -> None:
     os.mkdir("gone")
     os.chdir("gone")
@@ -89,15 +81,6 @@ def leave_processes() -> None:
     HELD.append(subprocess.Popen(["sleep", "600"]))
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
     process.start()
-
-
-def leave_fewer_handles() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-
-
-def limit_file_size() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def empty_environment() -> None:
@@ -121,29 +104,25 @@ FITS: dict[str, tuple[Callable[[], Any], str | None]] = {
     "recursion": (recurse, "RecursionError: maximum recursion depth exceeded"),
     "memory": (lambda: np.ones(2**50), "MemoryError: Unable to allocate"),
     "group": (lambda: throw(ExceptionGroup("several", [ValueError("one"), OSError("two")])), "two"),
-    "fewer handles": (leave_fewer_handles, None),
-    "handles": (exhaust_handles, "OSError: [Errno 24] Too many open files: '/dev/null'"),
     "full disk": (lambda: throw(OSError(28, "No space left on device")), "OSError: [Errno 28]"),
-    "streams": (close_streams, None),
-    "descriptors": (close_descriptors, None),
     "folder": (leave_own_folder, None),
-    "temporary folder": (delete_temporary_folder, None),
-    "umask": (lambda: os.umask(0o777), None),
-    "locale": (lambda: locale.setlocale(locale.LC_ALL, "C"), None),
-    "signals": (ignore_signals, None),
     "environment": (empty_environment, None),
     "much output": (print_much, None),
     "invalid output": (lambda: os.write(1, b"\xff\xfe\x80"), None),
     "threads": (leave_threads, None),
     "processes": (leave_processes, None),
-    "file size": (limit_file_size, None),
 }
-# Behaviours that end or cripple their process: it needs one of its own.
-FATAL: dict[str, tuple[Callable[[], Any], str | None]] = {
+# Behaviours that end their process, or change what is not restored: they need a process of their own.
+OWN_PROCESS: dict[str, tuple[Callable[[], Any], str | None]] = {
     "exit": (lambda: os._exit(0), "ended with exit code 0 before the task was done"),
     "segfault": (lambda: ctypes.string_at(0), "was ended by SIGSEGV"),
     "kill": (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
-    "every descriptor": (lambda: os.closerange(0, 1000), None),
+    "handles": (exhaust_handles, "OSError: [Errno 24] Too many open files: '/dev/null'"),
+    "streams": (close_streams, None),
+    "descriptors": (close_descriptors, None),
+    "umask": (lambda: os.umask(0o777), None),
+    "locale": (lambda: locale.setlocale(locale.LC_ALL, "C"), None),
+    "signals": (ignore_signals, None),
 }
 
 
@@ -156,7 +135,7 @@ class BadFit:
 
     def fit(self, train: Any, rng: Any) -> None:
         self.counts = train.item_counts.astype(float)
-        behaviour, _ = {**FITS, **FATAL}[self.how]
+        behaviour, _ = {**FITS, **OWN_PROCESS}[self.how]
         behaviour()
 
     def scores(self, users: Any) -> Any:

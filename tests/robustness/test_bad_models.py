@@ -70,22 +70,15 @@ def test_odd_scores_fail_alone(tmp_path: Path, bad: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
-    chosen = ["handles", "surrogate", "descriptors", "file size"]
-    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.FATAL}.items() if how in chosen}
-    assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
-
-
-@pytest.mark.slow
 def test_every_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
-    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.FATAL}.items()}
+    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.OWN_PROCESS}.items()}
     assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
 
 
 @pytest.mark.slow
 def test_bake_off_of_bad_models_logs_each_and_exits(tmp_path: Path, uri: str, bad: ModuleType) -> None:
-    failing = ["surrogate", "controls", "keyboard interrupt", "handles"]
-    passing = ["threads", "processes"]
+    failing = ["surrogate", "controls", "keyboard interrupt"]
+    passing = ["folder", "threads", "processes"]
     models = [{"name": how, "type": "bad-fit", "params": {"how": how}} for how in (*failing, *passing)]
     config = {
         "experiment": "e",

@@ -32,8 +32,9 @@ def interrupted(folder: Path, moment: str, text: str, *arguments: str) -> subpro
 
 
 def children_of(session: int) -> list[str]:
-    """Return the processes of a session that are left after some seconds."""
-    for _ in range(50):
+    """Return the processes of a session that are left after a minute."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         left = []
         for file in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):

@@ -26,7 +26,6 @@ class Needs:
     plugins: Sequence[Path] = ()  # files that are loaded before a call
     limits: Limits = field(default_factory=Limits)  # of each call
     workers: int | None = None  # calls at a time; None: as many as the engine has room for
-    calls: int = 0  # that are certain to come: as many processes may start before the first one
     # Kind and name of what calls use of the registries, such as ("model", "surprise.SVD").
     components: Sequence[tuple[str, str]] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that calls read, with fingerprints here

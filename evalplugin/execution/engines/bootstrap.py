@@ -37,7 +37,6 @@ def on_node(
 def on_ray_node(
     versions: dict[str, str],
     setup: bytes,
-    note: str | None,
     call: bytes | None,
     shared: list[tuple[str, Any]],
 ) -> tuple[str, Any, str]:
@@ -45,17 +44,11 @@ def on_ray_node(
 
     Args:
         versions, setup, call: As of ``on_node``.
-        note: The key under which the task says where it runs.
         shared: Names of the arguments that calls share, with references to their content.
     """
     import ray
 
     place = f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:6]})"
-    if note is not None:
-        # Private: Ray's public stores of values are actors, each a process more. Held by the contract of engines.
-        from ray.experimental.internal_kv import _internal_kv_put
-
-        _internal_kv_put(note, place)
     refs = dict(shared)
     arguments = {"call": call, "shared": list(refs), "fetch": lambda key: ray.get(refs[key])}
     return on_node(versions, setup, arguments, place)

@@ -1,51 +1,59 @@
-"""The engine of this machine: this process, or worker processes with limits of time and memory."""
+"""The engine of this machine: this process, or a process for each task with limits of time and memory."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
-import signal
+import subprocess
 import sys
-import time
+import tempfile
+import threading
 import uuid
 from collections import ChainMap
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
+from multiprocessing import spawn
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 from evalplugin.base.errors import EvalpluginError, StoreError
-from evalplugin.base.processes import ended_by_signal, kill_group
-from evalplugin.base.signals import ENDING
+from evalplugin.base.processes import ended_by_signal
 from evalplugin.base.text import escape_controls
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.isolation import TaskFailure, error_text, outcome_of
 from evalplugin.execution.shared import write_value
 from evalplugin.execution.worker import (
+    ANSWER,
+    CAN_FORK,
+    MESSAGE,
     NO_SPACE,
     NOT_GUARDED,
     NOT_WRITTEN,
+    TOO_LATE,
+    WRITTEN,
     Limits,
     PluginFile,
     WorkerSettings,
-    work,
 )
+from evalplugin.models import thread_count
 
-_GRACE_SECONDS = 5  # from the time limit, at which a process ends itself, to when it is killed
-_POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the task has started
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_SECONDS_TO_END = 5.0
+# By its code, so that `__main__` of the server is no script.
+_SERVE = (
+    "import sys; sys.path[:] = {path!r}; from evalplugin.execution.worker import serve; serve({folder!r})"
+)
 
 
 @dataclass(frozen=True)
 class Local:
-    """This machine: one task after the other in this process, or ``workers`` processes at a time.
+    """This machine: one task after the other in this process, or ``workers`` tasks at a time.
 
-    With several workers or limits, a task that crashes, hangs or is killed costs its process, which a new one replaces,
-    and affects no other task. So does a task that changes its process for good.
+    With several workers or limits, each task has a process of its own: one that crashes, hangs or is killed affects no
+    other task, and nothing that it changes in its process does.
     """
 
     users_per_task: UsersPerTask = 100_000
@@ -92,17 +100,16 @@ class InProcess(Session):
 
 
 class Processes:
-    """A session with worker processes, each of which runs one call after the other.
+    """A session that runs each call in a process of its own.
 
-    What is put is written once, and mapped into the memory of every process that needs it. A process starts at once for
-    each call that is certain to come, and else with the first call that finds none. A call that ends or changes its
-    process costs it that process: the next call starts another one.
+    What is put is written once, and mapped into the memory of every process that needs it. Processes are forked by a
+    server, which has imported their libraries; without ``fork``, each call has a server of its own.
     """
 
     in_process = False
 
     def __init__(self, needs: Needs) -> None:
-        """Divide the processors among the processes, and start those that will be needed.
+        """Divide the processors among the processes, and start the server.
 
         Raises:
             EvalpluginError: The system cannot limit memory.
@@ -111,53 +118,39 @@ class Processes:
             raise EvalpluginError(
                 "limits.memory: only Linux can bound the memory of a process; leave it out here"
             )
-        from evalplugin.models import thread_count
-
         self.slots = needs.workers or 1
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = max(1, min(thread_count(), processors // self.slots))
-        plugins = [PluginFile(path.resolve(), path.resolve()) for path in needs.plugins]
-        self._settings = WorkerSettings(needs.folder, threads, needs.limits, plugins)
-        self._workers: list[WorkerProcess] = []
-        self._running: dict[int, tuple[Call, WorkerProcess]] = {}
-        # They import what they need while the first call is prepared.
-        for _ in range(min(self.slots, needs.calls)):
-            self._start()
+        self._settings = WorkerSettings(
+            needs.folder,
+            threads=max(1, min(thread_count(), processors // self.slots)),
+            limits=needs.limits,
+            plugins=[PluginFile(path.resolve(), path.resolve()) for path in needs.plugins],
+            models=[name for kind, name in needs.components if kind == "model"],
+        )
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        self._running: dict[int, Server] = {}
+        self._servers = [Server(self._settings, self._ended)]
 
     def put(self, value: Mapping[str, Any]) -> Path:
         """Write the arguments to a file."""
         return write_shared(value, self._settings.folder)
 
     def submit(self, call: Call) -> None:
-        """Hand a call to a process: one that has started, if there is one."""
-        idle = [worker for worker in self._workers if worker.is_idle and worker.process.is_alive()]
-        ready = [worker for worker in idle if worker.is_ready()]
-        self._submit(call, (ready or idle or [self._start()])[0])
-
-    def _submit(self, call: Call, worker: WorkerProcess) -> None:
-        self._running[call.number] = call, worker
-        worker.submit(call.number, pickle_call(call.function, call.rest), call.shared)
-
-    def _start(self) -> WorkerProcess:
-        with hold_signals():
-            self._workers.append(WorkerProcess(self._settings))
-        return self._workers[-1]
+        """Start a process for a call."""
+        if not self._servers[-1].can_start:
+            self._servers.append(Server(self._settings, self._ended))
+        server = self._running[call.number] = self._servers[-1]
+        server.start(call.number, pickle_call(call.function, call.rest), call.shared)
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait until a call has ended."""
         values: list[tuple[int, Any]] = []
         while not values:
-            ended = wait_for_workers([worker for _, worker in self._running.values()])
-            for number, (call, worker) in list(self._running.items()):
-                if worker in ended:
+            ended = self._ended.get()
+            for number, server in list(self._running.items()):
+                if server is ended.server and ended.number in (number, None):
                     del self._running[number]
-                    value = load_result(worker.result())
-                    if not worker.is_ready():
-                        self._workers.remove(worker)
-                        if isinstance(value, TaskFailure) and worker.may_have_lacked_memory:
-                            self._submit(call, self._start())  # which has nothing of earlier calls
-                            continue
-                    values.append((number, value))
+                    values.append((number, load_result(server.result(number, ended.code))))
         return values
 
     def describe(self) -> str:
@@ -166,141 +159,108 @@ class Processes:
 
     def close(self) -> None:
         """Kill the processes; the caller removes the folder."""
-        for worker in self._workers:
-            worker.kill()
-        self._workers.clear()
+        for server in self._servers:
+            server.close()
         self._running.clear()
 
 
-class WorkerProcess:
-    """A process that runs calls, one at a time; their values are written to files."""
+class Ended(NamedTuple):
+    """The end of a call, or of a server."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
-        """Start it."""
-        self._settings, name = settings, uuid.uuid4().hex[:12]
-        self._pipe, other = multiprocessing.Pipe()
-        self._log = settings.folder / f"worker-{name}.log"
-        # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks. As a
-        # daemon it is ended with this process where a session was not closed.
-        self.process: BaseProcess = multiprocessing.get_context("spawn").Process(
-            target=work, args=(settings, other, self._log), name=f"worker {name}", daemon=True
-        )
-        with _plain_parent() if settings.modules is not None else nullcontext():
-            self.process.start()
-        other.close()
-        self._calls = self._answers = 0  # the first answer says that it has started
-        self._out: Path | None = None  # of the call that runs
-        self._deadline = float("inf")  # on the monotonic clock
-        self._is_late = False
+    server: Server
+    number: int | None  # of the call; None: the server, and all its calls with it
+    code: int  # negative: the signal that ended it
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no call has been handed to it whose result is to come."""
-        return self._out is None
 
-    def submit(self, name: object, call: bytes, shared: Sequence[Path]) -> None:
-        """Hand it a call; it need not have started yet.
+class Server:
+    """A process that starts another one for each call; arguments and values are in files."""
+
+    def __init__(
+        self, settings: WorkerSettings, ended: SimpleQueue[Ended], *, imports_script: bool = True
+    ) -> None:
+        """Start it.
 
         Args:
-            name: Names the files of the call.
+            settings: Of the session; files are in a new folder below theirs.
+            ended: Receives the ends of calls.
+            imports_script: Whether it imports the script of this program, as it may define components.
+        """
+        self._ended, self._has_call = ended, False
+        self._folder = Path(tempfile.mkdtemp(dir=settings.folder))
+        self._limits = settings.limits
+        preparation = _preparation(imports_script)
+        settings = replace(settings, folder=self._folder, preparation=preparation)
+        with _writing(self._folder / "settings") as file:
+            file.write_bytes(pickle.dumps(settings, protocol=5))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE.format(path=preparation["sys_path"], folder=str(self._folder))],
+            env={**os.environ, **dict.fromkeys(_THREADS, str(settings.threads))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends it
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def can_start(self) -> bool:
+        """Whether it can start a process for a call."""
+        return self._process.poll() is None and (CAN_FORK or not self._has_call)
+
+    def start(self, number: int, call: bytes, shared: Sequence[Path]) -> None:
+        """Start a process for a call; the server need not be ready yet.
+
+        Args:
+            number: Of the call.
             call: The function and its arguments, by ``pickle_call``.
             shared: Files with arguments that several calls share, written by ``write_shared``.
 
         Raises:
             StoreError: The arguments cannot be written.
         """
-        self._out, file = self._settings.folder / f"result-{name}", self._settings.folder / f"task-{name}"
-        with _writing(file):
-            file.write_bytes(call)
-        self._calls += 1
-        self._begin_time()
-        with suppress(OSError):  # it has ended, as is found when its result is waited for
-            self._pipe.send((list(shared), file, self._out))
+        self._has_call = True
+        with _writing(self._folder / f"task-{number}") as file:
+            file.write_bytes(pickle.dumps((list(shared), call), protocol=5))
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, as the listener finds
+            self._process.stdin.write(MESSAGE.pack(number))
+            self._process.stdin.flush()
 
-    def _begin_time(self) -> None:
-        seconds = self._settings.limits.seconds
-        self._deadline = float("inf") if seconds is None else time.monotonic() + seconds + _GRACE_SECONDS
+    def _listen(self) -> None:
+        """Hand on the ends of calls, and the end of the server."""
+        assert self._process.stdout is not None
+        while len(answer := self._process.stdout.read(ANSWER.size)) == ANSWER.size:
+            self._ended.put(Ended(self, *ANSWER.unpack(answer)))
+        self._ended.put(Ended(self, None, self._process.wait()))
 
-    def is_ready(self) -> bool:
-        """Return whether it has started, ended its last call, and can run another one."""
-        try:
-            while not self._pipe.closed and self._pipe.poll():
-                self._pipe.recv_bytes()
-                self._answers += 1
-                self._begin_time()  # of the first call, if it was handed over before the process had started
-        except (EOFError, OSError):
-            self._pipe.close()
-            self.process.join(_GRACE_SECONDS)
-        return self._answers > self._calls
-
-    @property
-    def handles(self) -> list[Any]:
-        """What may be ready when its call has ended."""
-        return [self.process.sentinel] if self._pipe.closed else [self.process.sentinel, self._pipe]
-
-    def has_ended(self) -> bool:
-        """Return whether its call has ended; beyond the time limit, the process is killed."""
-        if self.is_ready():
-            return True
-        if self.process.is_alive() and time.monotonic() > self._deadline:
-            self._is_late = True
-            self.kill()
-            self.process.join()
-        return not self.process.is_alive()
-
-    @property
-    def deadline(self) -> float:
-        """When its call is over time, on the monotonic clock."""
-        return self._deadline
-
-    @property
-    def may_have_lacked_memory(self) -> bool:
-        """Whether its last call may have failed as earlier ones had left something in memory."""
-        return self._settings.limits.memory is not None and self._calls > 1 and not self._is_late
-
-    def kill(self) -> None:
-        """End the process, if it has not ended, and all that it has started."""
-        assert self.process.pid is not None  # it was started
-        self.process.kill()
-        kill_group(self.process.pid)
-
-    def result(self) -> bytes | TaskFailure:
-        """Return the pickled value of the call that has ended, or a failure: the last traceback and why it ended.
+    def result(self, number: int, code: int) -> bytes | TaskFailure:
+        """Return the pickled value of a call that has ended, or a failure: the last traceback and why it ended.
 
         Raises:
             EvalpluginError: No process can be started from the script that runs.
             StoreError: The value could not be written.
         """
-        assert self._out is not None  # a call was submitted
-        out, self._out = self._out, None
-        if not self.is_ready():
-            self.process.join()
-            self.kill()
-        if self.process.exitcode == NOT_GUARDED:
+        out, log, task = (self._folder / f"{name}-{number}" for name in ("result", "log", "task"))
+        if code == NOT_GUARDED:
             raise EvalpluginError(
                 "a worker process imports the script that started it, and this script starts a bake-off when it is "
                 'imported: put the call below `if __name__ == "__main__":`'
             )
-        if self.process.exitcode == NO_SPACE:
+        if code == NO_SPACE:
             raise StoreError(f"a worker process cannot write its result to {out}: the disk is full")
-        if out.exists():
-            try:
+        try:
+            if code == WRITTEN:
                 return out.read_bytes()
-            except OSError:  # the task has written to its descriptor
-                return _unreadable()
-            finally:
-                with suppress(OSError):
-                    out.unlink()
-        last = ""
-        if self._log.exists():
-            last = escape_controls(self._log.read_text(encoding="utf-8", errors="replace").strip())
-        return TaskFailure(f"{last}\n\n{self._reason(last)}".strip())
+            last = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        finally:
+            for file in (out, log, task):
+                file.unlink(missing_ok=True)
+        last = escape_controls(last.strip())
+        return TaskFailure(f"{last}\n\n{self._reason(code, last)}".strip())
 
-    def _reason(self, log: str) -> str:
-        code = self.process.exitcode or 0
-        if log.startswith("Timeout") or self._is_late:
-            self._is_late = True
-            limit = f"{self._settings.limits.seconds:g} s, its limit (limits.seconds)"
+    def _reason(self, code: int, log: str) -> str:
+        if log.startswith("Timeout") or code == TOO_LATE:
+            limit = f"{self._limits.seconds:g} s, its limit (limits.seconds)"
             return f"stopped: the task took more than {limit}"
         if code == NOT_WRITTEN:
             return "the process of the task could not write its result: the task has changed its limits or its folder"
@@ -308,18 +268,29 @@ class WorkerProcess:
             return f"the process of the task ended with exit code {code} before the task was done"
         return f"the process of the task {ended_by_signal(code)}"
 
+    def close(self) -> None:
+        """End it with all that runs."""
+        self._process.terminate()
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._listener.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # what it has not read
+                pipe.close()
 
-@contextmanager
-def _plain_parent() -> Iterator[None]:
-    """Start processes from the process of another library: its script is not imported, and it may be a daemon."""
-    # Private: `daemon` cannot be set once a process has started. Held by test_daemon_may_start_a_worker.
-    main, config = sys.modules["__main__"], multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    file, spec, daemon = getattr(main, "__file__", None), main.__spec__, config.get("daemon")
-    main.__file__, main.__spec__, config["daemon"] = None, None, False
-    try:
-        yield
-    finally:
-        main.__file__, main.__spec__, config["daemon"] = file, spec, daemon
+
+def _preparation(imports_script: bool) -> dict[str, Any]:
+    """Return what ``multiprocessing`` tells a new process of this one: its path, and its script."""
+    data = spawn.get_preparation_data("evalplugin")
+    if not imports_script:
+        return {"sys_path": data["sys_path"]}
+    del data["authkey"]  # it cannot be pickled
+    if not Path(data.get("init_main_from_path", "")).is_file():  # it came from stdin
+        data.pop("init_main_from_path", None)
+    return data
 
 
 def pickle_call(function: Callable[..., object], rest: Mapping[str, Any]) -> bytes:
@@ -341,21 +312,6 @@ def _unreadable() -> TaskFailure:
     return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
 
 
-def wait_for_workers(
-    running: Sequence[WorkerProcess], *, at_most: float = float("inf")
-) -> list[WorkerProcess]:
-    """Return the processes whose call has ended: at least one, or none after ``at_most`` seconds."""
-    until = time.monotonic() + at_most
-    while True:
-        deadline = min(worker.deadline for worker in running)  # later once a process has started
-        left = max(0.0, deadline - time.monotonic()) + 0.01
-        handles = [handle for worker in running for handle in worker.handles]
-        wait(handles, timeout=min(_POLL_SECONDS, left))
-        ended = [worker for worker in running if worker.has_ended()]
-        if ended or time.monotonic() >= until:
-            return ended
-
-
 def write_shared(value: Mapping[str, Any], folder: Path) -> Path:
     """Write arguments that several calls share to a new file, to be mapped into the memory of each.
 
@@ -369,22 +325,9 @@ def write_shared(value: Mapping[str, Any], folder: Path) -> Path:
 
 
 @contextmanager
-def hold_signals() -> Iterator[None]:
-    """Block the signals that end a program in this thread; a process started inside unblocks them when it is ready."""
-    if os.name != "posix":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+def _writing(file: Path) -> Iterator[Path]:
     try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    try:
-        yield
+        yield file
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"cannot write {file}, which a worker process needs: {reason}") from error

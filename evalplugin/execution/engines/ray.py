@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -102,8 +100,6 @@ class _RaySession(RemoteSession):
         self._task = self._ray.remote(bootstrap.on_ray_node)
         self._sent = self.versions, self._ray.put(self.pickled_setup)  # with every call
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
-        self._places: dict[int, str] = {}  # number of the call -> where it runs
-        self._looking: threading.Thread | None = None
         self._closed = False
         self.slots = 0
 
@@ -150,7 +146,7 @@ class _RaySession(RemoteSession):
         lost = set()
         checks = {
             self._task.options(name="evalplugin check", **self._options(node)).remote(
-                *self._sent, None, None, []
+                *self._sent, None, []
             ): node
             for node in nodes
         }
@@ -185,13 +181,9 @@ class _RaySession(RemoteSession):
             "retry_exceptions": False,
             "scheduling_strategy": "SPREAD",
         }
-        note, pickled = self._note(call.number), pickle_call(call.function, call.rest)
-        ref = self._task.options(**options).remote(*self._sent, note, pickled, list(call.shared))
+        pickled = pickle_call(call.function, call.rest)
+        ref = self._task.options(**options).remote(*self._sent, pickled, list(call.shared))
         self._running[ref] = call.number
-
-    def _note(self, number: object = "") -> str:
-        """Return the key under which a call says where it runs."""
-        return f"{self.setup.folder.name}-{number}"
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait for results.
@@ -203,17 +195,11 @@ class _RaySession(RemoteSession):
             ended, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_POLL_SECONDS)
             if ended:
                 return [self._ended(ref) for ref in ended]
-            # In a thread: the question waits as long as the head node does not answer.
-            if self._connection.answers() and (self._looking is None or not self._looking.is_alive()):
-                self._looking = threading.Thread(
-                    target=self._look, args=(list(self._running.values()),), daemon=True
-                )
-                self._looking.start()
+            self._connection.check_answers()
 
     def _ended(self, ref: Any) -> tuple[int, Any]:
         errors = self._ray.exceptions
         number = self._running.pop(ref)
-        self._places.pop(number, None)
         try:
             return number, self.value_of(self._ray.get(ref))
         except errors.RayTaskError as error:
@@ -225,18 +211,8 @@ class _RaySession(RemoteSession):
                 f"the node of the task, or Ray's process on it, was lost each time that it was run ({times})"
             )
 
-    def _look(self, numbers: Sequence[int]) -> None:
-        from ray.experimental.internal_kv import _internal_kv_get
-
-        for number in numbers:
-            place = _internal_kv_get(self._note(number))
-            if place is not None:
-                self._places[number] = place.decode()
-
     def describe(self) -> str:
-        counts = Counter(list(self._places.values()))  # a copy, as another thread may add to them
-        where = ", ".join(f"{n} on {place}" for place, n in sorted(counts.items()))
-        return self._on_nodes + (f" ({where})" if where else "")
+        return self._on_nodes
 
     def close(self) -> None:
         """Cancel what runs, and remove the files of the session on every node."""
@@ -253,14 +229,11 @@ class _RaySession(RemoteSession):
         self.remove_files()
 
     def _clean(self) -> None:
-        from ray.experimental.internal_kv import _internal_kv_del
-
         task, folder = self._ray.remote(_remove), self.setup.folder.name
         refs = [
             task.options(max_retries=0, **self._options(node["NodeID"])).remote(folder)
             for node in self._nodes()
         ]
-        _internal_kv_del(self._note(), del_by_prefix=True)
         self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAN_SECONDS)
 
 

@@ -30,8 +30,8 @@ class Connection:
     is_lost: bool = False
     _answered: float = field(default_factory=time.monotonic)  # the last time that it did
 
-    def answers(self) -> bool:
-        """Return whether the head node answers now.
+    def check_answers(self) -> None:
+        """Ask whether the head node answers now.
 
         Raises:
             EngineError: It has not for two thirds of the time after which Ray ends this process.
@@ -49,9 +49,8 @@ class Connection:
                 )
                 error.exit_code = EXIT_FAILED  # what was asked for is right
                 raise error from None
-            return False
-        self._answered = time.monotonic()
-        return True
+        else:
+            self._answered = time.monotonic()
 
 
 @contextmanager

@@ -7,21 +7,17 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from filelock import FileLock
 
 from evalplugin.base.errors import EngineError, EvalpluginError, PluginError
 from evalplugin.execution.engines.base import Needs
-from evalplugin.execution.engines.local import (
-    WorkerProcess,
-    hold_signals,
-    load_result,
-    pickle_call,
-    wait_for_workers,
-)
+from evalplugin.execution.engines.local import Ended, Server, load_result, pickle_call
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.store.versions import code_of, local_sources, package_versions
 from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
@@ -198,36 +194,24 @@ def _prepare(setup: Setup) -> str | None:
 
 
 def _plugins(setup: Setup) -> list[PluginFile]:
-    """Return local plugin paths, falling back to the shipped copies where the originals or their modules differ."""
+    """Return the plugins: the original where this machine has it, as files may lie beside it, or else the copy."""
     paths = []
     for number, (origin, content) in enumerate(setup.plugins):
-        is_here = _content_of(origin) == content and all(
-            _content_of(origin.parent / name) in (None, module) for name, module in setup.modules.items()
-        )
         copy = setup.folder / "plugins" / str(number) / origin.name
+        is_here = origin.is_file() and origin.read_bytes() == content
         paths.append(PluginFile(origin if is_here else copy, origin))
     return paths
-
-
-def _content_of(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return None
 
 
 def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> bytes | TaskFailure:
     """Return the result of a process that runs a call; it ends when the folder of the session is removed."""
     folder = setup.folder
-    settings = WorkerSettings(folder, setup.threads, limits, _plugins(setup), folder / "modules")
-    with hold_signals():
-        worker = WorkerProcess(settings)
-    try:
-        worker.submit(uuid.uuid4().hex[:12], call, shared)
-        while not wait_for_workers([worker], at_most=1.0):
+    settings = WorkerSettings(folder, setup.threads, limits, _plugins(setup), modules=folder / "modules")
+    ended: SimpleQueue[Ended] = SimpleQueue()
+    with closing(Server(settings, ended, imports_script=False)) as server:
+        server.start(0, call, shared)
+        while True:
+            with suppress(Empty):
+                return server.result(0, ended.get(timeout=1.0).code)
             if not folder.exists():
                 raise _ClosedError
-        return worker.result()
-    finally:
-        worker.kill()
-        worker.process.join()
