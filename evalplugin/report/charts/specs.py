@@ -327,7 +327,7 @@ def _lines(base: alt.Chart, size: int = 45) -> tuple[alt.Chart, alt.Chart]:
     """Return a line for each model, dashed for the baseline, and outlines of a size at some of its points."""
     line = base.mark_line(strokeCap="round", aria=False).encode(
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
-        strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
+        strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([])),
     )
     return line, _points(base.transform_filter("datum.point"), strokeWidth=1, filled=True, size=size)
 
