@@ -133,7 +133,7 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     category = np.array(["Action", "Comedy", "Action|Drama", "Comedy|Drama", None, "Western"], dtype=object)
     described = replace(train, item_attributes=Attributes({"category": category}))
     whole = ScoringContext(
-        lambda: np.array([[0, 1, 2, 5], [2, 3, 4, 0]], dtype=np.int32),
+        np.array([[0, 1, 2, 5], [2, 3, 4, 0]], dtype=np.int32),
         truth_indptr=np.array([0, 3, 5]),
         truth_item=np.array([1, 2, 4, 1, 3], dtype=np.int32),
         truth_rating=np.array([5.0, 2.0, 4.0, 3.0, 5.0]),
