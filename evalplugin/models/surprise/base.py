@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evalplugin.data import Interactions
 
 # A trainset stores each rating in two tuples, evalplugin in arrays by user and by item.
-_BYTES_A_RATING = 200
+_BYTES_A_RATING = 250
 
 
 Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]

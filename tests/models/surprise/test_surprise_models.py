@@ -258,7 +258,7 @@ def test_wrong_parameters_are_refused(name, params, message):
 
 def test_fit_bytes_estimates_memory():
     data = many(7, 12, 15, 0.6)
-    trainset = 200 * len(data)
+    trainset = 250 * len(data)
 
     def needed(name, **params):
         return MODELS.create(f"surprise.{name}", params).fit_bytes(data) - trainset
