@@ -78,10 +78,10 @@ class Evaluator:
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
             users, (user_code,) = encode([pairs.user])
-            items, (item_code,) = encode([pairs.item])
-            refuse_repeated("truth", user_code, item_code, users, items)
             if request.unit == "query":
                 refuse_other_ids(users, {"truth": pairs.user})
+            items, (item_code,) = encode([pairs.item])
+            refuse_repeated("truth", user_code, item_code, users, items)
             self._catalogue = Catalogue.of([pairs], request.history) if need_catalogue(specs) else None
         # A copy: the table itself is not kept, and may change.
         self._truth = pairs.rows(np.arange(len(pairs.user))).without_table()
