@@ -180,8 +180,30 @@ def test_score_log_links_are_without_credentials(files: Path, capsys: pytest.Cap
 
 def test_score_options_train_threshold_and_columns(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LISTS.set_axis(["u", "i", "place"], axis=1).to_csv("other.csv", index=False)
-    options = "--user u --item i --rank place --truth-user user --truth-item item".split()
-    argv = "--lists other.csv --truth truth.csv --train train.csv -m popularity@1 -m rr".split()
+    options = [
+        "--user",
+        "u",
+        "--item",
+        "i",
+        "--rank",
+        "place",
+        "--truth-user",
+        "user",
+        "--truth-item",
+        "item",
+    ]
+    argv = [
+        "--lists",
+        "other.csv",
+        "--truth",
+        "truth.csv",
+        "--train",
+        "train.csv",
+        "-m",
+        "popularity@1",
+        "-m",
+        "rr",
+    ]
     assert score(*argv, *options, "--threshold", "2.5", "--rating", "rating", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["popularity@1"]["mean"] == (0 + 1 + 2) / 3
@@ -199,8 +221,8 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
 
     Path("run.txt").write_text(RUN)
     Path("qrels.txt").write_text(QRELS)
-    argv = "--lists run.txt --truth qrels.txt --input-format trec -m ndcg@2 -m ap -m rr".split()
-    assert score(*argv, "--out", "per_user.csv") == 0
+    trec = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec"]
+    assert score(*trec, "-m", "ndcg@2", "-m", "ap", "-m", "rr", "--out", "per_user.csv") == 0
     with open("run.txt") as run, open("qrels.txt") as qrels:
         theirs = pytrec_eval.RelevanceEvaluator(
             pytrec_eval.parse_qrel(qrels), {"ndcg_cut.2", "map", "recip_rank"}
@@ -211,7 +233,7 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
         assert ours.loc[user].tolist() == pytest.approx(expected)
     assert ours.loc["u3"].tolist() == [0, 0, 0]  # trec_eval leaves out who has no list
     capsys.readouterr()
-    argv = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec", "--as", "trec_eval"]
+    argv = [*trec, "--as", "trec_eval"]
     assert score(*argv, "-m", "map", "-m", "ndcg_cut_2", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found == pytest.approx(
