@@ -221,21 +221,8 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
 
     Path("run.txt").write_text(RUN)
     Path("qrels.txt").write_text(QRELS)
-    argv = [
-        "--lists",
-        "run.txt",
-        "--truth",
-        "qrels.txt",
-        "--input-format",
-        "trec",
-        "-m",
-        "ndcg@2",
-        "-m",
-        "ap",
-        "-m",
-        "rr",
-    ]
-    assert score(*argv, "--out", "per_user.csv") == 0
+    trec = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec"]
+    assert score(*trec, "-m", "ndcg@2", "-m", "ap", "-m", "rr", "--out", "per_user.csv") == 0
     with open("run.txt") as run, open("qrels.txt") as qrels:
         theirs = pytrec_eval.RelevanceEvaluator(
             pytrec_eval.parse_qrel(qrels), {"ndcg_cut.2", "map", "recip_rank"}
@@ -246,7 +233,7 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
         assert ours.loc[user].tolist() == pytest.approx(expected)
     assert ours.loc["u3"].tolist() == [0, 0, 0]  # trec_eval leaves out who has no list
     capsys.readouterr()
-    argv = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec", "--as", "trec_eval"]
+    argv = [*trec, "--as", "trec_eval"]
     assert score(*argv, "-m", "map", "-m", "ndcg_cut_2", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found == pytest.approx(

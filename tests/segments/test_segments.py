@@ -294,7 +294,7 @@ def test_invalid_attribute_files_are_refused(text: str, message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ({"user": ["0", "1"], "kind": [1, 2]}, "frame: user ids are text in the table (such as '0'), but integers in the data"),
+        ({"user": ["0", "1"], "kind": [1, 2]}, "user ids are text in the table (such as '0'), but integers"),
         ({"user": [0.0, 1.0], "kind": [1, 2]}, "is 0.0 (float): user ids must be integers or text, not floats"),
         ({"user": [0, 1], "kind": [[1], [2]]}, "column 'kind' is list<item: int64>: it must hold numbers or text"),
         ({"user": [0, 1], "kind": ["a", 1]}, "frame: column 'kind': cannot be read: "),
