@@ -122,7 +122,8 @@ def _partition_of(user: Ids, n: int) -> npt.NDArray[np.uint8]:
         part *= _FACTOR
     else:
         texts = user.values.dictionary_encode()
-        known = texts.dictionary.to_numpy(zero_copy_only=False)
+        # As bytes: text that is not UTF-8 is refused where the partition is scored.
+        known = texts.dictionary.cast(pa.large_binary()).to_numpy(zero_copy_only=False)
         part = pd.util.hash_array(known, categorize=False)[texts.indices.to_numpy()]
     # The upper half of 64 bits, as a fraction of 2**32, times n.
     part >>= np.uint64(32)

@@ -199,8 +199,10 @@ class _Scope:
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:
         """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
-        quote = '"' if "'" in name else "'"  # which MLflow's filters cannot escape
-        return self._search(f"{MODEL_RUNS} and {key} = {quote}{name}{quote}", PAGE_SIZE)
+        # MLflow's filters cannot escape a quote: "_" stands for any character.
+        like = name.replace("'", "_")
+        alike = self._search(f"{MODEL_RUNS} and {key} LIKE '{like}'", PAGE_SIZE)
+        return [run for run in alike if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
