@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +110,11 @@ def compute(
     cache = StepCache(store, **({} if resolve is None else {"resolve": resolve}))
     jobs = jobs_of(config, prepare(config, None, Observer(), cache))
     load_cached(jobs, cache)
-    with store.scratch() as folder:
+    with store.scratch() as folder, ExitStack() as opened:
         execute = sequential_executor(Observer())
         if workers:
-            execute = task_executor(
-                Processes(Needs(workers=1, limits=Limits(), plugins=config.plugins, folder=folder)),
-                Observer(),
-            )
+            needs = Needs(workers=1, limits=Limits(), plugins=config.plugins, folder=folder)
+            execute = task_executor(opened.enter_context(closing(Processes(needs))), Observer())
         for _, result in results_of(jobs, execute, cache):
             assert result.error is None, result.error
     return said
