@@ -12,6 +12,7 @@ import select
 import signal
 import struct
 import sys
+import threading
 import time
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,6 +106,7 @@ def serve(folder: str) -> None:
     _import_libraries(settings.models)
     if not CAN_FORK:
         _run_and_exit(settings, *MESSAGE.unpack(os.read(calls, MESSAGE.size)))
+    alive, holding = os.pipe()  # which ends with this process
     signals, wakeup = os.pipe()  # a signal ends the wait for calls
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)
@@ -124,7 +126,7 @@ def serve(folder: str) -> None:
                     return
                 (call,) = MESSAGE.unpack(message)
                 if (process := os.fork()) == 0:
-                    _become_task(calls, answers, signals, wakeup)
+                    _become_task(alive, (calls, answers, holding, signals, wakeup))
                     _run_and_exit(settings, call)
                 running[process] = call, time.monotonic() + patience
                 with suppress(OSError):  # it may have done this itself, and have ended
@@ -174,8 +176,13 @@ def _import_libraries(models: Sequence[str]) -> None:
     gc.freeze()  # collections in the processes leave these objects out, and their memory shared
 
 
-def _become_task(*handles: int) -> None:
-    """Make a fork of the server the leader of a group, which is killed with it, and close the server's handles."""
+def _become_task(alive: int, handles: Sequence[int]) -> None:
+    """Make a fork of the server the leader of a group, which is killed with it or with the server.
+
+    Args:
+        alive: A pipe that ends with the server. It alone may be killed: Ray does so with the processes of a worker.
+        handles: Of the server, to close.
+    """
     os.setpgid(0, 0)
     processes.is_task = True
     signal.set_wakeup_fd(-1)
@@ -183,7 +190,13 @@ def _become_task(*handles: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     for handle in handles:
         os.close(handle)
+    threading.Thread(target=_end_with_server, args=(alive,), daemon=True).start()
     np.random.seed()  # Python does so itself with ``random``
+
+
+def _end_with_server(alive: int) -> None:
+    os.read(alive, 1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _run_and_exit(settings: WorkerSettings, call: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -73,12 +74,11 @@ def test_peak_memory_does_not_depend_on_the_place_in_the_config(tmp_path: Path, 
     )
     jobs = jobs_of(config, prepare(config, None, Observer()))
     execute = sequential_executor(Observer())
-    if workers:
-        execute = task_executor(
-            Processes(Needs(workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path)),
-            Observer(),
-        )
-    found = {r.model: r.costs.peak_memory_mb for _, r in results_of(jobs, execute) if r.costs is not None}
+    with ExitStack() as opened:
+        if workers:
+            needs = Needs(workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path)
+            execute = task_executor(opened.enter_context(closing(Processes(needs))), Observer())
+        found = {r.model: r.costs.peak_memory_mb for _, r in results_of(jobs, execute) if r.costs is not None}
     assert found["popularity"] < 16
     assert found["first"] == pytest.approx(64, abs=16)
     assert found["last"] == pytest.approx(found["first"], abs=8)

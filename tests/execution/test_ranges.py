@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -154,8 +155,8 @@ def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytes
 def test_ranges_in_processes_change_no_bit(tmp_path: Any) -> None:
     tasks = numbered()[2:4]
     here = dict(sequential_executor(Observer())(tasks))
-    session = Processes(Needs(tmp_path, workers=2))
-    there = dict(task_executor(session, Observer(), users_per_task=10)(tasks))
+    with closing(Processes(Needs(tmp_path, workers=2))) as session:
+        there = dict(task_executor(session, Observer(), users_per_task=10)(tasks))
     assert {number: bits(one) for number, one in there.items()} == {n: bits(one) for n, one in here.items()}
 
 

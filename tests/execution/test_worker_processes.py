@@ -109,12 +109,14 @@ def test_random_numbers_of_processes_differ_unless_a_plugin_seeds_them(tmp_path:
 def test_server_that_is_killed_fails_its_calls_and_is_replaced(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         ((_, server),) = values(opened, worker_calls.process)
-        os.kill(server, signal.SIGSTOP)  # else the call might end before
-        opened.submit(Call(1, worker_calls.process))
+        note = tmp_path / "note"
+        opened.submit(Call(1, worker_calls.hang, rest={"note": str(note)}))
+        wait_for(note.exists)
         os.kill(server, signal.SIGKILL)
         ((number, failure),) = opened.wait()
         assert number == 1
         assert "was ended by SIGKILL" in failure.error
+        wait_for(lambda: not running_in(int(note.read_text())))
         ((_, other),) = values(opened, worker_calls.process)
         assert other != server
 

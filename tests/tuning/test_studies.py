@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,10 +116,8 @@ def test_worker_processes_make_the_same_study(tmp_path: Path) -> None:
     config["compare"] = {}
     expected = rows(tuning(config, model="ease"))
     Path(".evalplugin").rename("elsewhere")
-    execute = task_executor(
-        Processes(Needs(workers=2, limits=Limits(), plugins=(), folder=tmp_path)), Observer()
-    )
-    assert rows(tuning(config, execute, model="ease")) == expected
+    with closing(Processes(Needs(workers=2, limits=Limits(), plugins=(), folder=tmp_path))) as session:
+        assert rows(tuning(config, task_executor(session, Observer()), model="ease")) == expected
 
 
 def test_a_study_that_was_stopped_goes_on() -> None:

@@ -274,7 +274,7 @@ class Server:
         try:
             self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._process.kill()  # with which its processes end
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
