@@ -8,12 +8,10 @@ from evalplugin.base.libraries import imported_names
 
 if TYPE_CHECKING:
     from evalplugin.lists.columns import ListColumns, ScoreRequest
-    from evalplugin.lists.evaluator import Evaluator
     from evalplugin.lists.inputs import merge_events, open_sources, score_lists
     from evalplugin.lists.scores import ListScores, specs_of
 
 __all__ = [
-    "Evaluator",
     "ListColumns",
     "ListScores",
     "ScoreRequest",
@@ -28,7 +26,6 @@ __getattr__ = imported_names(
     __name__,
     {
         "evalplugin.lists.columns": ("ListColumns", "ScoreRequest"),
-        "evalplugin.lists.evaluator": ("Evaluator",),
         "evalplugin.lists.inputs": ("merge_events", "open_sources", "score_lists"),
         "evalplugin.lists.scores": ("ListScores", "specs_of"),
     },

@@ -59,18 +59,6 @@ class Catalogue:
         refuse_repeated("train", data.user, data.item, users, items)
         return cls(users, items, data)
 
-    def including(self, pairs: PairColumns) -> Catalogue:
-        """Return the catalogue with the users and items of some pairs too: the same one where it has them all."""
-        items, (_, item) = encode([pairs.item, ids_of(self.items)])
-        data = self.train
-        if data is None:
-            return Catalogue(NO_IDS, items, None)
-        users, (_, user) = encode([pairs.user, ids_of(self.users)])
-        if len(users) == len(self.users) and len(items) == len(self.items):
-            return self
-        codes = user[data.user].astype(np.int32, copy=False), item[data.item].astype(np.int32, copy=False)
-        return Catalogue(users, items, Interactions(*codes, data.rating, None, users, items))
-
     def user_codes(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
         """Return the codes by which train data is looked up; without train data, the positions of the users."""
         if self.train is None:

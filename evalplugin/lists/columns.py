@@ -145,10 +145,6 @@ class PairColumns(NamedTuple):
         values = None if self.values is None else self.values[rows]
         return self._replace(user=user, item=item, values=values)
 
-    def sample(self, n: int) -> PairColumns:
-        """Return a copy of the first ``n`` ids, without the table and its values."""
-        return self.rows(np.arange(min(n, len(self.user)))).without_table()._replace(values=None)
-
     def without_table(self) -> PairColumns:
         """Return the pairs without their table, which would stay in memory."""
         return self._replace(table=Table(pa.table({}), self.table.name))

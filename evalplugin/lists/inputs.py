@@ -77,7 +77,7 @@ def open_sources(
         DataError: Files that are missing, something that is not a table, Spark DataFrames beside other lists or truth.
     """
     if any(map(is_spark, given.values())):
-        check_frames({role: type(table) for role, table in given.items()})
+        check_frames(given)
 
     def source(table: Any, role: Role) -> Any:
         if is_spark(table) or (role in ("train", "pool") and table is None):

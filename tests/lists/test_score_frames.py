@@ -537,8 +537,8 @@ def test_lists_of_several_systems_are_compared_user_by_user() -> None:
         frozenset(pair) for pair in (("ours", "theirs"), ("ours", "3"), ("theirs", "3"))
     }
     for pair in compared.pairs:
-        expected = alone[pair.model].difference(alone[pair.against], pair.metric)
-        assert pair.paired.interval.mean == pytest.approx(expected.interval.mean)
+        gain = alone[pair.model].per_user[pair.metric] - alone[pair.against].per_user[pair.metric]
+        assert (pair.paired.users, pair.paired.interval.mean) == (gain.count(), pytest.approx(gain.mean()))
 
 
 def test_queries_of_several_systems_are_compared_by_session() -> None:
