@@ -22,6 +22,8 @@ from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.blocks import Role as Role
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
+_KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
+
 
 @dataclass(frozen=True)
 class ListColumns:
@@ -158,16 +160,13 @@ def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
     return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
 
 
-def refuse_rows(
-    error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns, remedy: str = ""
-) -> NoReturn:
+def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
     """Raise the error for rows that break a rule with their places in the input, which is read again.
 
     Args:
         error: From where the rows were read without their places.
         source: The table, or the files.
         columns: The names of its columns.
-        remedy: What to do about a pair that stands twice in truth or train data.
 
     Raises:
         DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
@@ -185,7 +184,7 @@ def refuse_rows(
             if len(places) == broken.rows:
                 if broken.kind != "item":
                     table.refuse(names[broken.kind], row, broken.rule)
-                hint = f"; {remedy}" if remedy and broken.role != "lists" and broken.kind == "item" else ""
+                hint = f"; {_KEEP_EVENTS}" if broken.role in ("truth", "train") else ""
                 raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}{hint}") from None
     raise error
 
