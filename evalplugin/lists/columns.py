@@ -141,23 +141,19 @@ class PairColumns(NamedTuple):
             raise DataError(f"{table.name}: there are no rows")
         return cls.read(table, role, columns, coded=True)
 
-    def rows(self, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
+    def rows(self, rows: npt.NDArray[np.int64]) -> PairColumns:
         """Return some of the rows; messages no longer know where they are in the table."""
-        user, item = (_some(ids, rows) for ids in (self.user, self.item))
+        user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (self.user, self.item))
         values = None if self.values is None else self.values[rows]
         return self._replace(user=user, item=item, values=values)
+
+    def no_rows(self) -> PairColumns:
+        """Return none of the rows."""
+        return self.rows(np.empty(0, dtype=np.int64))
 
     def without_table(self) -> PairColumns:
         """Return the pairs without their table, which would stay in memory."""
         return self._replace(table=Table(pa.table({}), self.table.name))
-
-
-def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
-    if not isinstance(rows, slice):
-        return Ids(ids.kind, ids.values.take(rows))
-    if ids.kind == "integers":
-        return Ids(ids.kind, ids.values[rows])
-    return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
 
 
 def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:

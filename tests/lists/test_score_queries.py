@@ -67,15 +67,13 @@ def test_differences_take_the_queries_of_a_session_together():
 
 
 @pytest.fixture
-def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two files of lists, each with queries of all sessions, and the truth."""
-    monkeypatch.chdir(tmp_path)
+def parts() -> None:
+    """Two files of lists, each with queries of all sessions, and the truth."""
     lists, truth = tables()
     Path("lists").mkdir()
     for number, part in lists.sample(frac=1, random_state=0).groupby(lists["query"].str[-1].astype(int) % 2):
         part.to_parquet(f"lists/{number}.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)
-    return tmp_path
 
 
 @pytest.mark.usefixtures("parts")
