@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from evalplugin.data import data_filter as data_filter
     from evalplugin.data import dataset as dataset
     from evalplugin.data import split as split
-    from evalplugin.lists import Evaluator as Evaluator
     from evalplugin.metrics import metric as metric
     from evalplugin.models import FactorModel as FactorModel
     from evalplugin.models import TopN as TopN
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from evalplugin.segments import segment as segment
 
 __all__ = [
-    "Evaluator",
     "FactorModel",
     "Interactions",
     "TopN",
@@ -52,7 +50,6 @@ __getattr__ = imported_names(
     {
         "evalplugin.api": ("compare", "compare_scores", "history", "run", "score"),
         "evalplugin.data": ("Interactions", "data_filter", "dataset", "split"),
-        "evalplugin.lists": ("Evaluator",),
         "evalplugin.metrics": ("metric",),
         "evalplugin.models": ("FactorModel", "TopN", "model", "surprise_top_n"),
         "evalplugin.segments": ("segment",),

@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.data.queries import session_ids
-from evalplugin.lists import (
-    ListColumns,
-    ListScores,
-    ScoreRequest,
-    merge_events,
-    open_sources,
-    score_lists,
-    specs_of,
-)
+from evalplugin.lists.columns import ListColumns, ScoreRequest
+from evalplugin.lists.inputs import merge_events, open_sources, score_lists
+from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.spark.frames import is_spark
 from evalplugin.metrics import is_overall
 from evalplugin.metrics.relevance import Relevance

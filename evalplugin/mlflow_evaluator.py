@@ -37,9 +37,8 @@ class RankingEvaluator(ModelEvaluator):
     Keys of ``evaluator_config``, all of them optional:
 
     - ``metrics``: names such as ``ndcg@10``; without: ndcg, recall, precision and hit at 10, and rr;
-    - ``k``: a cutoff, or a list of them, for the metrics that name none, and for the metrics of the first line;
     - ``threshold``: ratings from it on are relevant; without: ratings above 0;
-    - ``user`` or ``group``: the column of users; without: ``user`` if there is one, or else each row is a user;
+    - ``user``: the column of users; without: ``user`` if there is one, or else each row is a user;
     - ``query``: in place of ``user``, the column of queries of sessions, with ids ``SESSION:NUMBER``: intervals
       take the queries of a session together;
     - ``item``: the column of items of scored pairs;

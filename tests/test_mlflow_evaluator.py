@@ -60,7 +60,7 @@ PAIRS = pd.DataFrame(
         "label": [1.0, 2.0, 0.0, 0.0, 0.0, 0.0],
     }
 )
-OF_PAIRS = {"group": "q", "item": "doc"}
+OF_PAIRS = {"user": "q", "item": "doc"}
 
 
 @pytest.fixture
@@ -346,13 +346,11 @@ def test_train_data_is_for_metrics_that_need_it() -> None:
     ("config", "names"),
     [
         ({}, DEFAULT_METRICS),
-        ({"k": 5}, ("ndcg@5", "recall@5", "precision@5", "rr@5", "hit@5")),
-        ({"metrics": ["ndcg", "ap@20", "r_precision"], "k": [1, 5]}, ("ndcg@1", "ndcg@5", "ap@20", "r_precision")),
         ({"metrics": ["ndcg"]}, ("ndcg",)),
         ({"evalplugin": {"metrics": ["rr"]}}, ("rr",)),
     ],
 )  # fmt: skip
-def test_metrics_and_cutoffs_that_are_asked_for(config: dict[str, Any], names: tuple[str, ...]) -> None:
+def test_metrics_that_are_asked_for(config: dict[str, Any], names: tuple[str, ...]) -> None:
     assert tuple(spec.name for spec in EvaluatorOptions.of(config).specs()) == names
 
 
@@ -495,7 +493,10 @@ def test_a_run_takes_one_evaluation(client: mlflow.MlflowClient) -> None:
 def test_a_dataset_of_mlflow_brings_its_columns_and_its_name(client: mlflow.MlflowClient) -> None:
     data = mlflow.data.from_pandas(TABLE, predictions="listed", targets="held", name="letters")
     result = evaluate(
-        data=data, targets=None, evaluators=["evalplugin"], evaluator_config={"evalplugin": {"k": 1}}
+        data=data,
+        targets=None,
+        evaluators=["evalplugin"],
+        evaluator_config={"evalplugin": {"metrics": ["hit@1"]}},
     )
     assert result.metrics["hit_at_1"] == 1 / 3
     assert only_run(client).data.tags["evalplugin.dataset"] == "letters"
@@ -575,14 +576,9 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"metrics": ["ndgc@10"]}, UnknownNameError, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
         ({"metrics": "rr"}, ParameterError, "metrics: must be a list, not 'rr'"),
         ({"metrics": []}, ParameterError, "metrics: must not be empty"),
-        ({"metrics": ["ndcg", "ndcg@5"], "k": 5}, DataError, "metric ndcg@5 is requested twice"),
-        ({"metrics": ["ndcg@10", "auc"], "k": [5]}, DataError, r"k=\[5\] is for metrics without a cutoff of their own"),
-        ({"k": "5"}, ParameterError, "k: must be an integer or a list, not '5'"),
-        ({"k": 0}, ParameterError, "k: must be greater than or equal to 1"),
-        ({"k": []}, ParameterError, "k: must not be empty"),
+        ({"metrics": ["rr", "rr"]}, DataError, "metric rr is requested twice"),
         ({"threshold": 3}, DataError, "threshold=3 is for ratings, and targets 'held' holds none"),
-        ({"user": "a", "group": "b"}, ParameterError, "user and group are two names of one thing: 'a' or 'b'"),
-        ({"user": "a", "query": "b"}, ParameterError, "query: names the column of queries in place of user or group"),
+        ({"user": "a", "query": "b"}, ParameterError, "query: names the column of queries in place of user"),
         ({"query": "user"}, DataError, "query: 'a' is not the id of a query: ids of queries are texts SESSION:NUMBER"),
         ({"user": "usr"}, DataError, "data: no user column 'usr'; did you mean 'user'?"),
         ({"metrics": ["novelty@5"]}, DataError, "novelty@5 needs the train data: a DataFrame under the key 'train'"),
@@ -629,10 +625,10 @@ def test_lists_that_are_refused(run_id: str, data: pd.DataFrame, message: str) -
 @pytest.mark.parametrize(
     ("data", "config", "message"),
     [
-        (PAIRS, {"item": "doc"}, "scored pairs need the column of users: name it under the key 'group'; columns: q"),
-        (PAIRS, {"group": "p", "item": "doc"}, "data: no user column 'p'"),
-        (PAIRS, {"group": "q", "item": "docs"}, "data: no item column 'docs'; did you mean 'doc'?"),
-        (PAIRS, {"group": "q"}, "user 'q1' stands in rows 1 and 2 .* scored pairs need the item column named"),
+        (PAIRS, {"item": "doc"}, "scored pairs need the column of users: name it under the key 'user'; columns: q"),
+        (PAIRS, {"user": "p", "item": "doc"}, "data: no user column 'p'"),
+        (PAIRS, {"user": "q", "item": "docs"}, "data: no item column 'docs'; did you mean 'doc'?"),
+        (PAIRS, {"user": "q"}, "user 'q1' stands in rows 1 and 2 .* scored pairs need the item column named"),
         (pd.concat([PAIRS, PAIRS[:1]]), OF_PAIRS, "the list of user 'q1' has item 5 twice"),
         (PAIRS.assign(score=[1, 2, math.nan, 1, 1, 1]), OF_PAIRS, "column 'score', row 3 .*: scores must be finite"),
         (PAIRS.assign(label=list("abcdef")), OF_PAIRS, "column 'label', row 1 .* is 'a' .*: ratings must be finite"),

@@ -16,7 +16,7 @@ from clusters import RAY_WARNINGS, ray_nodes, spark_session
 import evalplugin
 from evalplugin.data.interactions import Interactions
 from evalplugin.execution.results import ModelResult
-from evalplugin.lists import ListScores
+from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import METRICS, is_overall, parse
 
 pytestmark = [

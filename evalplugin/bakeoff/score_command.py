@@ -13,12 +13,12 @@ from evalplugin.data import Interactions
 from evalplugin.data.queries import Unit
 from evalplugin.files import Format
 from evalplugin.files.outputs import refuse_input
-from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists
 from evalplugin.lists.catalogue import interactions_alone
-from evalplugin.lists.columns import PairColumns, Role
+from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest
 from evalplugin.lists.folds import by_fold
-from evalplugin.lists.inputs import KEEP_EVENTS, TruthFormat, merge_events, rows_named
+from evalplugin.lists.inputs import TruthFormat, merge_events, open_sources, rows_named, score_lists
 from evalplugin.lists.output import check_output, write_per_user
+from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
@@ -152,7 +152,7 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         conventions.metric(name)
     sources, request = options.sources, options.request(())
     by_fold(sources, options.columns, option="--as")
-    with rows_named(sources["lists"], sources["truth"], request, KEEP_EVENTS):
+    with rows_named(sources["lists"], sources["truth"], request):
         lists, truth, train = top_n_on(request.read(sources["lists"], sources["truth"]))
     return conventions.score(lists, truth, options.metrics, train=train, relevance=options.relevance)
 

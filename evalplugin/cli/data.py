@@ -41,7 +41,7 @@ def data(
     from evalplugin.cli.show.tables import show_data
     from evalplugin.features.data_card.feature import describe_data, write_pictures
 
-    workspaces = open_all(configs, overrides, show.observer(), runs_here=False, fits=False, **where)
+    workspaces = open_all(configs, overrides, show.observer(), **where)
     reports = [describe_data(workspace) for workspace in workspaces]
     if shown == "json":
         values = [report.as_mapping() for report in reports]

@@ -106,8 +106,9 @@ def score(
     from evalplugin import api
     from evalplugin.bakeoff import score_command
     from evalplugin.base.units import count_text, plural
-    from evalplugin.lists import ListColumns, specs_of
+    from evalplugin.lists.columns import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
+    from evalplugin.lists.scores import specs_of
     from evalplugin.metrics.relevance import Relevance
 
     single = {"--as": profile, "--out": inputs["out"], "--log": inputs["for_log"], "--name": name}

@@ -37,9 +37,6 @@ def load_all(configs: Sequence[Path], **given: Any) -> list[CheckedConfig]:
             lines += error.lines
     if lines:
         raise ConfigError(lines)
-    for config in checked:
-        for sentence in config.left_out:
-            show_warning(f"{config.name}: {sentence}")
     return checked
 
 
@@ -48,9 +45,7 @@ def open_all(
     overrides: Sequence[str],
     observer: Observer,
     *,
-    runs_here: bool = True,
     engine: str | None = None,
-    fits: bool = True,
     data_home: Path | None = None,
     **opened: Any,
 ) -> list[Workspace]:
@@ -58,16 +53,14 @@ def open_all(
 
     Args:
         configs: Files.
-        overrides, runs_here, engine, fits, data_home: As in ``config.load``.
+        overrides, engine, data_home: As in ``config.load``.
         observer, opened: As in ``Workspace.open``.
 
     Raises:
         ConfigError: The mistakes of all configs.
         TrackingError: A tracking URI that cannot be used.
     """
-    checked = load_all(
-        configs, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine, fits=fits
-    )
+    checked = load_all(configs, overrides=overrides, data_home=data_home, engine=engine)
     return open_checked(checked, observer, data_home=data_home, **opened)
 
 

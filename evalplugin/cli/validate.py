@@ -35,7 +35,7 @@ def validate(
     With --data, the exit code is 2 where a check finds what the config calls an error (`checks.error`).
     """
     code = EXIT_DONE
-    for config in load_all(configs, overrides=overrides, data_home=data_home, fits=False):
+    for config in load_all(configs, overrides=overrides, data_home=data_home):
         counts = {"model": len(config.models), "dataset": len(config.datasets), "split": len(config.splits)}
         sizes = " x ".join(count_text(count, kind) for kind, count in counts.items())
         echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")

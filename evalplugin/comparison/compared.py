@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.libraries import np, npt, pa
-from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.clusters import cluster_means
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
@@ -274,19 +273,6 @@ def metric_cells(
     """
     if scores is None:
         return {}
-    of_seeds = tuple(tuple(means.items()) for means in seed_means)
-    return dict(_cells(scores, tuple(metrics), seed, of_seeds, level))
-
-
-@remembered  # a model is logged before all models are compared
-def _cells(
-    scores: PerUserScores,
-    metrics: tuple[MetricSpec, ...],
-    seed: int,
-    of_seeds: tuple[tuple[tuple[str, float], ...], ...],
-    level: float,
-) -> dict[str, Cell]:
-    seed_means = [dict(means) for means in of_seeds]
     specs = {spec.name: spec for spec in metrics}
     own = [m for m in specs if m in scores.metrics]
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))

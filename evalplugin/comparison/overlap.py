@@ -115,9 +115,9 @@ def _ranks(slots: Ints, n_slots: int, k: int) -> Codes:
     return ranks
 
 
-def _tails(k: int, p: float = PERSISTENCE) -> Floats:
+def _tails(k: int) -> Floats:
     """Return what a common item adds to rbo: float64 (k + 1, k + 1), by depth of the lists and first depth, from 0."""
-    weights = p ** np.arange(k)
+    weights = PERSISTENCE ** np.arange(k)
     tails = np.zeros((k + 1, k + 1))
     for depth in range(1, k + 1):
         of_depth = weights[:depth] / np.arange(1, depth + 1)

@@ -157,11 +157,10 @@ class Registry(Generic[T]):
         point = self._entry_points().get(name)
         return point is not None and is_own(point.module)
 
-    def create(self, name: str, params: Mapping[str, Any] | None = None, *, installed: bool = True) -> T:
+    def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """Return a component made from checked parameters.
 
-        A class variable ``requires``, a tuple of names, is the optional packages that a component needs; ``installed``:
-        whether they must be installed.
+        A class variable ``requires``, a tuple of names, is the optional packages that a component needs.
 
         Raises:
             UnknownNameError: No entry has the name.
@@ -169,7 +168,7 @@ class Registry(Generic[T]):
             ParameterError: Unknown, missing or wrong parameters.
         """
         entry = self.entry(name)
-        for package in getattr(entry.cls, "requires", ()) if installed else ():
+        for package in getattr(entry.cls, "requires", ()):
             if importlib.util.find_spec(package) is None:
                 # An extra of evalplugin has the name of its package.
                 how = how_to_install(package, package) if entry.is_own else f"pip install {package}"

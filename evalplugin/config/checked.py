@@ -184,7 +184,6 @@ class CheckedConfig:
     segments: tuple[Named[Segmenter], ...]
     tune: TuningPlan | None = None  # None: no model is tuned
     engine: Named[Any] | None = None  # where tasks run; None: on this machine
-    left_out: tuple[str, ...] = ()  # sentences on models whose packages are missing, if none is fitted
 
     @property
     def name(self) -> str:

@@ -44,10 +44,8 @@ P = ParamSpec("P")
 class Checks:
     """The checks of one config; each adds to the problems, so that all of them are reported together."""
 
-    def __init__(self, document: Document, context: LoadContext, *, fits: bool = True) -> None:
+    def __init__(self, document: Document, context: LoadContext) -> None:
         self.document = document
-        self.fits = fits  # whether models are fitted: else those whose packages are missing are left out
-        self.left_out: list[str] = []  # sentences on these
         self.lacks_plugins = False  # whether one cannot be loaded
         self.context = context
         self.data: Any = {"segments": Config.model_fields["segments"].get_default(), **document.data}
@@ -195,12 +193,7 @@ class Checks:
         try:
             model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
-            if self.fits:
-                self.add(self.nested(path, "type"), str(error))
-                return None
-            self.left_out.append(f"the model {spec.name} is left out: {error}")
-            given = params_at(spec.params, chosen)
-            self.attempt((*path, "params"), MODELS.create, spec.type, given, installed=False)
+            self.add(self.nested(path, "type"), str(error))
             return None
         except ParameterError as error:
             for problem in error.problems:

@@ -36,9 +36,7 @@ def load(
     *,
     overrides: Sequence[str] = (),
     data_home: Path | None = None,
-    runs_here: bool = True,
     engine: str | None = None,
-    fits: bool = True,
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
@@ -46,8 +44,6 @@ def load(
         source: The file or the mapping.
         overrides: Assignments such as ``models.0.params.k=20``.
         data_home: The folder of downloaded datasets.
-        runs_here: Whether the driver of the tracking store must be installed.
-        fits: Whether models are fitted; else those whose packages are missing are in ``left_out``.
         engine: The type of the engine, which wins over the config's; one of the same type keeps its parameters.
 
     Raises:
@@ -59,14 +55,14 @@ def load(
     if engine is not None:
         document = document.with_engine(engine)
     register_secrets(document.data)
-    checks = Checks(document, LoadContext(data_home=data_home, base=folder), fits=fits)
-    return _checked(checks, runs_here=runs_here)
+    checks = Checks(document, LoadContext(data_home=data_home, base=folder))
+    return _checked(checks)
 
 
-def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
+def _checked(checks: Checks) -> CheckedConfig:
     folder = checks.context.base
     tracking = checks.section("tracking", Tracking)
-    if runs_here and tracking is not None and tracking.uri is not None:
+    if tracking is not None and tracking.uri is not None:
         checks.attempt(("tracking", "uri"), check_driver, tracking.uri)
 
     before = len(checks.problems)
@@ -110,7 +106,6 @@ def _checked(checks: Checks, *, runs_here: bool) -> CheckedConfig:
         segments=tuple(segments),
         tune=tune,
         engine=engines[0] if engines else None,
-        left_out=tuple(dict.fromkeys(checks.left_out)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_in, encode
-from evalplugin.lists.columns import PairColumns, Role
+from evalplugin.lists.columns import PairColumns
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
@@ -56,20 +56,8 @@ class Catalogue:
         if train is None:
             return cls(users, items, None)
         data = interactions_on(users, items, train)
-        refuse_repeated("train", data.user, data.item, users, items)
+        _refuse_repeated(data)
         return cls(users, items, data)
-
-    def including(self, pairs: PairColumns) -> Catalogue:
-        """Return the catalogue with the users and items of some pairs too: the same one where it has them all."""
-        items, (_, item) = encode([pairs.item, ids_of(self.items)])
-        data = self.train
-        if data is None:
-            return Catalogue(NO_IDS, items, None)
-        users, (_, user) = encode([pairs.user, ids_of(self.users)])
-        if len(users) == len(self.users) and len(items) == len(self.items):
-            return self
-        codes = user[data.user].astype(np.int32, copy=False), item[data.item].astype(np.int32, copy=False)
-        return Catalogue(users, items, Interactions(*codes, data.rating, None, users, items))
 
     def user_codes(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
         """Return the codes by which train data is looked up; without train data, the positions of the users."""
@@ -86,28 +74,17 @@ class PartContents(NamedTuple):
     n: int
 
 
-def refuse_repeated(
-    role: Role,
-    user: npt.NDArray[np.integer[Any]],
-    item: npt.NDArray[np.integer[Any]],
-    users: npt.NDArray[np.generic],
-    items: npt.NDArray[np.generic],
-) -> None:
-    """Refuse a pair that occurs twice.
-
-    Args:
-        role: The table of the pairs.
-        user, item: Codes of each pair, (m,).
-        users, items: Vocabularies of the codes.
+def _refuse_repeated(train: Interactions) -> None:
+    """Refuse a pair that occurs twice in the train data.
 
     Raises:
         BrokenRowsError: Names the first such pair.
     """
-    pair = np.sort(user * np.int64(len(items)) + item)
+    pair = np.sort(train.user * np.int64(train.n_items) + train.item)
     twice = pair[1:][pair[1:] == pair[:-1]]
     if len(twice):
-        codes = divmod(int(twice[0]), len(items))
-        raise BrokenRowsError(Broken.repeated(role, users[codes[0]], items[codes[1]]))
+        user, item = divmod(int(twice[0]), train.n_items)
+        raise BrokenRowsError(Broken.repeated("train", train.users[user], train.items[item]))
 
 
 def interactions_on(

@@ -22,6 +22,8 @@ from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.blocks import Role as Role
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
+_KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
+
 
 @dataclass(frozen=True)
 class ListColumns:
@@ -139,39 +141,28 @@ class PairColumns(NamedTuple):
             raise DataError(f"{table.name}: there are no rows")
         return cls.read(table, role, columns, coded=True)
 
-    def rows(self, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
+    def rows(self, rows: npt.NDArray[np.int64]) -> PairColumns:
         """Return some of the rows; messages no longer know where they are in the table."""
-        user, item = (_some(ids, rows) for ids in (self.user, self.item))
+        user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (self.user, self.item))
         values = None if self.values is None else self.values[rows]
         return self._replace(user=user, item=item, values=values)
 
-    def sample(self, n: int) -> PairColumns:
-        """Return a copy of the first ``n`` ids, without the table and its values."""
-        return self.rows(np.arange(min(n, len(self.user)))).without_table()._replace(values=None)
+    def no_rows(self) -> PairColumns:
+        """Return none of the rows."""
+        return self.rows(np.empty(0, dtype=np.int64))
 
     def without_table(self) -> PairColumns:
         """Return the pairs without their table, which would stay in memory."""
         return self._replace(table=Table(pa.table({}), self.table.name))
 
 
-def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
-    if not isinstance(rows, slice):
-        return Ids(ids.kind, ids.values.take(rows))
-    if ids.kind == "integers":
-        return Ids(ids.kind, ids.values[rows])
-    return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
-
-
-def refuse_rows(
-    error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns, remedy: str = ""
-) -> NoReturn:
+def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
     """Raise the error for rows that break a rule with their places in the input, which is read again.
 
     Args:
         error: From where the rows were read without their places.
         source: The table, or the files.
         columns: The names of its columns.
-        remedy: What to do about a pair that stands twice in truth or train data.
 
     Raises:
         DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
@@ -189,7 +180,7 @@ def refuse_rows(
             if len(places) == broken.rows:
                 if broken.kind != "item":
                     table.refuse(names[broken.kind], row, broken.rule)
-                hint = f"; {remedy}" if remedy and broken.role != "lists" and broken.kind == "item" else ""
+                hint = f"; {_KEEP_EVENTS}" if broken.role in ("truth", "train") else ""
                 raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}{hint}") from None
     raise error
 

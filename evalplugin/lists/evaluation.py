@@ -32,7 +32,6 @@ from evalplugin.metrics.scoring import check_request, score_top_n
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
 
 _Text = Annotated[str, Field(min_length=1)]
-_Cutoff = Annotated[int, Field(ge=1)]
 
 _ITEM = "item"  # name of the item column in the train data, where lists are in cells
 _PAIRS = "; scored pairs need the item column named"
@@ -67,10 +66,8 @@ class EvaluatorOptions:
     """Options of ``evaluator_config``; see ``evalplugin.mlflow_evaluator.RankingEvaluator``."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
-    k: _Cutoff | list[_Cutoff] | None = None
     threshold: float | None = None
     user: _Text | None = None
-    group: _Text | None = None  # the same as user
     query: _Text | None = None  # in place of user: ids of queries of sessions
     item: _Text | None = None  # given: every row is a scored pair
     name: _Text | None = None
@@ -79,12 +76,8 @@ class EvaluatorOptions:
     history: Any = field(init=False, repr=False)
 
     def __post_init__(self, train: Any) -> None:
-        if self.k == []:
-            raise ValueError("k: must not be empty")
-        if self.user is not None and self.group is not None and self.user != self.group:
-            raise ValueError(f"user and group are two names of one thing: {self.user!r} or {self.group!r}")
-        if self.query is not None and (self.user is not None or self.group is not None):
-            raise ValueError("query: names the column of queries in place of user or group: leave one out")
+        if self.query is not None and self.user is not None:
+            raise ValueError("query: names the column of queries in place of user: leave one out")
         object.__setattr__(self, "history", train)
 
     @classmethod
@@ -105,27 +98,17 @@ class EvaluatorOptions:
 
     def columns(self) -> dict[str, str]:
         """Return the given names of columns by role."""
-        given = {"user": self.user or self.group or self.query, "item": self.item}
+        given = {"user": self.user or self.query, "item": self.item}
         return {role: name for role, name in given.items() if name is not None}
 
     def specs(self) -> list[MetricSpec]:
         """Return the requested metrics.
 
         Raises:
-            DataError: ``k`` applies to none of them, a metric is requested twice, or its data is missing.
+            DataError: A metric is requested twice, or its data is missing.
             ParameterError, UnknownNameError: A name that means no metric.
         """
         specs = [parse(name) for name in (DEFAULT_METRICS if self.metrics is None else self.metrics)]
-        if self.k is not None:
-            if self.metrics is None:
-                specs = [spec.at(None) for spec in specs]
-            if not any(_is_open(spec) for spec in specs):
-                names = ", ".join(spec.name for spec in specs)
-                raise DataError(
-                    f"k={self.k} is for metrics without a cutoff of their own, and there is none: {names}"
-                )
-            ks = [self.k] if isinstance(self.k, int) else self.k
-            specs = [spec.at(k) for spec in specs for k in (ks if _is_open(spec) else [spec.k])]
         if self.item is None:
             specs_of(specs)
         for spec in specs:
@@ -176,7 +159,7 @@ class Evaluation:
         else:
             names = ", ".join(map(str, features.columns))
             raise DataError(
-                f"scored pairs need the column of users: name it under the key 'group'; columns: {names}"
+                f"scored pairs need the column of users: name it under the key 'user'; columns: {names}"
             )
         items = None if options.item is None else column_of(features, options.item, "item")
         return cls(options, specs, users, items, targets)
@@ -282,10 +265,6 @@ def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScor
     values = np.full((len(all_users), len(scores.metrics)), np.nan)
     values[np.searchsorted(all_users, scores.users)] = scores.values
     return replace(scores, users=all_users, values=values)
-
-
-def _is_open(spec: MetricSpec) -> bool:
-    return spec.k is None and spec.metric.takes_k
 
 
 def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:

@@ -100,7 +100,7 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
     items = encode([pairs.item])[0]
     scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
-    blocks = scoring.blocks(pairs, pairs.sample(0))
+    blocks = scoring.blocks(pairs, pairs.no_rows()._replace(values=None))
     positions, parts = np.arange(len(blocks)), []
     try:
         for users, context in blocks:

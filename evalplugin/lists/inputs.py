@@ -55,7 +55,6 @@ TruthFormat: TypeAlias = Literal[
 _FORMATS: tuple[str, ...] = get_args(Format)
 _PAIR_FORMATS: tuple[str, ...] = get_args(PairFormat)
 _PAIR_SUFFIXES: Mapping[str, PairFormat] = {".inter": "recbole", ".npz": "npz"}
-KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
 
 
 def open_sources(
@@ -77,7 +76,7 @@ def open_sources(
         DataError: Files that are missing, something that is not a table, Spark DataFrames beside other lists or truth.
     """
     if any(map(is_spark, given.values())):
-        check_frames({role: type(table) for role, table in given.items()})
+        check_frames(given)
 
     def source(table: Any, role: Role) -> Any:
         if is_spark(table) or (role in ("train", "pool") and table is None):
@@ -236,7 +235,7 @@ def score_lists(
                 "leave these out for them"
             )
         return score_frames(lists, truth, request)
-    with rows_named(lists, truth, request, KEEP_EVENTS):
+    with rows_named(lists, truth, request):
         chosen, n = engine_of(engine), 1
         if memory is not None:
             threads = threads_for(request) if chosen is None else 1
@@ -267,7 +266,7 @@ def _scored_by_fold(folds: Sequence[Mapping[Role, Any]], request: ScoreRequest) 
     scored = []
     for fold in folds:
         of = replace(request, train=fold["train"], pool=fold["pool"])
-        with rows_named(fold["lists"], fold["truth"], of, KEEP_EVENTS):
+        with rows_named(fold["lists"], fold["truth"], of):
             scored.append(_at_once(fold["lists"], fold["truth"], of))
     return ListScores(
         average_folds([of_fold.scores for of_fold in scored]),
@@ -319,8 +318,8 @@ def _open_session(
 
 
 @contextmanager
-def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") -> Iterator[None]:
-    """Add the places in the input to an error in rows, wherever they were found, and a remedy for repeated pairs."""
+def rows_named(lists: Any, truth: Any, request: ScoreRequest) -> Iterator[None]:
+    """Add the places in the input to an error in rows, wherever they were found."""
     try:
         yield
     except BrokenRowsError as error:
@@ -329,7 +328,7 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest, remedy: str = "") 
             "truth": truth,
             "train": request.train,
         }
-        refuse_rows(error, sources[error.broken.role], request.columns, remedy)
+        refuse_rows(error, sources[error.broken.role], request.columns)
 
 
 def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> ListScores:

@@ -164,7 +164,7 @@ def score_files(
     if work.truth is not None:  # of users who are in no file of the lists
         rest = work.truth_of(ids_of(np.concatenate(users)), others=True)
         if len(rest.user):
-            states.append(scoring.state(first["lists"].rows(slice(0, 0)), rest))
+            states.append(scoring.state(first["lists"].no_rows(), rest))
     try:
         return ScorerState.merge(states).scores()
     except DataError as error:  # a user in two states

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.correlation import count_pairs
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import TopN
@@ -40,7 +39,6 @@ class Profile:
     users: Literal["truth", "lists", "both"] = "truth"  # in the mean: all with a truth, a list, both
     relevance: Relevance = EVERY_RATING  # unless another one is asked for
     ties: Literal["given", "trec_eval"] = "given"  # given: in the order of the lists
-    of_pairs: tuple[str, ...] = ()  # metrics whose mean is over pairs, not over users
     differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
     def metric(self, name: str) -> MetricSpec:
@@ -66,7 +64,6 @@ class Profile:
         metrics: Sequence[str],
         *,
         train: Interactions | None = None,
-        predictions: npt.NDArray[np.floating[Any]] | None = None,
         relevance: Relevance = ABOVE_0,
     ) -> dict[str, float]:
         """Return the number that the library prints for each of its metrics, NaN where it has none.
@@ -76,7 +73,6 @@ class Profile:
             truth: The held-out interactions.
             metrics: The library's names.
             train: The train data, for metrics that need it.
-            predictions: Predicted ratings of the truth's rows, (len(truth),).
             relevance: Which ratings are relevant; without a threshold: the library's default.
 
         Raises:
@@ -87,10 +83,10 @@ class Profile:
         specs = list({spec.name: spec for spec in ours.values()}.values())
         relevance = self.relevance if relevance.threshold is None else relevance
         lists = _in_trec_order(top_n, truth) if self.ties == "trec_eval" else top_n
-        blocks = Blocks.of(lists, truth, train=train, relevance=relevance, predictions=predictions)
+        blocks = Blocks.of(lists, truth, train=train, relevance=relevance)
         scores = score_top_n(blocks, specs)
         has_list = np.isin(blocks.users, truth.users[top_n.user])
-        has_truth, n_pairs = _weights(blocks)
+        has_truth = np.isin(blocks.users, truth.users[truth.user])
         counted = {"truth": has_truth, "lists": has_list, "both": has_list & has_truth}[self.users]
         numbers = {}
         for name, spec in ours.items():
@@ -98,9 +94,7 @@ class Profile:
                 numbers[name] = scores.overall[spec.name]
                 continue
             value = scores.column(spec.name)
-            if name in self.of_pairs:
-                numbers[name] = _share_of_pairs(np.nan_to_num(value) * n_pairs, n_pairs)
-            elif spec.metric.about == "lists":
+            if spec.metric.about == "lists":
                 numbers[name] = _mean(value, has_list)
             else:
                 zeros = self.without_relevant == "zero"
@@ -135,24 +129,6 @@ def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
         np.take_along_axis(top_n.item, order, axis=1),
         np.take_along_axis(top_n.score, order, axis=1),
     )
-
-
-def _weights(blocks: Blocks) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return whether users have a truth, and their numbers of pairs with different ratings."""
-    has_truth, n_pairs = np.zeros(len(blocks), dtype=np.bool_), np.zeros(len(blocks), dtype=np.int64)
-    for rows, context in blocks:
-        has_truth[rows] = context.n_truth > 0
-        if context.predictions is not None:
-            n_pairs[rows] = count_pairs(context).comparable
-    return has_truth, n_pairs
-
-
-def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
-    """Return right / (right + wrong), each of them the mean over the users with any."""
-    right = np.round(right)  # a whole number of pairs
-    wrong = pairs - right
-    means = [float(n[n > 0].mean()) if (n > 0).any() else 0.0 for n in (right, wrong)]
-    return means[0] / sum(means) if sum(means) else float("nan")
 
 
 def _mean(value: npt.NDArray[np.float64], weight: npt.NDArray[np.generic]) -> float:
@@ -322,19 +298,6 @@ PROFILES: Mapping[str, Profile] = {
                 "items listed, takes the logarithm to base 2, and cuts the best list alone, at what is listed: "
                 "precision(denominator=listed)@k, dcg(gain=binary)@k, ndcg(gain=binary, ideal=listed)@k",
             ),
-        ),
-        Profile(
-            name="surprise",
-            library="scikit-surprise 1.1.5, surprise.accuracy",
-            source="https://surprise.readthedocs.io/en/stable/accuracy.html",
-            metrics={
-                "rmse": "rmse(pooled=true)",
-                "mae": "mae(pooled=true)",
-                "fcp": "concordant_pairs(ties=wrong)",
-            },
-            without_relevant="drop",
-            of_pairs=("fcp",),
-            differs=("mse, which is the square of rmse",),
         ),
     )
 }

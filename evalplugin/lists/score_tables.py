@@ -26,6 +26,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation, clustering
 from evalplugin.segments.attribute import Attribute
 
+_NAMED = 8  # models in a note
 _VALUES = ("score", "value")  # columns of scores that need not be named
 # Words in names of metrics of which lower values are usually better; no direction is taken from them.
 _OFTEN_LOWER = re.compile(
@@ -135,7 +136,6 @@ def read_scores(
     baseline: str | None = None,
     primary: str | None = None,
     name: str | None = None,
-    seed: int = 0,
 ) -> Contest:
     """Return the contest of the models of a table of scores.
 
@@ -146,7 +146,6 @@ def read_scores(
         baseline: The model that the others are compared with; None: none.
         primary: The metric that ranks; None: the first one.
         name: Of the table; None: that of its file, or else ``scores``.
-        seed: Of random draws.
 
     Raises:
         DataError: A column or value that breaks a rule, a unit twice, fewer than two models.
@@ -185,7 +184,7 @@ def read_scores(
         ),
         metrics=tuple(specs),
         baseline=None,
-        seed=seed,
+        seed=0,
         rules=Rules(
             train_digest=None,
             test_digest=digest([noun, *map(str, units.tolist())])[:32],
@@ -331,9 +330,9 @@ def _constant(values: Floats, models: Sequence[str], noun: str, by: str) -> list
     return [f"the same score for all {plural(noun)}{by}: {_shortened(constant)}"] if constant else []
 
 
-def _shortened(texts: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(texts) - most} more models" if len(texts) > most else ""
-    return f"{', '.join(texts[:most])}{more}"
+def _shortened(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more models" if len(texts) > _NAMED else ""
+    return f"{', '.join(texts[:_NAMED])}{more}"
 
 
 def _of_model(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.intervals import Interval, distribution_interval, mean_interval
-from evalplugin.comparison.statistics.paired import Paired, Test, compare_pairs
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Distribution, Summary
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
@@ -78,42 +76,6 @@ class ListScores:
             )
         values, clusters = self.source.column(metric), self.source.clusters
         return mean_interval(values, level=level, bounds=bounds, clusters=clusters, rng=rng)
-
-    def difference(
-        self,
-        other: ListScores,
-        metric: str,
-        *,
-        level: float = 0.95,
-        tests: Collection[Test] = (),
-        seed: int = 0,
-    ) -> Paired:
-        """Return the paired comparison with other lists, over the users for whom both are defined.
-
-        Its ``interval`` is about the mean difference, its ``p["permutation"]`` the permutation test's.
-
-        Args:
-            other: The lists that these are compared with.
-            metric: Such as ``ndcg@10``.
-            level: Of the interval.
-            tests: Tests beside the permutation test.
-            seed: Seed of the permutations.
-
-        Raises:
-            DataError: The values of either are not in memory, an unknown metric or test, a level outside 0 to 1.
-        """
-        both = (self.scores, other.scores)
-        for scores in both:
-            if metric not in scores.metrics:
-                raise DataError(
-                    f"there is no metric {metric!r} of users{did_you_mean(metric, scores.metrics)}"
-                )
-        _, values, clusters = aligned(both, metric)
-        rng = generator(seed, "difference", metric)
-        (paired,) = compare_pairs(
-            values[:, :1], values[:, 1:], level=level, tests=tests, clusters=clusters, rng=rng
-        )
-        return paired
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:

@@ -111,11 +111,6 @@ def test_what_takes_one_fold_refuses_several(
     for options in ({"memory": "1KB"}, {"partitioned": True}, {"duplicates": "keep"}):
         with pytest.raises(DataError, match=r"takes a single fold; the folds are 1, 2, 3 \(column 'fold'\)"):
             evalplugin.score(logged.top_n, logged.truth, METRICS, **options)
-    with pytest.raises(DataError, match=r"^an Evaluator: takes a single fold"):
-        evalplugin.Evaluator(logged.truth, METRICS)
-    first = pd.read_parquet(logged.truth).query("fold == 1")
-    with pytest.raises(DataError, match=r"^an Evaluator: takes a single fold"):
-        evalplugin.Evaluator(first, METRICS).score(logged.top_n)
     argv = ["score", "--lists", logged.top_n, "--truth", logged.truth, "-m", "ndcg@10", "--as", "recbole"]
     assert main(argv) == 2
     assert "--as: takes a single fold" in capsys.readouterr().err

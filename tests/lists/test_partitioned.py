@@ -19,16 +19,10 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
-from evalplugin.lists import (
-    ListScores,
-    ScoreRequest,
-    inputs,
-    open_sources,
-    partition_files,
-    partitioned,
-    score_lists,
-    specs_of,
-)
+from evalplugin.lists import inputs, partition_files, partitioned
+from evalplugin.lists.columns import ScoreRequest
+from evalplugin.lists.inputs import open_sources, score_lists
+from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.metrics.relevance import Relevance
 
 ROOT = Path(__file__).parents[2]

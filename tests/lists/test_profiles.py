@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
-from surprise import accuracy
-from surprise.prediction_algorithms.predictions import Prediction
 
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
@@ -147,29 +145,6 @@ def test_every_metric_of_trec_eval_was_compared() -> None:
     compared = {profile("trec_eval").metric(name).name for name in TREC.values()}
     ours = [name.format(k=5, x="0.50") for name in profile("trec_eval").metrics.values()]
     assert {parse(name).name for name in ours} == compared
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_surprise_agrees(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth: dict[str, dict[str, float]] = {}
-    predictions = []
-    for user in (f"u{u}" for u in range(60)):
-        rated = sorted(rng.permutation(30)[: rng.choice([1, 2, 5, 20])].tolist())
-        truth[user] = {f"i{i:02d}": float(rng.integers(1, 6)) for i in rated}
-        for item, rating in truth[user].items():
-            predictions.append(Prediction(user, item, rating, float(rng.integers(2, 11)) / 2, {}))
-    top_n, held_out, _ = encoded({}, dict(sorted(truth.items())))
-    estimate = {(p.uid, p.iid): p.est for p in predictions}
-    predicted = np.array(
-        [
-            estimate[held_out.users[u], held_out.items[i]]
-            for u, i in zip(held_out.user, held_out.item, strict=True)
-        ]
-    )
-    ours = profile("surprise").score(top_n, held_out, ["rmse", "mae", "fcp"], predictions=predicted)
-    theirs = {name: getattr(accuracy, name)(predictions, verbose=False) for name in ours}
-    assert ours == pytest.approx(theirs, rel=1e-12)
 
 
 def recommenders(name: str, lists: Mapping[str, str], truth: Mapping[str, str]) -> float:

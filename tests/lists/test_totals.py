@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import DataError
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import MetricSpec, parse
-from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 
@@ -98,19 +97,3 @@ def test_quantiles_do_not_depend_on_how_digits_were_dropped(monkeypatch: pytest.
     whole = ListScores(PerUserScores(users, values.T, ("rr",)))
     np.testing.assert_equal(vars(totals.summaries["rr"]), vars(whole.summaries["rr"]))
     assert totals.interval("rr") == whole.interval("rr")
-
-
-def test_lists_are_compared_user_by_user() -> None:
-    rng = np.random.default_rng(0)
-    one, two = (
-        ListScores(PerUserScores(users, rng.random((len(users), 1)), ("rr",)))
-        for users in (np.arange(300), np.arange(100, 400))
-    )
-    found = one.difference(two, "rr", tests=("t",))
-    gain = one.scores.values[100:, 0] - two.scores.values[:200, 0]
-    assert (found.users, found.mean_b) == (200, mean_of_defined(two.scores.values[:200, 0]))
-    assert found.interval.mean == mean_of_defined(gain)
-    assert found.p.keys() == {"permutation", "t"}
-    assert two.difference(one, "rr").interval.low == -found.interval.high
-    with pytest.raises(DataError, match=r"^there is no metric 'rrr' of users; did you mean 'rr'\?$"):
-        one.difference(two, "rrr")

@@ -70,18 +70,19 @@ class SparkScores(ListScores):
 
 def is_spark(table: object) -> bool:
     """Return whether a table is a DataFrame of Spark: classic, Connect, or pandas on Spark; it is not imported."""
-    return _is_frame(type(table))
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
 
 
-def check_frames(kinds: Mapping[Role, type]) -> None:
+def check_frames(tables: Mapping[Role, object]) -> None:
     """Refuse a Spark DataFrame beside another kind of table, and tables of pandas on Spark.
 
-    At least one of the classes of tables, ``kinds``, is a Spark DataFrame.
+    At least one of the tables is a Spark DataFrame.
 
     Raises:
         DataError: Names the table.
     """
-    frames = [role for role, kind in kinds.items() if _is_frame(kind)]
+    frames = [role for role, table in tables.items() if is_spark(table)]
+    kinds = {role: type(table) for role, table in tables.items()}
     for role, kind in kinds.items():
         if role not in ("train", "pool") and role not in frames:
             raise DataError(
@@ -93,10 +94,6 @@ def check_frames(kinds: Mapping[Role, type]) -> None:
             raise DataError(
                 f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
             )
-
-
-def _is_frame(kind: type) -> bool:
-    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in kind.__mro__)
 
 
 def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:

@@ -247,31 +247,6 @@ def test_a_bound_does_not_leave_the_range_of_the_values() -> None:
         assert f"{interval.low:.4f}"[0] != "-"
 
 
-@pytest.mark.parametrize("n_resamples", [2000, 2_000_000 // 500])
-def test_resamples_are_drawn_once_for_all_columns_of_one_length_and_seed(
-    n_resamples: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from evalplugin.comparison.statistics import intervals
-
-    monkeypatch.setattr(intervals, "RESAMPLES", n_resamples)
-    drawn: list[int] = []
-    draw = intervals._resample_counts
-    monkeypatch.setattr(intervals, "_resample_counts", lambda n, *rest: (drawn.append(n), draw(n, *rest))[1])
-    intervals._kept_counts.cache_clear()
-    scores = np.random.default_rng(3).exponential(size=(500, 2))
-
-    def both(kept: int) -> list[Interval]:
-        monkeypatch.setattr(intervals, "_DRAWS_KEPT", kept)
-        rng = np.random.default_rng(8)
-        alone = [mean_interval(scores[:, i], rng=np.random.default_rng(5)) for i in (0, 1)]
-        return alone + mean_intervals(scores, rng=rng)
-
-    kept = both(2**22)
-    assert drawn == [500, 500]  # one for each of the two seeds
-    assert both(0) == kept
-    assert len(drawn) == 5
-
-
 def test_students_interval_is_the_same_to_the_last_bit() -> None:
     values = zero_inflated(1, 2189)
     half = float(special.stdtrit(2188, 0.975)) * Moments.of(values).std / sqrt(2189)

@@ -18,7 +18,7 @@ from samples import list_tables
 
 import evalplugin
 from evalplugin.base.errors import DataError, EngineError
-from evalplugin.lists import ListScores
+from evalplugin.lists.scores import ListScores
 from evalplugin.lists.spark import frames as frames_module
 
 pytestmark = [
