@@ -69,13 +69,10 @@ class History:
             trends.setdefault(_key(point.model), []).append(point)
         return trends
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a plain mapping for each point; unknown values are None."""
-        return [_row(self.metric, point) for point in self.points]
-
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, the oldest first; see ``rows``."""
-        return pd.DataFrame(self.rows())
+        """Return one row for each point, the oldest first; unknown values are missing."""
+        rows = [_row(self.metric, point) for point in self.points]
+        return pd.DataFrame(rows).astype({"users": "Int64"})
 
     def tables(self) -> list[TextTable]:
         """Return a table for each dataset and split, the model with the best newest value first.

@@ -269,27 +269,18 @@ def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: mlflow.MlflowClient,
-    experiments: Sequence[str],
-    query: str,
-    size: int = PAGE_SIZE,
-    *,
-    deleted: bool = False,
+    client: mlflow.MlflowClient, experiments: Sequence[str], query: str, size: int
 ) -> Iterator[list[LoggedRun]]:
-    """Yield the runs of experiments that match a filter, the latest first.
-
-    Args:
-        client: Of the store.
-        experiments: Ids of the experiments.
-        query: MLflow's filter.
-        size: The number of runs on a page.
-        deleted: Whether to yield deleted runs too, as long as they are in the store.
-    """
-    view = 3 if deleted else 1  # MLflow's ViewType: ALL and ACTIVE_ONLY
+    """Yield the runs of experiments that match a filter of MLflow, the latest first, ``size`` on a page."""
 
     def fetch(token: str | None) -> Any:
-        latest_first = ["attributes.start_time DESC"]
-        return client.search_runs(list(experiments), query, view, size, latest_first, token)
+        return client.search_runs(
+            list(experiments),
+            query,
+            max_results=size,
+            order_by=["attributes.start_time DESC"],
+            page_token=token,
+        )
 
     if experiments:
         for page in _pages(fetch):
@@ -297,19 +288,8 @@ def run_pages(
 
 
 def search_runs(
-    client: mlflow.MlflowClient,
-    experiments: Sequence[str],
-    query: str,
-    limit: int | None = None,
-    *,
-    deleted: bool = False,
+    client: mlflow.MlflowClient, experiments: Sequence[str], query: str, limit: int | None = None
 ) -> list[LoggedRun]:
-    """Return the runs of experiments that match a filter, the latest first.
-
-    Args:
-        client, experiments, query, deleted: As in ``run_pages``.
-        limit: The largest number of runs; None: all.
-    """
-    size = min(limit or PAGE_SIZE, PAGE_SIZE)
-    pages = run_pages(client, experiments, query, size, deleted=deleted)
+    """Return the runs of experiments that match a filter of MLflow, the latest first: all, or ``limit`` at most."""
+    pages = run_pages(client, experiments, query, min(limit or PAGE_SIZE, PAGE_SIZE))
     return list(islice(chain.from_iterable(pages), limit))
