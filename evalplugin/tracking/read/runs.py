@@ -76,7 +76,7 @@ def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[st
                 f"the experiment {name!r} of {redact(client.tracking_uri)} is deleted; mlflow experiments restore -x "
                 f"{experiment_id} brings it back"
             )
-    experiments = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
+    experiments = chain.from_iterable(pages(lambda token: client.search_experiments(page_token=token)))
     names = {str(e.experiment_id): str(e.name) for e in experiments}
     if name is not None:
         near = did_you_mean(name, list(names.values()), noun="there are")
@@ -258,7 +258,7 @@ def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     return sorted(earliest_first, key=lambda run: (started[run.bakeoff], run.place))
 
 
-def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
+def pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
     """Yield the pages of a search of MLflow's client; ``fetch`` takes the token of a page and returns the page."""
     token = None
     while True:
@@ -283,7 +283,7 @@ def run_pages(
         )
 
     if experiments:
-        for page in _pages(fetch):
+        for page in pages(fetch):
             yield [LoggedRun(client, run) for run in page]
 
 
@@ -291,5 +291,5 @@ def search_runs(
     client: mlflow.MlflowClient, experiments: Sequence[str], query: str, limit: int | None = None
 ) -> list[LoggedRun]:
     """Return the runs of experiments that match a filter of MLflow, the latest first: all, or ``limit`` at most."""
-    pages = run_pages(client, experiments, query, min(limit or PAGE_SIZE, PAGE_SIZE))
-    return list(islice(chain.from_iterable(pages), limit))
+    runs = run_pages(client, experiments, query, min(limit or PAGE_SIZE, PAGE_SIZE))
+    return list(islice(chain.from_iterable(runs), limit))
