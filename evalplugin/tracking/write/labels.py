@@ -130,7 +130,8 @@ def findings_tag(findings: Sequence[Finding]) -> Tag:
 
 def sentences_tag(kind: Literal["warnings", "notes"], sentences: Sequence[str]) -> Tag:
     """Return the tag of warnings or notes: as many as fit whole."""
-    shown, left = [*sentences], []
+    shown = [*sentences]
+    left: list[str] = []
     while len(text := json.dumps([*shown, *left], ensure_ascii=False)) > MAX_TAG and shown:
         shown.pop()
         left = [f"{len(sentences) - len(shown)} more {kind} are in summary.md"]
