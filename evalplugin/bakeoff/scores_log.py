@@ -10,6 +10,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
 from evalplugin.features.history.feature import past_of, trend_section
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import MAX_TAG, metric_names
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
@@ -64,7 +65,8 @@ def log_scores(
         for result in results:
             tracker.start_model(table, result.model, result.type)
             tracker.finish_model(result)
-        past = tracker.read("read the bake-offs before", past_of, models_each=len(results))
+        with tracking_call(tracker.uri, "read the bake-offs before"):
+            past = past_of(tracker.client, tracker.experiment_id)
         sections = [trend_section(lambda: past)]
         return tracker.finish_bakeoff(
             BakeoffResult(bakeoff, results),

@@ -37,9 +37,10 @@ def history(
     """Show how models did from one bake-off to the next, and what was decided."""
     from evalplugin import api
     from evalplugin.cli import show
-    from evalplugin.cli.show.history import history_csv, history_json, show_history
+    from evalplugin.cli.show.console import show_text_table
     from evalplugin.features.history.chart import check_picture, write_history
     from evalplugin.files.outputs import refuse_input
+    from evalplugin.report.frames import frame_csv, frame_json
     from evalplugin.tracking.location import store_file
 
     if chart is not None:
@@ -52,7 +53,8 @@ def history(
         with observer.progress("draw the picture"):
             write_history(bakeoffs, chart)
     if shown == "table":
-        show_history(bakeoffs)
+        for table in bakeoffs.tables():
+            show_text_table(table)
     else:
-        echo_data(history_json(bakeoffs) if shown == "json" else history_csv(bakeoffs), nl=False)
+        echo_data((frame_csv if shown == "csv" else frame_json)(bakeoffs.to_frame()), nl=shown == "json")
     return EXIT_DONE

@@ -339,11 +339,6 @@ class Bakeoff:
         """Canonical names of the metrics, the primary one first."""
         return (self.primary, *(m for m in self.metrics if m != self.primary))
 
-    @property
-    def n_runs(self) -> int:
-        """The number of runs: one for each dataset, split and model."""
-        return max(1, len(self.datasets)) * max(1, len(self.splits)) * len(self.models)
-
     def position(self, data: _OnDataSplit, model: str) -> int:
         """Return the position of a run among the bake-off's runs, from 0, in config order."""
         number = 0

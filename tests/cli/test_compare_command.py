@@ -178,18 +178,8 @@ def test_runs_of_different_bakeoffs_need_intersect(store: SimpleNamespace, compa
 
 
 def test_compare_options_baseline_primary_pairs_and_level(compare: Any) -> None:
-    _, out, _ = compare(
-        "--experiment",
-        "shop",
-        "--baseline",
-        "chance",
-        "--primary",
-        "rr",
-        "--level",
-        "0.9",
-        "--format",
-        "json",
-    )
+    argv = "--experiment shop --baseline chance --primary rr --level 0.9 --format json"
+    _, out, _ = compare(*argv.split())
     (one,) = json.loads(out)
     assert (one["baseline"], one["primary"], one["level"]) == ("chance", "rr", 0.9)
     assert {row["against"] for row in one["rows"]} == {"chance", None}
@@ -243,7 +233,6 @@ def test_compare_of_plugin_metric_needs_the_plugin(
     ("argv", "message"),
     [
         (["populrity"], "has no run with results called 'populrity'; did you mean 'popularity'?"),
-        (["--experiment", "shp"], "has no experiment 'shp'; did you mean 'shop'?"),
         (["--experiment", "shop", "-m", "rr@3"], "metric 'rr@3' is not there; did you mean 'rr'?"),
         (["--experiment", "shop", "-m", "ndgc@10"], "unknown metric 'ndgc'; did you mean 'ndcg'?"),
         (
@@ -251,19 +240,11 @@ def test_compare_of_plugin_metric_needs_the_plugin(
             "not grouped by 'actvity'; did you mean 'activity'?",
         ),
         (
-            ["--experiment", "shop", "--baseline", "rndm"],
-            "no model is called 'rndm' to be the baseline; did you",
-        ),
-        (
             ["--experiment", "shop", "--level", "95"],
             "the level of an interval must be between 0 and 1, not 95.0",
         ),
         (["--experiment", "shop", "--html", "nowhere/page.html"], "nowhere/page.html: there is no folder "),
         (["--experiment", "shop", "--test", "z"], "'z' is not one of 'wilcoxon', 't'"),
-        (
-            ["random", "--experiment", "shop"],
-            "a comparison takes two models on the same data: left out: random",
-        ),
     ],
 )
 def test_usage_error_is_one_message_and_exit_code_2(argv: list[str], message: str, compare: Any) -> None:

@@ -29,19 +29,8 @@ from evalplugin.workspace import Workspace
 
 
 def test_a_given_spread(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [
-        "--sd",
-        "0.2",
-        "--gain",
-        "0.01",
-        "--users",
-        "600",
-        "--one-sided",
-        "--comparisons",
-        "2",
-        "--decisions",
-        "45",
-    ]
+    spread = ["--sd", "0.2", "--gain", "0.01", "--users", "600"]
+    asked = [*spread, "--one-sided", "--comparisons", "2", "--decisions", "45"]
     assert main(["power", *asked, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (row,) = found["rows"]

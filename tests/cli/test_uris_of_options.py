@@ -19,6 +19,12 @@ URIS = (
     f"s3://AKIA:{SECRET}@bucket/x.csv",
     f"hdfs://ann:{SECRET}@host:8020/x.csv",
     f"https://host/x.csv?token={SECRET}",
+    f"https://host/x.csv?X-Amz-Credential=AKIA&X-Amz-Signature={SECRET}",
+)
+OUTPUTS = (
+    f"s3://bucket/x.txt?secret_key={SECRET}",
+    f"sftp://ann:{SECRET}@host/x.txt",
+    f"abfs://container@account.dfs.core.windows.net/x.txt?sv=2024&sig={SECRET}",
 )
 SCORE = "score --lists lists.csv --truth truth.csv --rank rank --metric ndcg@1"
 COMMANDS = (
@@ -30,6 +36,8 @@ COMMANDS = (
     "history --experiment x --tracking-uri sqlite:///none.db --chart URI",
     "data shop.yaml --pictures URI",
     "run URI",
+    "run shop.yaml --dry-run --outcome URI",
+    "cache list --store URI",
     "run shop.yaml --dry-run --data-home URI",
     "run shop.yaml --dry-run --set tracking.uri=URI",
     "run shop.yaml --dry-run --set datasets.0.type=URI",
@@ -41,8 +49,16 @@ def test_no_command_prints_the_credentials_of_a_uri(command: str, capfd: pytest.
     write_config(small_config())
     Path("lists.csv").write_text("user,item,rank\n1,1,1\n")
     Path("truth.csv").write_text("user,item\n1,1\n")
-    for uri in URIS:
-        main([part.replace("URI", uri) for part in command.split()])
+    is_output = command.partition(" URI")[0].split()[-1] in (
+        "--out",
+        "--html",
+        "--chart",
+        "--pictures",
+        "--outcome",
+    )
+    for uri in (*URIS, *OUTPUTS) if is_output else URIS:
+        code = main([part.replace("URI", uri) for part in command.split()])
+        assert code == 2 or not is_output, uri
         shown = "".join(capfd.readouterr())
         assert SECRET not in shown, (uri, shown)
         assert "Traceback" not in shown, (uri, shown)

@@ -229,7 +229,7 @@ def test_a_history_shows_its_table(outcome: Outcome, uri: str) -> None:
     mean = outcome.comparisons[0].models[0].cells["ndcg@10"].mean
     assert any(cell.startswith(f"{mean:.4f}") for cell in read.cells)
     frame = history.to_frame()
-    assert list(frame["model"]) == [row["model"] for row in history.rows()]
+    assert list(frame["model"]) == [point.model.model for point in history.points]
 
 
 def test_links_show_themselves_with_the_command_to_start_first(outcome: Outcome) -> None:

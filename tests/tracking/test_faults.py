@@ -86,20 +86,6 @@ def test_when_object_storage_fails_all_models_are_computed_and_resume_logs_them(
     assert models_of(capsys, tracking.url, "no storage") == {"random", "popularity"}
 
 
-@pytest.mark.slow
-def test_when_object_storage_cannot_be_read_compare_is_one_clear_error(
-    server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
-) -> None:
-    direct(MlflowClient(server.url), server, "unread")
-    assert main(["run", write_config(small_config(experiment="unread")), "--tracking-uri", tracking.url]) == 0
-    server.storage.proxy.add("reset", "per_user.parquet", method="GET|HEAD")
-    capsys.readouterr()
-    assert main(["compare", "--tracking-uri", tracking.url, "--experiment", "unread"]) == 1
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    assert "per_user.parquet" in said
-
-
 @pytest.fixture(scope="module")
 def unserved(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Server]:
     """An MLflow server whose clients read and write artifacts themselves."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
+from chromium import needs_chromium, started
 from mlflow import MlflowClient
 
 import evalplugin
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.server
-
-CHROMIUM = os.environ.get("EVALPLUGIN_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium is installed (or named by EVALPLUGIN_CHROMIUM)"
-)
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +103,13 @@ def test_a_table_of_scores_logged_over_http_is_read_back(
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-    flags += ["--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        page = chromium.new_page(viewport={"width": 1700, "height": 2600})
+    with started() as browser:
+        page = browser.new_page(viewport={"width": 1700, "height": 2600})
         page.set_default_timeout(30_000)
         yield page
-        chromium.close()
 
 
-@browser
+@needs_chromium
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_board_shows_all_models_best_first_in_its_own_sections(
@@ -150,7 +135,7 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(
     assert page.screenshot(path=tmp_path / "board.png")
 
 
-@browser
+@needs_chromium
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page) -> None:
@@ -164,7 +149,7 @@ def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page
     assert sorted(left, key=lambda name: left[name]) == ["ndcg_at_10", "recall_at_10", "cost/fit_seconds"]
 
 
-@browser
+@needs_chromium
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_tab_models_compares_by_dataset(links: Links, page: Page, server: SimpleNamespace) -> None:
@@ -177,7 +162,7 @@ def test_the_tab_models_compares_by_dataset(links: Links, page: Page, server: Si
 
 
 @pytest.mark.slow
-@browser
+@needs_chromium
 @pytest.mark.browser
 def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -> None:
     page.goto(links.compare_url)
@@ -190,7 +175,7 @@ def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -
 
 
 @pytest.mark.slow
-@browser
+@needs_chromium
 @pytest.mark.browser
 def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) -> None:
     page.goto(links.page_url)
@@ -202,7 +187,7 @@ def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) ->
 
 
 @pytest.mark.slow
-@browser
+@needs_chromium
 @pytest.mark.browser
 def test_a_table_of_scores_is_shown_in_mlflow(scored: Comparisons, page: Page) -> None:
     assert scored.links is not None

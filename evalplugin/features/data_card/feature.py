@@ -37,6 +37,7 @@ from evalplugin.features.data_card.report import (
 from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import DONE, SUMMARY_RUNS, search_runs
 from evalplugin.tracking.write.items import Artifact, Item
@@ -54,7 +55,8 @@ class DataCardsFeature(Feature):
         observer, tracker = running.workspace.observer, running.tracker
         with observer.progress("describe the data"):
             cards = cards_of(running.prepared)
-            sizes = tracker.read("read earlier data cards", sizes_since, cards, bakeoff=running.bakeoff.id)
+            with tracking_call(tracker.uri, "read earlier data cards"):
+                sizes = sizes_since(tracker.client, tracker.experiment_id, cards, bakeoff=running.bakeoff.id)
         for name, line in sizes.items():
             observer.report(f"{name}: {line}")
         return results.having(data=DescribedData(cards, sizes))

@@ -17,21 +17,21 @@ from evalplugin.features.history.chart import history_tab
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
-from evalplugin.tracking.connection import existing_store
+from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import (
     DONE,
     MODEL_RUNS,
-    PAGE_SIZE,
     SUMMARY_RUNS,
     experiments_called,
     in_config_order,
     run_pages,
+    search_runs,
 )
 
 LAST = 30  # bake-offs that a trend shows by default
-_MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
+_PAGE = 100  # runs a request: each takes milliseconds
 # Parameters that must be the same for the values of two bake-offs to be comparable.
 _RULES = (
     "eval.n",
@@ -49,11 +49,11 @@ class HistoryFeature(Feature):
 
     def after(self, running: Running, results: Results) -> Results:
         """Add the latest bake-offs, the oldest first, this one with its decision, which is not logged yet."""
-        tracker, bakeoff = running.tracker, results.result.bakeoff
-        with running.workspace.observer.progress(step := "read the bake-offs before"):
-            past = tuple(tracker.read(step, past_of, models_each=bakeoff.n_runs))
+        tracker, step = running.tracker, "read the bake-offs before"
+        with running.workspace.observer.progress(step), tracking_call(tracker.uri, step):
+            past = tuple(past_of(tracker.client, tracker.experiment_id))
         if (decision := results.values.get("decision")) is not None:
-            past = with_decision(past, bakeoff.id, decision)
+            past = with_decision(past, results.result.bakeoff.id, decision)
         return results.having(past=past)
 
     def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
@@ -95,16 +95,14 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
     return bakeoffs
 
 
-def past_of(
-    client: mlflow.MlflowClient, experiment_id: str, last: int = LAST, *, models_each: int = _MODELS
-) -> list[PastBakeoff]:
+def past_of(client: mlflow.MlflowClient, experiment_id: str, last: int = LAST) -> list[PastBakeoff]:
     """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first.
 
-    What is read depends on ``last``, not on how many there are. ``models_each``: about how many runs of models each
-    has, which are requested in one page.
+    What is read depends on ``last``, not on how many there are.
     """
-    models = _models(client, experiment_id, last, models_each)
-    summaries = _summaries(client, experiment_id, models) if models else {}
+    models = _models(client, experiment_id, last)
+    # The bake-off that runs now has no summary yet.
+    summaries = {run.bakeoff: run for run in search_runs(client, [experiment_id], SUMMARY_RUNS, last)}
     bakeoffs = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
     return sorted(bakeoffs, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
 
@@ -120,35 +118,16 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
 
-def _models(
-    client: mlflow.MlflowClient, experiment: str, last: int, models_each: int
-) -> dict[str, list[LoggedRun]]:
+def _models(client: mlflow.MlflowClient, experiment: str, last: int) -> dict[str, list[LoggedRun]]:
     """Return the ended runs of models of the latest bake-offs, by bake-off, in config order."""
     by_bakeoff: dict[str, list[LoggedRun]] = {}
-    size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
-    for page in run_pages(client, [experiment], MODEL_RUNS, size):
+    for page in run_pages(client, [experiment], MODEL_RUNS, _PAGE):
         for run in page:
             if run.status in DONE:
                 by_bakeoff.setdefault(run.bakeoff, []).append(run)
         if len(by_bakeoff) > last:  # the runs of the last bake-off may go on over the next page
             break
     return {name: in_config_order(runs) for name, runs in list(by_bakeoff.items())[:last]}
-
-
-def _summaries(
-    client: mlflow.MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
-) -> dict[str, LoggedRun]:
-    """Return the summary runs of bake-offs; the one that runs now has none yet."""
-    summaries: dict[str, LoggedRun] = {}
-    oldest = min(run.started for runs in bakeoffs.values() for run in runs)
-    for page in run_pages(client, [experiment], SUMMARY_RUNS, min(len(bakeoffs), PAGE_SIZE)):
-        for run in page:
-            if run.bakeoff in bakeoffs:
-                summaries.setdefault(run.bakeoff, run)
-        # The summary of a bake-off begins after its models.
-        if len(summaries) == len(bakeoffs) or (page and page[-1].started < oldest):
-            break
-    return summaries
 
 
 def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:

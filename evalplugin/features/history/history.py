@@ -16,7 +16,7 @@ from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
-from evalplugin.report.plain import plain_text
+from evalplugin.report.plain import tables_text
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import outcome_words, small_legend
 
@@ -69,13 +69,10 @@ class History:
             trends.setdefault(_key(point.model), []).append(point)
         return trends
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a plain mapping for each point; unknown values are None."""
-        return [_row(self.metric, point) for point in self.points]
-
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, the oldest first; see ``rows``."""
-        return pd.DataFrame(self.rows())
+        """Return one row for each point, the oldest first; unknown values are missing."""
+        rows = [_row(self.metric, point) for point in self.points]
+        return pd.DataFrame(rows).astype({"users": "Int64"})
 
     def tables(self) -> list[TextTable]:
         """Return a table for each dataset and split, the model with the best newest value first.
@@ -88,7 +85,7 @@ class History:
         return tables
 
     def __repr__(self) -> str:
-        return plain_text(self.tables())
+        return tables_text(self.tables())
 
     def _repr_html_(self) -> str:
         return "".join(map(table_html, self.tables()))

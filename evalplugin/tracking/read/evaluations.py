@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, existing_store, is_missing, tracking_call
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.runs import pages
 
 # Columns of the table: the run's name, and the input of ``mlflow.genai.evaluate``.
 MODEL, INPUTS = "run", "input"
@@ -148,7 +150,16 @@ def _score(value: object) -> float | None:
 def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[pd.DataFrame, list[str]]:
     """Return a row for each trace of an evaluation, with the feedback that it was given in this run."""
     rows, metrics = [], dict[str, None]()
-    for trace in _traces(client, run):
+    evaluated = pages(
+        lambda token: client.search_traces(
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            include_spans=False,
+            max_results=_PAGE,
+            page_token=token,
+        )
+    )
+    for trace in chain.from_iterable(evaluated):
         row: dict[str, Any] = {INPUTS: trace.info.request_preview}
         for name, value in _feedback(trace, run.info.run_id):
             if value in _RATINGS and isinstance(value, str):
@@ -172,21 +183,6 @@ def _of_traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> tuple[p
     return _with_scores(
         pd.DataFrame(rows, dtype=object), numeric, f"run {run.info.run_name} ({run.info.run_id})"
     )
-
-
-def _traces(client: mlflow.MlflowClient, run: mlflow.entities.Run) -> Iterator[mlflow.entities.Trace]:
-    token = None
-    while True:
-        page = client.search_traces(
-            locations=[run.info.experiment_id],
-            run_id=run.info.run_id,
-            include_spans=False,
-            max_results=_PAGE,
-            page_token=token,
-        )
-        yield from page
-        if not (token := page.token):
-            return
 
 
 def _feedback(trace: mlflow.entities.Trace, run_id: str) -> Iterator[tuple[str, object]]:

@@ -76,7 +76,7 @@ def experiments_called(client: mlflow.MlflowClient, name: str | None) -> dict[st
                 f"the experiment {name!r} of {redact(client.tracking_uri)} is deleted; mlflow experiments restore -x "
                 f"{experiment_id} brings it back"
             )
-    experiments = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
+    experiments = chain.from_iterable(pages(lambda token: client.search_experiments(page_token=token)))
     names = {str(e.experiment_id): str(e.name) for e in experiments}
     if name is not None:
         near = did_you_mean(name, list(names.values()), noun="there are")
@@ -260,7 +260,7 @@ def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     return sorted(earliest_first, key=lambda run: (started[run.bakeoff], run.place))
 
 
-def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
+def pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
     """Yield the pages of a search of MLflow's client; ``fetch`` takes the token of a page and returns the page."""
     token = None
     while True:
@@ -271,47 +271,27 @@ def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: mlflow.MlflowClient,
-    experiments: Sequence[str],
-    query: str,
-    size: int = PAGE_SIZE,
-    *,
-    deleted: bool = False,
+    client: mlflow.MlflowClient, experiments: Sequence[str], query: str, size: int
 ) -> Iterator[list[LoggedRun]]:
-    """Yield the runs of experiments that match a filter, the latest first.
-
-    Args:
-        client: Of the store.
-        experiments: Ids of the experiments.
-        query: MLflow's filter.
-        size: The number of runs on a page.
-        deleted: Whether to yield deleted runs too, as long as they are in the store.
-    """
-    view = 3 if deleted else 1  # MLflow's ViewType: ALL and ACTIVE_ONLY
+    """Yield the runs of experiments that match a filter of MLflow, the latest first, ``size`` on a page."""
 
     def fetch(token: str | None) -> Any:
-        latest_first = ["attributes.start_time DESC"]
-        return client.search_runs(list(experiments), query, view, size, latest_first, token)
+        return client.search_runs(
+            list(experiments),
+            query,
+            max_results=size,
+            order_by=["attributes.start_time DESC"],
+            page_token=token,
+        )
 
     if experiments:
-        for page in _pages(fetch):
+        for page in pages(fetch):
             yield [LoggedRun(client, run) for run in page]
 
 
 def search_runs(
-    client: mlflow.MlflowClient,
-    experiments: Sequence[str],
-    query: str,
-    limit: int | None = None,
-    *,
-    deleted: bool = False,
+    client: mlflow.MlflowClient, experiments: Sequence[str], query: str, limit: int | None = None
 ) -> list[LoggedRun]:
-    """Return the runs of experiments that match a filter, the latest first.
-
-    Args:
-        client, experiments, query, deleted: As in ``run_pages``.
-        limit: The largest number of runs; None: all.
-    """
-    size = min(limit or PAGE_SIZE, PAGE_SIZE)
-    pages = run_pages(client, experiments, query, size, deleted=deleted)
-    return list(islice(chain.from_iterable(pages), limit))
+    """Return the runs of experiments that match a filter of MLflow, the latest first: all, or ``limit`` at most."""
+    runs = run_pages(client, experiments, query, min(limit or PAGE_SIZE, PAGE_SIZE))
+    return list(islice(chain.from_iterable(runs), limit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import accumulate, starmap
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,22 +122,19 @@ def model_tags(info: ScoredOn, model: str, model_type: str) -> Iterator[Tag]:
 
 def findings_tag(findings: Sequence[Finding]) -> Tag:
     """Return the tag of findings, errors first: as many as fit whole."""
-    first = sorted(findings, key=lambda finding: not finding.is_error)
-    texts = [json.dumps(asdict(finding), ensure_ascii=False) for finding in first]
-    # Each text stands between "[" or ", " and what follows it, ", " or "]".
-    lengths = accumulate(len(text) + 2 for text in texts)
-    n_fitting = sum(length <= MAX_TAG for length in lengths)
-    text = f"[{', '.join(texts[:n_fitting])}]"
+    shown = [asdict(finding) for finding in sorted(findings, key=lambda finding: not finding.is_error)]
+    while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
+        shown.pop()
     return Tag("evalplugin.checks", text)
 
 
 def sentences_tag(kind: Literal["warnings", "notes"], sentences: Sequence[str]) -> Tag:
     """Return the tag of warnings or notes: as many as fit whole."""
-    shown, text = [*sentences], json.dumps(sentences, ensure_ascii=False)
-    while len(text) > MAX_TAG and shown:
+    shown = [*sentences]
+    left: list[str] = []
+    while len(text := json.dumps([*shown, *left], ensure_ascii=False)) > MAX_TAG and shown:
         shown.pop()
-        left = f"{len(sentences) - len(shown)} more {kind} are in summary.md"
-        text = json.dumps([*shown, left], ensure_ascii=False)
+        left = [f"{len(sentences) - len(shown)} more {kind} are in summary.md"]
     return Tag(f"evalplugin.{kind}", text)
 
 

@@ -6,7 +6,6 @@ import functools
 import getpass
 import os
 import platform
-import re
 import socket
 import subprocess
 import sys
@@ -76,12 +75,7 @@ def git_tags(folder: Path) -> dict[str, str]:
 @functools.cache
 def environment_text() -> str:
     """Return the Python version, the platform and every installed package with its version, one a line."""
-    packages = {}
-    for package in distributions():
-        # Two lines of a file that is long: `package.metadata` would parse it whole.
-        text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
-        facts = dict(re.findall(r"^(Name|Version): *(.*?)\s*$", text.partition("\n\n")[0], re.MULTILINE))
-        packages[facts.get("Name", "?").lower()] = facts.get("Version")
+    packages = {package.name.lower(): package.version for package in distributions()}
     head = [
         f"# Python {sys.version.split()[0]} ({platform.python_implementation()})",
         f"# {platform.platform()}",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Self
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
@@ -37,8 +37,6 @@ from evalplugin.tracking.write.logged_models import (
 from evalplugin.tracking.write.provenance import process_tags
 from evalplugin.tracking.write.writer import RunWriter
 
-P = ParamSpec("P")
-T = TypeVar("T")
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]
 Key = tuple[str, str, str]  # of a model's run: dataset, split and model
@@ -211,17 +209,6 @@ class MlflowTracker:
         with tracking_call(self.uri, "end the summary run"):
             self.writer.end(summary, "FAILED" if len(result.failed) == len(result.models) else "FINISHED")
         return links
-
-    def read(
-        self,
-        purpose: str,
-        function: Callable[Concatenate[mlflow.MlflowClient, str, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Return what a function reads from the store; given the client, the experiment's id and the arguments."""
-        with tracking_call(self.uri, purpose):
-            return function(self.client, self.experiment_id, *args, **kwargs)
 
     def tag(self, run_id: str, key: str, value: str) -> None:
         """Set a tag with the prefix ``evalplugin.`` on an ended run."""

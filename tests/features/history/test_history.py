@@ -15,10 +15,11 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.cli.show.history import history_csv, history_json, show_history
+from evalplugin.cli.show.console import show_text_table
 from evalplugin.features.history.chart import history_spec, write_history
-from evalplugin.features.history.history import history_of
+from evalplugin.features.history.history import History, history_of
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
+from evalplugin.report.frames import frame_csv, frame_json
 
 
 def value(mean: float) -> Value:
@@ -70,7 +71,7 @@ def test_decision_belongs_to_its_dataset_and_split_alone() -> None:
         ("baseline", None), ("challenger", None), ("challenger", None),
         ("champion", "promote"), ("challenger", "promote"), ("promoted", "promote"),
     ]  # fmt: skip
-    assert {row["outcome"] for row in history_of("nightly", [said]).rows()[:3]} == {None}
+    assert history_of("nightly", [said]).to_frame()["outcome"][:3].isna().all()
     unsaid = history_of("nightly", [night(1, *both, **decided)])
     assert {(p.role, p.outcome) for p in unsaid.points} == {("baseline", None), ("challenger", None)}
 
@@ -109,8 +110,7 @@ def sample() -> Any:
 
 def test_rows_are_plain_and_say_what_is_unknown() -> None:
     found = sample()
-    rows = json.loads(history_json(found))
-    assert rows == found.rows()
+    rows = json.loads(frame_json(found.to_frame()))
     first, last = rows[0], rows[-1]
     assert (first["bakeoff"], first["model"], first["role"], first["users"]) == (
         "b-1",
@@ -121,14 +121,19 @@ def test_rows_are_plain_and_say_what_is_unknown() -> None:
     assert (last["model"], last["mean"], last["high"], last["outcome"]) == ("svd", 0.3, 0.32, "refuse")
     failed = next(row for row in rows if row["bakeoff"] == "b-3" and row["model"] == "random")
     assert (failed["mean"], failed["users"]) == (None, None)
-    table = list(csv.DictReader(io.StringIO(history_csv(found))))
+    table = list(csv.DictReader(io.StringIO(frame_csv(found.to_frame()))))
     assert [row["model"] for row in table] == [row["model"] for row in rows]
     assert table[[row["mean"] for row in rows].index(None)]["mean"] == ""
 
 
+def lines_shown(history: History, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    for table in history.tables():
+        show_text_table(table)
+    return capsys.readouterr().out.splitlines()
+
+
 def test_the_table_shows_means_with_intervals_roles_and_decisions(capsys: pytest.CaptureFixture[str]) -> None:
-    show_history(sample())
-    lines = capsys.readouterr().out.splitlines()
+    lines = lines_shown(sample(), capsys)
     assert lines[0] == "nightly: ndcg@10 on toy, last_n"
     assert lines[2].split() == ["bake-off", "decision", "knn", "svd", "random"]
     assert lines[4].split() == ["b-1", "promote", "0.3000", "☆", "0.5000", "★", "0.1000"]
@@ -147,8 +152,7 @@ def test_the_table_shows_means_with_intervals_roles_and_decisions(capsys: pytest
 def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
     both = [model(name, 0.5, dataset=dataset) for dataset in ("one", "two") for name in ("knn", "svd")]
     decided = {"outcome": "promote", "champion": "knn", "promoted": "svd", "decided": ("one", "last_n")}
-    show_history(history_of("nightly", [night(1, *both, **decided)]))
-    lines = capsys.readouterr().out.splitlines()
+    lines = lines_shown(history_of("nightly", [night(1, *both, **decided)]), capsys)
     assert lines[2].split() == ["bake-off", "decision", "knn", "svd"]
     assert lines[4].split() == ["b-1", "promote", "0.5000", "☆", "0.5000", "★"]
     (second,) = (i for i, line in enumerate(lines) if line == "nightly: ndcg@10 on two, last_n")
@@ -164,10 +168,8 @@ def test_the_legend_explains_only_what_is_shown(
     changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]
-    show_history(history_of("nightly", nights))
-    out = capsys.readouterr().out
-    legend = out[out.index("Small: 95 % interval of the mean.") :].splitlines()[1:]
-    assert legend == said
+    lines = lines_shown(history_of("nightly", nights), capsys)
+    assert [line for line in lines[lines.index("Small: 95 % interval of the mean.") + 1 :] if line] == said
 
 
 def test_the_picture_has_a_panel_for_each_dataset_and_split_and_every_mean() -> None:

@@ -142,34 +142,9 @@ def test_a_long_history_is_read_page_by_page(
     for number in (6, 7):
         fitting = make.model_result("knn", 0.5)
         MlflowTracker.open(asked(make, number), uri).start_model(fitting.data, fitting.model, fitting.type)
-    monkeypatch.setattr(feature, "PAGE_SIZE", 2)
+    monkeypatch.setattr(feature, "_PAGE", 2)
     found = read_past(uri, experiment="nightly", last=4)
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
-
-
-@pytest.mark.slow
-def test_what_is_read_of_the_past_does_not_grow_with_it(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded: list[int] = []
-    search = MlflowClient.search_runs
-
-    def counted(*args: Any, **options: Any) -> Any:
-        found = search(*args, **options)
-        loaded.append(len(found))
-        return found
-
-    of_nights = {}
-    for number in range(1, 9):
-        log(uri, asked(make, number), make.model_result("random", 0.3), make.model_result("knn", 0.5))
-        with monkeypatch.context() as patched:
-            patched.setattr(MlflowClient, "search_runs", counted)
-            client = MlflowClient(uri)
-            experiment = client.get_experiment_by_name("nightly").experiment_id
-            loaded.clear()
-            assert len(feature.past_of(client, experiment, 2, models_each=2)) == min(number, 2)
-        of_nights[number] = sum(loaded)
-    assert of_nights[8] == of_nights[3] == 2 * 2 + 1 + 2
 
 
 def test_a_decision_whose_upload_fails_leaves_no_running_run(
@@ -234,20 +209,3 @@ def test_input_hashes_are_a_tag_of_every_run(make: SimpleNamespace) -> None:
     assert dict(labels.common_tags(asked(make, 1)))["evalplugin.inputs"] == (
         '{"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}'
     )
-
-
-def test_what_is_read_does_not_grow_with_the_bake_offs_before(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(1, 10):
-        log(uri, asked(make, number), make.model_result("knn", 0.5))
-    tracker, knn = MlflowTracker.open(asked(make, 10), uri), make.model_result("knn", 0.5)
-    tracker.start_model(knn.data, "knn", "random")
-    tracker.finish_model(knn)  # its summary does not run yet
-    read: list[int] = []
-    pages = feature.run_pages
-    monkeypatch.setattr(
-        feature, "run_pages", lambda *given: (read.append(len(page)) or page for page in pages(*given))
-    )
-    assert len(feature.past_of(tracker.client, tracker.experiment_id, 2, models_each=1)) == 2
-    assert sum(read) <= 3 + 2 * 2

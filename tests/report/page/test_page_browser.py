@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from chromium import needs_chromium, started
 from colours import contrast
 from samples import interactions
 
@@ -30,27 +29,14 @@ from evalplugin.report.sections import Section
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = os.environ.get("EVALPLUGIN_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (or named by EVALPLUGIN_CHROMIUM)"),
-]
+pytestmark = [pytest.mark.browser, needs_chromium]
 PLACE = "http://mlflow.test/"  # served by the test itself: there is no network
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-    flags += ["--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+    with started() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -405,39 +405,6 @@ def test_a_leading_baseline_is_said_to_lead(contests: SimpleNamespace) -> None:
     assert "no model is ahead of it" in said(compare(contests.edges()["baseline leads"]))["Baseline"]
 
 
-def test_a_lead_that_may_be_chance_is_called_that(contests: SimpleNamespace) -> None:
-    users = np.arange(100, 140)
-    base = contests.compared_model("base", 0.40, users)
-    near = contests.compared_model("near", 0.405, users, seed=5)
-    comparison = compare(contests.contest([base, near]))
-    leader = comparison.models[0]
-    if leader.is_baseline:  # whichever is ahead: make it the challenger
-        comparison = compare(contests.contest([base, near], baseline="near"))
-    told = verdict(comparison)
-    assert (told.status, told.label) == ("several", "Not decided")
-    assert re.fullmatch(r"Any of \w+, \w+ may be the best by ndcg@10 \(95 % confidence\)", told.headline)
-    assert re.match(
-        r"How many more users tell \w+ from \w+ depends on the true difference",
-        dict(told.lines)["To tell them apart"],
-    )
-    assert "may be chance" in dict(told.lines)[f"Against {comparison.contest.baseline}"]
-
-
-def test_a_group_for_which_another_model_is_the_best_is_named(contests: SimpleNamespace) -> None:
-    users = np.arange(100, 140)
-    base, knn = contests.compared_model("base", 0.3, users), contests.compared_model("knn", 0.3, users)
-    values = knn.scores.values.copy()
-    values[1::2, 0] += 0.3  # users with many interactions gain, all the others lose
-    values[::2, 0] -= 0.05
-    better = dataclasses.replace(knn, scores=dataclasses.replace(knn.scores, values=values))
-    comparison = compare(contests.contest([base, better]))
-    assert verdict(comparison).headline == "knn is the best by ndcg@10 (95 % confidence)"
-    assert (
-        said(comparison)["For whom it differs"]
-        == 'Among users of the group "few" (activity), base is the best'
-    )
-
-
 def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(
     contests: SimpleNamespace,
 ) -> None:

@@ -235,6 +235,9 @@ def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
         "differs: train data: train1 in a; train2 in b",
         "users in common with the same truth: 1 of 3 in a, b",
     )
+    runs[1].table = truth((4, 10, 5.0))
+    with pytest.raises(DataError, match="no user in common with the same truth: 3 in a, b"):
+        agree(runs, intersect=True)
 
 
 def test_truths_of_several_folds_are_compared_fold_by_fold() -> None:

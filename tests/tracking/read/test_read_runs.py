@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-import pandas as pd
 import pytest
 from mlflow import MlflowClient
 from samples import CHANCE, FAILING, TINY
@@ -17,10 +16,9 @@ from samples import small_config as config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
-from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
-from evalplugin.features.history.feature import read_past
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -43,7 +41,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
         first=run(**failing),
         second=run(models=[CHANCE, "popularity"], compare={}),
         metrics=run(experiment="metrics", metrics=["rr", "ndcg@10"], models=["random", CHANCE]),
-        rules=run(experiment="rules", recommend={"n": 10}, relevance={"threshold": 3.0}),
         folds=run(
             experiment="folds",
             seeds=2,
@@ -189,44 +186,6 @@ def test_the_baseline_is_not_guessed_where_there_are_several(store: SimpleNamesp
         read_contests(store.uri, runs=ids, primary="ndcg@5")
 
 
-def test_other_metrics_are_refused_or_the_common_ones_taken(store: SimpleNamespace) -> None:
-    runs = [*run_ids(store.uri, "random", "shop"), *run_ids(store.uri, "chance", "metrics")]
-    first, other = store.first.result.bakeoff.id, store.metrics.result.bakeoff.id
-    with pytest.raises(DataError) as refused:
-        read_contests(store.uri, runs=runs)
-    assert str(refused.value).splitlines() == [
-        "these runs cannot be compared:",
-        f"  metrics: recall@10 is not in chance of bake-off {other}; coverage@10 is not in chance of bake-off {other}; "
-        f"rr is not in random of bake-off {first}",
-        "take what they have in common with --intersect (in Python: intersect=True), or one bake-off with --bakeoff ID",
-    ]
-    (read,) = read_contests(store.uri, runs=runs, intersect=True)
-    assert read.metrics == ("ndcg@10",)
-    assert read.notes[0] == (
-        "metrics in common: 1 of 4; left out, as not all runs have them by the same definition: "
-        "recall@10, coverage@10, rr"
-    )
-    scores = read.models[0].scores
-    assert scores is not None
-    assert (scores.metrics, dict(scores.overall), set(scores.at_k)) == (("ndcg@10",), {}, {"ndcg"})
-    np.testing.assert_array_equal(
-        scores.values[:, 0], store.first.result.models[0].per_user.column("ndcg@10")
-    )
-
-
-def test_other_rules_are_refused_even_to_intersect(store: SimpleNamespace) -> None:
-    runs = [*run_ids(store.uri, "random", "shop"), *run_ids(store.uri, "popularity", "rules")]
-    first, other = store.first.result.bakeoff.id, store.rules.result.bakeoff.id
-    with pytest.raises(DataError) as refused:
-        read_contests(store.uri, runs=runs, intersect=True)
-    assert str(refused.value).splitlines() == [
-        "these runs cannot be compared:",
-        f"  length of the lists: 20 in random of bake-off {first}; 10 in popularity of bake-off {other}",
-        f"  relevance threshold: 4.0 in random of bake-off {first}; 3.0 in popularity of bake-off {other}",
-        "run the models again under the same rules, or take one bake-off with --bakeoff ID",
-    ]
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -298,88 +257,6 @@ def test_missing_sqlite_store_is_not_created(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_metric_of_a_plugin_is_known_by_the_plugin(uri: str) -> None:
-    @evalplugin.metric("mine", higher_is_better=True, bounds=(0, 1))
-    def mine(ranked: Any, k: int) -> Any:
-        """Return one for everybody."""
-        return np.ones(ranked.n_users)
-
-    outcome = evalplugin.run(config(metrics=["mine@5", "ndcg@10"]), tracking_uri=uri)
-    same(read_contests(uri)[0], outcome.comparisons[0].contest)
-    from evalplugin.metrics import METRICS
-
-    del METRICS._entries["mine"]
-    with pytest.raises(
-        UnknownNameError, match=r"run random \(.*scored by a metric that is not known here: .*--plugin"
-    ):
-        read_contests(uri)
-
-
-def frame(users: range, rating_of_last: float = 5.0) -> pd.DataFrame:
-    """Everybody has met six items; the last two are the truth."""
-    rows = [(u, (u + 3 * t) % 17, 5.0, t) for u in users for t in range(6)]
-    data = pd.DataFrame(rows, columns=["user", "item", "rating", "timestamp"])
-    data.loc[(data.user == 3) & (data.timestamp == 5), "rating"] = rating_of_last
-    return data
-
-
-def grown(uri: str, data: pd.DataFrame, **changes: Any) -> Outcome:
-    dataset = {
-        "name": "log",
-        "type": "dataframe",
-        "frame": data,
-        "rating": "rating",
-        "timestamp": "timestamp",
-    }
-    return evalplugin.run(
-        config(datasets=[dataset], split={"type": "last_n", "n": 2}, recommend={"n": 10}, **changes),
-        tracking_uri=uri,
-    )
-
-
-def test_other_data_are_refused_or_compared_over_users_of_the_same_truth(uri: str) -> None:
-    before = grown(uri, frame(range(30)))
-    after = grown(uri, frame(range(40), rating_of_last=4.0), models=["popularity", CHANCE], compare={})
-    with pytest.raises(DataError) as refused:
-        read_contests(uri, runs=["random", "chance"])
-    one, other = before.result.bakeoff.id, after.result.bakeoff.id
-    lines = str(refused.value).splitlines()
-    old, new = (o.result.models[0].data for o in (before, after))
-    assert lines[1:4] == [
-        f"  test data: {old.test.digest[:12]} in random of bake-off {one}; "
-        f"{new.test.digest[:12]} in chance of bake-off {other}",
-        f"  train data: {old.train.digest[:12]} in random of bake-off {one}; "
-        f"{new.train.digest[:12]} in chance of bake-off {other}",
-        f"  users: 30 in random of bake-off {one}; 40 in chance of bake-off {other}",
-    ]
-    (read,) = read_contests(uri, runs=["random", "chance"], intersect=True)
-    # User 3 rated one held-out item anew: another truth.
-    same_truth = [u for u in range(30) if u != 3]
-    scores = read.models[1].scores
-    assert scores is not None
-    assert scores.users.tolist() == same_truth
-    np.testing.assert_array_equal(
-        scores.column("recall@10"), after.result.models[1].per_user.column("recall@10")[same_truth]
-    )
-    assert read.metrics == ("ndcg@10", "recall@10")
-    assert (scores.overall, scores.at_k, scores.pr_curve, read.models[1].fold_means) == ({}, {}, {}, ())
-    assert (
-        f"users in common with the same truth: 29 of 30 in random of bake-off {one}; 40 in chance of bake-off {other}"
-        in read.notes
-    )
-    assert "left out, as they are one number over all users of a run: coverage@10" in read.notes
-    assert any(note.startswith("differs: train data: ") for note in read.notes)
-
-
-def test_without_a_user_of_the_same_truth_nothing_is_compared(uri: str) -> None:
-    grown(uri, frame(range(30)))
-    grown(uri, frame(range(50, 60)), models=["popularity", CHANCE], compare={})
-    with pytest.raises(
-        DataError, match="the runs have no user in common with the same truth: 30 in random of"
-    ):
-        read_contests(uri, runs=["random", "chance"], intersect=True)
-
-
 def test_the_same_data_under_another_name_are_the_same_data(uri: str) -> None:
     evalplugin.run(config(), tracking_uri=uri)
     evalplugin.run(
@@ -400,15 +277,6 @@ def test_candidates_drawn_from_other_seeds_are_other_candidates(uri: str) -> Non
         read_contests(uri, runs=run_ids(uri, "random", "shop"))
 
 
-def test_lists_with_other_orders_of_equal_scores_are_not_compared(uri: str) -> None:
-    for ties in ("hashed", "id"):
-        evalplugin.run(config(recommend={"n": 20, "ties": ties}), tracking_uri=uri)
-    with pytest.raises(DataError, match=r"order of equal scores: id in random .*; hashed in random"):
-        read_contests(uri, runs=run_ids(uri, "random", "shop"))
-    first, second = read_past(uri, experiment="shop")
-    assert first.models[0].settings != second.models[0].settings
-
-
 def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
     outcome = evalplugin.run(config(), tracking_uri=uri)
     (run_id,) = run_ids(uri, "random", "shop")
@@ -418,16 +286,6 @@ def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
         TrackingError, match=rf"run random \({run_id}\) has no data/per_user.parquet: without every user"
     ):
         read_contests(uri, bakeoff=outcome.result.bakeoff.id)
-
-
-@pytest.mark.slow
-@pytest.mark.server
-def test_a_server_is_read_like_a_file(server: Any) -> None:
-    outcome = evalplugin.run(config(experiment="read by http"), tracking_uri=server.url)
-    (read,) = read_contests(server.url, experiment="read by http")
-    (made,) = contests_of(outcome.result)
-    same(read, made)
-    assert with_lists(read, server.url).models[0].top_n == made.models[0].top_n
 
 
 def run_ids(uri: str, model: str, experiment: str) -> list[str]:

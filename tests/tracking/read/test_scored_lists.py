@@ -38,21 +38,9 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
 
 
 def compared(store: SimpleNamespace, name: str, lists: str, truth: str, *options: str) -> Contest:
-    argv = [
-        "score",
-        "--lists",
-        lists,
-        "--truth",
-        truth,
-        "--threshold",
-        "4",
-        "-m",
-        "ndcg@10",
-        "-m",
-        "recall@10",
-    ]
-    argv += ["--log", "--name", name, "--tracking-uri", store.uri, *options]
-    assert main(argv) == 0
+    argv = ["--threshold", "4", "-m", "ndcg@10", "-m", "recall@10", "--log"]
+    argv += ["--lists", lists, "--truth", truth, "--name", name, "--tracking-uri", store.uri, *options]
+    assert main(["score", *argv]) == 0
     (contest,) = read_contests(store.uri, runs=["popularity", name])
     return contest
 
@@ -83,19 +71,8 @@ def test_the_order_of_rows_does_not_matter(store: SimpleNamespace, tmp_path: Pat
 
 
 def test_lists_under_other_rules_are_left_out_unless_they_are_named(store: SimpleNamespace) -> None:
-    argv = [
-        "score",
-        "--lists",
-        store.lists,
-        "--truth",
-        store.truth,
-        "-m",
-        "ndcg@10",
-        "--log",
-        "--experiment",
-        "shop",
-    ]
-    assert main([*argv, "--name", "other", "--tracking-uri", store.uri]) == 0
+    argv = ["-m", "ndcg@10", "--log", "--experiment", "shop", "--name", "other", "--tracking-uri"]
+    assert main(["score", "--lists", store.lists, "--truth", store.truth, *argv, store.uri]) == 0
     (contest,) = read_contests(store.uri, experiment="shop")
     assert [model.model for model in contest.models] == ["random", "popularity"]
     assert "left out: other is the only model on" in " ".join(contest.notes)

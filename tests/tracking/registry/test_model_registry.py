@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -185,14 +184,10 @@ def test_short_lists_are_not_padded(tmp_path: Path) -> None:
 def test_a_client_may_ask_for_fewer_items(tmp_path: Path) -> None:
     ask = answers(lists(), tmp_path)
     assert ask([100], n=2)["items"][0] == ask([100])["items"][0][:2]
+    assert ask([100], n=None).equals(ask([100]))
     for n in (0, 5):
         with pytest.raises(MlflowException, match=f"n must be from 1 to 4, the length of the lists, not {n}"):
             ask([100], n=n)
-
-
-def test_all_items_are_answered_with_where_a_client_leaves_n_out(tmp_path: Path) -> None:
-    ask = answers(lists(), tmp_path)
-    assert ask([100], n=None).equals(ask([100]))
 
 
 def test_lists_are_no_longer_than_there_are_items(tmp_path: Path) -> None:
@@ -459,41 +454,6 @@ def test_unreachable_registry_is_an_error_within_seconds(uri: str, monkeypatch: 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match=f"^MLflow at {nowhere}: cannot register knn as {NAME}"):
         register(uri)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text_ids", "sent", "user", "error"),
-    [
-        (False, 100, 100, None),
-        (False, "100", 100, None),  # MLflow converts text of digits
-        (False, True, 1, None),
-        (False, 0.5, 0, None),
-        (False, "u7", None, "Failed to convert column user to type 'int64'"),
-        (True, "100", "100", None),
-        (True, 100, None, "ids of users are text, unlike 100"),
-        (True, True, None, "ids of users are text, unlike True"),
-    ],
-)
-def test_ids_that_a_request_may_send(
-    uri: str, registry: str, text_ids: bool, sent: Any, user: Any, error: str | None
-) -> None:
-    from mlflow.pyfunc.scoring_server import invocations
-
-    registered = register(uri, lists(interactions(text_ids=text_ids)))
-    mlflow.set_tracking_uri(uri)
-    model = mlflow.pyfunc.load_model(f"models:/{NAME}/{registered.version}")
-    body = json.dumps({"dataframe_records": [{"user": sent}], "params": {"n": 2}})
-
-    def answer() -> Any:
-        return invocations(body, "application/json", model, model.metadata.get_input_schema())
-
-    if error:
-        with pytest.raises(MlflowException, match=re.escape(error)) as caught:
-            answer()
-        assert caught.value.get_http_status_code() == 400
-    else:
-        assert json.loads(answer().response)["predictions"][0]["user"] == user
 
 
 # Over HTTP

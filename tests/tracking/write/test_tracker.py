@@ -162,15 +162,6 @@ def test_a_failed_model_has_its_traceback_and_no_numbers(logged: SimpleNamespace
     assert "FAILED" in run.data.tags["mlflow.note.content"]
 
 
-def test_the_inputs_are_the_train_and_test_data(logged: SimpleNamespace, make: SimpleNamespace) -> None:
-    inputs = logged.runs["knn"].inputs.dataset_inputs
-    info = make.data_info()
-    assert {(i.tags[0].value, i.dataset.digest) for i in inputs} == {
-        ("training", info.train.digest),
-        ("evaluation", info.test.digest),
-    }
-
-
 def test_each_model_has_its_own_colour_and_the_baseline_is_grey(logged: SimpleNamespace) -> None:
     colours = {name: run.data.tags.get("mlflow.runColor") for name, run in logged.runs.items()}
     assert (colours["random"], colours["knn"]) == ("#7F7F7F", "#0072B2")

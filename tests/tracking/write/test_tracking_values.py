@@ -219,14 +219,6 @@ def test_parameters_are_flattened_under_model_data_split_and_eval(make: SimpleNa
     }.items() <= {param.key: param.text for param in params}.items()
 
 
-def test_a_parameter_that_is_too_long_is_named_and_left_to_the_config(make: SimpleNamespace) -> None:
-    result = make.model_result("knn", params={"k": 1, "items": ["x" * 70] * 100})
-    params, too_long = labels.model_params(make.bakeoff(), result)
-    assert too_long == ["model.items"]
-    assert "model.items" not in {param.key for param in params}
-    assert all(len(param.text) <= MAX_PARAM for param in params)
-
-
 def test_credentials_in_parameters_are_hidden(make: SimpleNamespace) -> None:
     info = make.data_info(params={"url": "https://ann:pw@host/x.csv", "password": "pw"})
     items, _ = labels.model_params(make.bakeoff(), make.model_result("knn", info=info))
