@@ -198,7 +198,7 @@ class Interrupting(Observer):
     """Interrupts a bake-off when all models are computed, as Ctrl-C does."""
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
         if label == "compare":
             raise KeyboardInterrupt
         yield lambda done: None

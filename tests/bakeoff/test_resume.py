@@ -616,7 +616,7 @@ def interrupted(config: Path, **options: Any) -> RecordingObserver:
     """Run a bake-off that is interrupted when it compares, as by Ctrl-C."""
 
     class Interrupting(RecordingObserver):
-        def progress(self, label: str, total: int | None = None) -> Any:
+        def progress(self, label: Any, total: int | None = None) -> Any:
             if label == "compare":
                 raise KeyboardInterrupt
             return super().progress(label, total)

@@ -110,7 +110,7 @@ def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
 @pytest.mark.slow
 def test_cached_resumed_and_read_back_it_has_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupting(Observer):
-        def progress(self, label: str, total: int | None = None) -> Any:
+        def progress(self, label: Any, total: int | None = None) -> Any:
             if label == "compare":
                 raise KeyboardInterrupt
             return super().progress(label, total)

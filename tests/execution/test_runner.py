@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +50,7 @@ class Listening(Observer):
         self.said.append(text)
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.watched[label] = 0
 
         def advance(done: int) -> None:

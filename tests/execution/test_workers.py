@@ -114,7 +114,7 @@ class Counting(Observer):
         self.done: list[int] = []
         self.labels: list[tuple[str, int | None]] = []
 
-    def progress(self, label: str, total: int | None = None) -> Any:
+    def progress(self, label: Any, total: int | None = None) -> Any:
         self.labels.append((label, total))
         return counting(self.done)
 
