@@ -124,22 +124,20 @@ class StepCache:
         depends_on = self._scores_depend_on(task, lists)
         return self._read(depends_on, lambda folder: read_scores(folder, lists), model=task.model.name)
 
-    def store_result(self, task: Task, result: TaskResult) -> TaskResult:
-        """Write the result of a task; return it, or the result that another process has written in the meantime."""
+    def store_result(self, task: Task, result: TaskResult) -> None:
+        """Write the result of a task."""
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
-        # Scores first: where another process has written lists, it has written their scores too.
         depends_on, files = self._scores_depend_on(task, result.lists), scores_files(result)
-        new = self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
+        self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
         if task.lists is None:
-            new &= self.store_lists(task, result.lists)
-        return result if new else self.result(task) or result
+            self.store_lists(task, result.lists)
 
-    def store_lists(self, task: Task, lists: TaskLists) -> bool:
-        """Write the lists of a task; return False if another process has written them in the meantime."""
+    def store_lists(self, task: Task, lists: TaskLists) -> None:
+        """Write the lists of a task."""
         n_users, n = lists.top_n.item.shape
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         depends_on, files = self._lists_depend_on(task), lists_files(lists)
-        return self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
+        self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -180,28 +178,26 @@ class StepCache:
         named: Sequence[str] = (),
         *,
         model: str | None = None,
-    ) -> bool:
-        """Write an entry; return False if another process has written it in the meantime."""
+    ) -> None:
+        """Write an entry, unless it cannot be kept; the result in memory can still be logged."""
         if depends_on is None:
-            return True
+            return
         # The step may have used it before or after the change.
         if changed := next((name for name in named if self._fingerprint(name) != self._named[name]), None):
             self._named[changed] = CHANGED
             self.store.report(
                 f"store: cannot keep the {step} of {about}: {redact(changed)} has changed meanwhile"
             )
-            return True
+            return
         entry = NewEntry(step, about, depends_on, files)
         self._uses(entry.key)
         try:
-            new = self.store.write(entry, replace=self._is_fresh(model))
-        except (OSError, StoreError) as error:
-            # With a full disk the result in memory can still be logged.
+            self.store.write(entry, replace=self._is_fresh(model))
+        except (OSError, StoreError) as error:  # the disk is full
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
-            return True
-        if new and self.journal is not None:
+            return
+        if self.journal is not None:
             self.journal.record_write(entry.key)
-        return new
 
     def _folds_depend_on(
         self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str]
