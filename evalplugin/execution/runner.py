@@ -437,27 +437,28 @@ def results_of(
             job.running -= 1
             if cache is not None:
                 task = replace(job.tasks[place], lists=job.unscored.get(place))
-                store(cache, job.name(place), task, result)
+                result = stored(cache, job.name(place), task, result)
             job.done[place] = result
             task_ended()
             if job.ended:
                 yield number, _result_of(job)
 
 
-def store(cache: StepCache, name: str, task: Task, result: Result) -> None:
+def stored(cache: StepCache, name: str, task: Task, result: Result) -> Result:
     """Write the result of a task to the cache, or its failure to the journal; ``name`` is its name within the bake-off.
 
     Raises:
         PluginError: A metric of a plugin has failed; the lists are written.
     """
     if isinstance(result, TaskResult):
-        cache.store_result(task, result)
-    elif (error := result.plugin_error) is not None:
-        if isinstance(error.lists, TaskLists) and task.lists is None:
-            cache.store_lists(task, error.lists)
-        raise error
-    elif cache.journal is not None:
-        cache.journal.record_failure(name, result)
+        return cache.store_result(task, result)
+    if (error := result.plugin_error) is None:
+        if cache.journal is not None:
+            cache.journal.record_failure(name, result)
+        return result
+    if isinstance(error.lists, TaskLists) and task.lists is None:
+        cache.store_lists(task, error.lists)
+    raise error
 
 
 def _result_of(job: Job) -> ModelResult:

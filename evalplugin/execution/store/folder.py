@@ -151,15 +151,15 @@ class Store(StoreView):
             used_now(folder)
         return folder
 
-    def write(self, entry: NewEntry, *, replace: bool = False) -> None:
-        """Write an entry, unless it exists already and is not to be replaced."""
+    def write(self, entry: NewEntry, *, replace: bool = False) -> bool:
+        """Write an entry; return False if it exists already and was not replaced."""
         key = entry.key
         with self.scratch() as scratch:
             size = write_entry(scratch / key, entry)
             folder = self.folder_of(key)
             with self._locked():
                 if not replace and is_intact(folder):
-                    return
+                    return False
                 if folder.exists():
                     folder.rename(scratch / "replaced")
                 folder.parent.mkdir(exist_ok=True)
@@ -167,6 +167,7 @@ class Store(StoreView):
         self._total = self._bytes() if self._total is None else self._total + size
         if self._total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
+        return True
 
     def prune(
         self,

@@ -124,20 +124,22 @@ class StepCache:
         depends_on = self._scores_depend_on(task, lists)
         return self._read(depends_on, lambda folder: read_scores(folder, lists), model=task.model.name)
 
-    def store_result(self, task: Task, result: TaskResult) -> None:
-        """Write the result of a task."""
+    def store_result(self, task: Task, result: TaskResult) -> TaskResult:
+        """Write the result of a task; return it, or the result that another process has written in the meantime."""
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
+        # Scores first: where another process has written lists, it has written their scores too.
         depends_on, files = self._scores_depend_on(task, result.lists), scores_files(result)
-        self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
+        new = self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
         if task.lists is None:
-            self.store_lists(task, result.lists)
+            new &= self.store_lists(task, result.lists)
+        return result if new else self.result(task) or result
 
-    def store_lists(self, task: Task, lists: TaskLists) -> None:
-        """Write the lists of a task."""
+    def store_lists(self, task: Task, lists: TaskLists) -> bool:
+        """Write the lists of a task; return False if another process has written them in the meantime."""
         n_users, n = lists.top_n.item.shape
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         depends_on, files = self._lists_depend_on(task), lists_files(lists)
-        self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
+        return self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -178,26 +180,28 @@ class StepCache:
         named: Sequence[str] = (),
         *,
         model: str | None = None,
-    ) -> None:
-        """Write an entry, unless it cannot be kept; the result in memory can still be logged."""
+    ) -> bool:
+        """Write an entry; return False if another process has written it in the meantime."""
         if depends_on is None:
-            return
+            return True
         # The step may have used it before or after the change.
         if changed := next((name for name in named if self._fingerprint(name) != self._named[name]), None):
             self._named[changed] = CHANGED
             self.store.report(
                 f"store: cannot keep the {step} of {about}: {redact(changed)} has changed meanwhile"
             )
-            return
+            return True
         entry = NewEntry(step, about, depends_on, files)
         self._uses(entry.key)
         try:
-            self.store.write(entry, replace=self._is_fresh(model))
-        except (OSError, StoreError) as error:  # the disk is full
+            new = self.store.write(entry, replace=self._is_fresh(model))
+        except (OSError, StoreError) as error:
+            # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
-            return
-        if self.journal is not None:
+            return True
+        if new and self.journal is not None:
             self.journal.record_write(entry.key)
+        return new
 
     def _folds_depend_on(
         self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str]

@@ -11,7 +11,7 @@ from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import values_text
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import Job, Result, TaskExecutor, store
+from evalplugin.execution.runner import Job, Result, TaskExecutor, stored
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.features.tuning.study import Study, Trial
@@ -82,7 +82,7 @@ def _evaluate(
     with closing(execute(tasks)) as results:
         for number, result in results:
             study, trial, task = missing[number]
-            store(cache, _name(study, trial), task, result)
+            result = stored(cache, _name(study, trial), task, result)
             trial.outcome = study.outcome_of(result, cached=False)
             progress.show()
 

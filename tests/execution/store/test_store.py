@@ -155,7 +155,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     key = write(store, b"first")
-    assert write(store, b"second") == key
+    assert not store.write(NewEntry("lists", "x", DEPENDS, {"a.bin": lambda f: f.write(b"second")}))
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"first"
     assert write(store, b"third", replace=True) == key
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"third"
