@@ -34,9 +34,8 @@ from evalplugin.models import MODELS, one_blas_thread
 
 CAN_FORK = hasattr(os, "fork")
 # Exit codes: of a process that has written its result, which no task has by chance; of one that cannot, as the disk is
-# full, or as the task has changed its process; of one that was killed as it took too long; of a server whose script
-# would start a bake-off of its own.
-WRITTEN, NO_SPACE, NOT_WRITTEN, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81, 82
+# full; of one that was killed as it took too long; of a server whose script would start a bake-off of its own.
+WRITTEN, NO_SPACE, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81
 MESSAGE, ANSWER = struct.Struct("q"), struct.Struct("qq")  # number of a call; number and exit code
 _LIBRARIES = (
     "evalplugin.execution.executor",
@@ -227,13 +226,10 @@ def _run(settings: WorkerSettings, call: int) -> int:
         except Exception as error:  # noqa: BLE001 - whatever cannot be pickled
             if is_disk_full(error):  # no failure of the model: the task may be run again
                 return NO_SPACE
-            try:
-                out.seek(0)
-                out.truncate()
-                pickle.dump(failure_of(error), out, protocol=5)
-                out.flush()
-            except OSError:
-                return NOT_WRITTEN
+            out.seek(0)
+            out.truncate()
+            pickle.dump(failure_of(error), out, protocol=5)
+            out.flush()
     return WRITTEN
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from samples import small_config
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
@@ -61,18 +62,10 @@ class Listening(Observer):
             assert self.watched[label] == total
 
 
-def config(**changes: object) -> dict[str, object]:
-    return {
-        "experiment": "e",
-        "datasets": [
-            {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-        ],
-        "split": {"type": "last_n", "n": 4},
-        "recommend": {"n": 20},
-        "metrics": ["ndcg@10", "coverage@10", "rmse"],
-        "models": ["random", "popularity", "surprise.SVD"],
-        **changes,
-    }
+def config(**changes: Any) -> dict[str, Any]:
+    models = ["random", "popularity", "surprise.SVD"]
+    metrics = ["ndcg@10", "coverage@10", "rmse"]
+    return small_config(**{"metrics": metrics, "models": models, "compare": {}, "relevance": {}, **changes})
 
 
 def run_model(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worker_calls
+from processes import wait_for
 
 from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.engines.local import Processes
@@ -72,13 +72,6 @@ def test_nothing_of_a_call_reaches_the_next(tmp_path: Path) -> None:
             (after,) = values(opened, worker_calls.look)
             assert after == before, how
             wait_for(lambda: not running_in(process))  # noqa: B023
-
-
-def wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def running_in(group: int) -> list[str]:

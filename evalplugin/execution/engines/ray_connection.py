@@ -83,7 +83,7 @@ def _check_answers(target: str) -> None:
     except (OSError, OverflowError) as error:
         raise EngineError(
             f"engine ray: no response from {target} ({error}): is the cluster running, and does this machine reach "
-            f"it? {_HELP[0].upper()}{_HELP[1:]}"
+            f"it? {_HELP}"
         ) from None
 
 

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import OBJECT_STORE, RAY_WARNINGS, ray_nodes
+from processes import is_running, wait_for
 from samples import line_of, small_config, write_config
 
 from evalplugin.base.errors import EngineError
@@ -39,13 +39,6 @@ def cluster() -> Iterator[Any]:
 
 def test_ray_meets_the_contract(cluster: Any) -> None:
     check_engine("ray", workers=None, address=cluster.address)
-
-
-def wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def noted(folder: Path) -> list[str]:
@@ -282,13 +275,6 @@ def test_interruption_leaves_nothing_running(cluster: Any, plugin: Path, tmp_pat
     assert "to go on: " in said
     pids = [int(name.split()[1]) for name in noted(tmp_path / "fits")]
     wait_for(lambda: not any(is_running(pid) for pid in pids))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
 
 
 def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

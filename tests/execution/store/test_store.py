@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import multiprocessing
 import os
 import signal
@@ -568,10 +567,3 @@ def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]
     assert main(["cache", "show", "abc"]) == 2
     assert main(["cache", "show", "abc", "--store", "nowhere"]) == 2
     assert "nothing is stored in nowhere" in capsys.readouterr().err
-
-
-def test_a_manifest_says_in_words_what_an_entry_depends_on(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    manifest = json.loads((store.folder_of(write(store)) / "manifest.json").read_text())
-    assert manifest["depends_on"] == DEPENDS
-    assert manifest["about"] == "lists of a test"
