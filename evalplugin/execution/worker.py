@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import faulthandler
 import gc
@@ -46,6 +47,7 @@ _LIBRARIES = (
     "scipy.special",
 )
 _POLL_SECONDS = 1.0
+_PR_SET_PDEATHSIG = 1  # of prctl: the signal when the parent ends
 _GRACE_SECONDS = 5.0  # from the time limit, at which a process ends itself, to when it is killed
 
 _imports_script = False  # whether this process imports the script of its parent now
@@ -176,6 +178,8 @@ def _import_libraries(models: Sequence[str]) -> None:
 def _become_task(*handles: int) -> None:
     """Make a fork of the server the leader of a group, which is killed with it, and close the server's handles."""
     os.setpgid(0, 0)
+    if sys.platform == "linux":  # a server that is killed, as Ray kills it, can end no task
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     processes.is_task = True
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
