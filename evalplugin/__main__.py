@@ -39,8 +39,6 @@ def _end(code: int) -> None:
     if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
         for child in multiprocessing.active_children():
             child.kill()
-    if (processes := sys.modules.get("evalplugin.base.processes")) is not None:
-        processes.kill_processes()
     os._exit(code)
 
 

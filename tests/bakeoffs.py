@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+from samples import RecordingObserver
+
 from evalplugin.bakeoff import flow
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.config import CheckedConfig
@@ -23,3 +26,20 @@ def run_bakeoff(
     """Run a bake-off in a workspace of its own; ``where`` are arguments of ``Workspace.open``."""
     workspace = replace(Workspace.open(config, **where), if_changed=if_changed)
     return flow.run_bakeoff(workspace, workers=workers, command=command)
+
+
+class Interrupting(RecordingObserver):
+    """Interrupts a bake-off when all models are computed, as Ctrl-C does."""
+
+    def progress(self, label: Any, total: int | None = None) -> Any:
+        if label == "compare":
+            raise KeyboardInterrupt
+        return super().progress(label, total)
+
+
+def interrupt_bakeoff(config: CheckedConfig, **options: Any) -> RecordingObserver:
+    """Run a bake-off that is interrupted when it compares; return what it has reported."""
+    observer = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        run_bakeoff(config, observer=observer, **options)
+    return observer

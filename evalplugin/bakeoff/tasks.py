@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import count_text
@@ -14,7 +12,6 @@ from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.execution.runner import Job, load_cached, results_of
-from evalplugin.execution.tasks import TaskResult
 from evalplugin.features.base import Running
 from evalplugin.tracking.write.tracker import MlflowTracker, key_of
 from evalplugin.workspace import Workspace
@@ -42,21 +39,24 @@ def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:
     """Run the tasks that are not cached, log each model when it is done, and return all results."""
     workspace, jobs, session = running.workspace, running.jobs, running.session
     observer = workspace.observer
-    pace = Pace(jobs, session.slots)
     execute = task_executor(session, observer, users_per_task=workspace.users_per_task)
     results: dict[int, ModelResult] = {}
+    total, shown = sum(len(job.tasks) for job in jobs), 0
+    label = f"compute {count_text(total, 'task')} {session.describe()}".rstrip()
+    with observer.progress(label, total) as advance:
 
-    def label() -> str:
-        return f"compute {count_text(pace.total, 'task')} {session.describe()}".rstrip()
+        def show() -> None:
+            nonlocal shown
+            before, shown = shown, sum(len(job.tasks) if job.failed else len(job.done) for job in jobs)
+            advance(shown - before)
 
-    with observer.overall(label, pace.total, pace.seconds_left) as advance:
-        advance(pace.done)
+        show()
         finished = results_of(
             jobs,
             execute,
             workspace.cache,
             starting=lambda number: runs.start(jobs[number]),
-            task_ended=lambda: advance(pace.advance()),
+            task_ended=show,
         )
         for number, result in finished:
             runs.finish(number, result)
@@ -65,65 +65,6 @@ def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:
             for note in result.shown_notes:
                 observer.warn(note)
     return BakeoffResult(running.bakeoff, tuple(results[number] for number in range(len(jobs))))
-
-
-@dataclass
-class Pace:
-    """The pace of the tasks of all jobs, from the costs of those that are done, in this bake-off or a cached one.
-
-    A task is taken to last as long as the others of its model did on average, and one of a model without any as long
-    as the average model's.
-    """
-
-    jobs: Sequence[Job]
-    workers: int  # tasks at a time
-    clock: Callable[[], float] = time.monotonic
-    _done: int = field(init=False, default=0)
-    _changed: float = field(init=False, default=0.0)  # when the last task ended
-
-    def __post_init__(self) -> None:
-        self._done, self._changed = self.done, self.clock()
-
-    @property
-    def total(self) -> int:
-        """The number of tasks."""
-        return sum(len(job.tasks) for job in self.jobs)
-
-    @property
-    def done(self) -> int:
-        """The number of tasks that have ended or need not run."""
-        return sum(len(job.tasks) if job.failed else len(job.done) for job in self.jobs)
-
-    def advance(self) -> int:
-        """Return how many tasks are done since the last call."""
-        before, self._done, self._changed = self._done, self.done, self.clock()
-        return self._done - before
-
-    def seconds_left(self) -> float | None:
-        """Return the estimated seconds until all tasks are done.
-
-        None as long as no task with known costs is done, and while a task takes much longer than it was estimated to.
-        """
-        means = {id(job): fmean(seconds) for job in self.jobs if (seconds := _seconds(job))}
-        if not means:
-            return None
-        average = fmean(means.values())
-        waiting = running = 0.0
-        for job in self.jobs:
-            if not job.failed:
-                each = means.get(id(job), average)
-                running += job.running * each
-                waiting += (len(job.tasks) - len(job.done) - job.running) * each
-        starts = [job.started for job in self.jobs if job.running]
-        since, running = self.clock() - max([self._changed, *starts]), running / self.workers
-        if starts and since > 2 * running + 1.0:
-            return None
-        return waiting / self.workers + max(0.0, running - since)
-
-
-def _seconds(job: Job) -> list[float]:
-    """Return what each task that is done took, without its start, which is long for the first one alone."""
-    return [result.costs.seconds for result in job.done.values() if isinstance(result, TaskResult)]
 
 
 @dataclass

@@ -6,9 +6,12 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 # Packages whose frames lie between a user's code and a warning.
 _PACKAGES = (__name__.partition(".")[0], "mlflow")
+
+Label: TypeAlias = str | Callable[[], str]  # of a piece of work; a function where its text changes meanwhile
 
 
 class Observer:
@@ -22,21 +25,9 @@ class Observer:
         self.report(f"warning: {text}")
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Label, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Show a piece of work while it runs; yields a function that receives how many more of ``total`` are done."""
         yield lambda done: None
-
-    @contextmanager
-    def overall(
-        self, label: str | Callable[[], str], total: int | None, seconds_left: Callable[[], float | None]
-    ) -> Iterator[Callable[[int], None]]:
-        """Show how much of all the work is done, around the progress of its pieces; as ``progress``.
-
-        ``label`` may be a function whose text changes. ``seconds_left`` returns the estimated seconds to the end, or
-        None as long as there is no estimate.
-        """
-        with self.progress(label if isinstance(label, str) else label(), total) as advance:
-            yield advance
 
 
 class PythonWarnings(Observer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -73,7 +72,6 @@ class Job:
     unscored: dict[int, TaskLists] = field(default_factory=dict)
     tuning: Tuning | None = None  # how the parameters of the tasks were found
     running: int = 0  # tasks that have started and not ended
-    started: float = 0.0  # when the last one did, on the monotonic clock
     seeds: int = 1  # how often the model is fitted on each fold
 
     @property
@@ -430,7 +428,6 @@ def results_of(
                 if place not in job.done:
                     started.append((number, place))
                     job.running += 1
-                    job.started = time.monotonic()
                     yield len(started) - 1, job.label(place), replace(task, lists=job.unscored.get(place))
 
     with closing(execute(missing())) as results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import faulthandler
 import gc
@@ -35,9 +36,8 @@ from evalplugin.models import MODELS, one_blas_thread
 
 CAN_FORK = hasattr(os, "fork")
 # Exit codes: of a process that has written its result, which no task has by chance; of one that cannot, as the disk is
-# full, or as the task has changed its process; of one that was killed as it took too long; of a server whose script
-# would start a bake-off of its own.
-WRITTEN, NO_SPACE, NOT_WRITTEN, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81, 82
+# full; of one that was killed as it took too long; of a server whose script would start a bake-off of its own.
+WRITTEN, NO_SPACE, TOO_LATE, NOT_GUARDED = 78, 79, 80, 81
 MESSAGE, ANSWER = struct.Struct("q"), struct.Struct("qq")  # number of a call; number and exit code
 _LIBRARIES = (
     "evalplugin.execution.executor",
@@ -48,6 +48,7 @@ _LIBRARIES = (
     "scipy.special",
 )
 _POLL_SECONDS = 1.0
+_PR_SET_PDEATHSIG = 1  # of prctl: the signal when the parent ends
 _GRACE_SECONDS = 5.0  # from the time limit, at which a process ends itself, to when it is killed
 
 _imports_script = False  # whether this process imports the script of its parent now
@@ -184,6 +185,8 @@ def _become_task(alive: int, handles: Sequence[int]) -> None:
         handles: Of the server, to close.
     """
     os.setpgid(0, 0)
+    if sys.platform == "linux":  # a server that is killed, as Ray kills it, can end no task
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     processes.is_task = True
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
@@ -240,13 +243,10 @@ def _run(settings: WorkerSettings, call: int) -> int:
         except Exception as error:  # noqa: BLE001 - whatever cannot be pickled
             if is_disk_full(error):  # no failure of the model: the task may be run again
                 return NO_SPACE
-            try:
-                out.seek(0)
-                out.truncate()
-                pickle.dump(failure_of(error), out, protocol=5)
-                out.flush()
-            except OSError:
-                return NOT_WRITTEN
+            out.seek(0)
+            out.truncate()
+            pickle.dump(failure_of(error), out, protocol=5)
+            out.flush()
     return WRITTEN
 
 

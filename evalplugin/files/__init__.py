@@ -1,4 +1,4 @@
-"""Files and URIs: stores, fingerprints, what code has read, and output that is written whole or not at all."""
+"""Files and URIs: stores, fingerprints, and output that is written whole or not at all."""
 
 from __future__ import annotations
 

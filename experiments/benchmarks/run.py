@@ -97,7 +97,7 @@ def record(started: float, config: str, *options: str) -> dict[str, float]:
 
         class Recording(Observer):
             @contextmanager
-            def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+            def progress(self, label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
                 stage = STEPS.get(label.split()[0])
                 if stage is None:  # the whole of all tasks, whose parts are told too
                     yield lambda done: None

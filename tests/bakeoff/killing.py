@@ -93,7 +93,7 @@ class Killer(Observer):
         self.hear(text.split(":")[0])
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.hear(f"begin {label}")
         yield lambda done: None
         self.hear(f"end {label}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from bakeoffs import run_bakeoff
+from bakeoffs import interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver, small_config, write_config
 
@@ -186,27 +185,17 @@ def test_result_of_an_input_that_changes_while_it_is_used_is_not_kept() -> None:
     assert fits() == 2
 
 
-def go_on(mode: Mode, **options: Any) -> str:
+def go_on(mode: Mode) -> str:
     """Run shop.yaml; return the lines reported, joined."""
     forget_plugins()
     observer = RecordingObserver()
-    run_bakeoff(load(Path("shop.yaml")), mode=mode, **{"observer": observer, **options})
+    run_bakeoff(load(Path("shop.yaml")), mode=mode, observer=observer)
     return " ".join(observer.lines).replace(f"{Path.cwd()}/", "")
 
 
-class Interrupting(Observer):
-    """Interrupts a bake-off when all models are computed, as Ctrl-C does."""
-
-    @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        if label == "compare":
-            raise KeyboardInterrupt
-        yield lambda done: None
-
-
-def interrupt(mode: Mode, **options: Any) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        go_on(mode, observer=Interrupting(), **options)
+def interrupt(mode: Mode) -> None:
+    forget_plugins()
+    interrupt_bakeoff(load(Path("shop.yaml")), mode=mode)
 
 
 def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:

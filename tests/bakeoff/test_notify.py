@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,6 @@ import pytest
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.features.base import Results
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.notifications.delivery import deliver
@@ -413,18 +411,6 @@ def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, he
     assert payload_of(header, Results(result, ()))["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
     assert payload_of(header, Results(fine, ()))["outcome"] == "done"
-
-
-def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, header: ConfigHeader) -> None:
-    failed = [
-        make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
-        for name in ("toy", "shop")
-    ]
-    result = BakeoffResult(make.bakeoff(("broken",)), tuple(failed))
-    message = payload_of(header, Results(result, ()))
-    assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
-        ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
-    ]  # fmt: skip
 
 
 def test_failure_payload_has_the_same_keys(make: SimpleNamespace, header: ConfigHeader) -> None:

@@ -10,7 +10,6 @@ from samples import CHANCE, RecordingObserver, small_config, write_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import run_bakeoff
-from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.workspace import Workspace
@@ -166,10 +165,3 @@ def test_a_model_that_is_not_in_the_config_is_refused_before_any_work(
     assert main(["run", shop, *argv]) == 2
     assert expected in " ".join(capsys.readouterr().err.split())
     assert fits() == []
-
-
-def test_python_refuses_an_unknown_model(shop: str) -> None:
-    with pytest.raises(ConfigError, match="only: no model is named 'tow'"):
-        evalplugin.run(shop, only=["tow"])
-    with pytest.raises(ConfigError, match="fresh: no model is named 'onne'; did you mean 'one'"):
-        evalplugin.run(shop, fresh=["onne"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoffs import run_bakeoff
+from bakeoffs import interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver, refusal, small_config, write_config
 
@@ -109,14 +109,7 @@ def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
 
 @pytest.mark.slow
 def test_cached_resumed_and_read_back_it_has_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    class Interrupting(Observer):
-        def progress(self, label: str, total: int | None = None) -> Any:
-            if label == "compare":
-                raise KeyboardInterrupt
-            return super().progress(label, total)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(config(), observer=Interrupting())
+    interrupt_bakeoff(load(config()))
     said = RecordingObserver()
     resumed = run(config(), observer=said, mode="resume")
     assert said.has("continuing the bake-off")

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from samples import small_config
 
 from evalplugin.config import load
 from evalplugin.execution.engines import Needs
@@ -60,18 +61,8 @@ def test_peak_memory_does_not_depend_on_the_place_in_the_config(tmp_path: Path, 
         needy("holding", hold_mb=100),
         needy("last", mb=64),
     ]
-    config = load(
-        {
-            "experiment": "e",
-            "plugins": [str(tmp_path / "needy.py")],
-            "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
-            "split": {"type": "last_n", "n": 2},
-            "recommend": {"n": 10},
-            "metrics": ["ndcg@10"],
-            "models": ["popularity", *models],
-            "segments": [],
-        }
-    )
+    plugins = [str(tmp_path / "needy.py")]
+    config = load(small_config(plugins=plugins, models=["popularity", *models], compare={}))
     jobs = jobs_of(config, prepare(config, None, Observer()))
     execute = sequential_executor(Observer())
     with ExitStack() as opened:

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from samples import small_config
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
@@ -49,7 +51,7 @@ class Listening(Observer):
         self.said.append(text)
 
     @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Any, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.watched[label] = 0
 
         def advance(done: int) -> None:
@@ -60,18 +62,10 @@ class Listening(Observer):
             assert self.watched[label] == total
 
 
-def config(**changes: object) -> dict[str, object]:
-    return {
-        "experiment": "e",
-        "datasets": [
-            {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-        ],
-        "split": {"type": "last_n", "n": 4},
-        "recommend": {"n": 20},
-        "metrics": ["ndcg@10", "coverage@10", "rmse"],
-        "models": ["random", "popularity", "surprise.SVD"],
-        **changes,
-    }
+def config(**changes: Any) -> dict[str, Any]:
+    models = ["random", "popularity", "surprise.SVD"]
+    metrics = ["ndcg@10", "coverage@10", "rmse"]
+    return small_config(**{"metrics": metrics, "models": models, "compare": {}, "relevance": {}, **changes})
 
 
 def run_model(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worker_calls
+from processes import wait_for
 
 from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.engines.local import Processes
@@ -74,13 +74,6 @@ def test_nothing_of_a_call_reaches_the_next(tmp_path: Path) -> None:
             wait_for(lambda: not running_in(process))  # noqa: B023
 
 
-def wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def running_in(group: int) -> list[str]:
     """Return the names of the processes of a group that are running."""
     names = []
@@ -119,6 +112,15 @@ def test_server_that_is_killed_fails_its_calls_and_is_replaced(tmp_path: Path) -
         wait_for(lambda: not running_in(int(note.read_text())))
         ((_, other),) = values(opened, worker_calls.process)
         assert other != server
+
+
+def test_call_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with session(tmp_path) as opened:
+        opened.submit(Call(0, worker_calls.hang, rest={"note": str(note)}))
+        wait_for(note.exists)
+        os.kill(opened._servers[0]._process.pid, signal.SIGKILL)
+        wait_for(lambda: not running_in(int(note.read_text())))
 
 
 def test_closing_ends_what_runs(tmp_path: Path) -> None:

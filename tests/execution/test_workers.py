@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import line_of
+from processes import is_running, wait_for
+from samples import line_of, small_config
 
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
@@ -54,7 +55,6 @@ class Bad:
             "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
             "print": lambda: print("learning rate 0.1"),
             "full disk": lambda: full_disk(),
-            "GeneratorExit": lambda: (_ for _ in ()).throw(GeneratorExit),
         }[self.how]()
 
     def scores(self, users): ...
@@ -92,16 +92,14 @@ def config(folder: Path, **changes: Any) -> CheckedConfig:
     plugin = folder / "bad.py"
     plugin.write_text(PLUGIN)
     data = {
-        "experiment": "e",
         "plugins": [str(plugin)],
-        "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
         "split": {"type": "kfold", "k": 2},
-        "recommend": {"n": 10},
+        "relevance": {},
         "metrics": ["ndcg@10", "coverage@10", "rmse", "first@5"],
         "models": ["random", {"type": "sklearn.TruncatedSVD", "params": {"n_components": 8}}],
-        "segments": [],
+        "compare": {},
     }
-    return load({**data, **changes})
+    return load(small_config(**{**data, **changes}))
 
 
 @contextmanager
@@ -114,7 +112,7 @@ class Counting(Observer):
         self.done: list[int] = []
         self.labels: list[tuple[str, int | None]] = []
 
-    def progress(self, label: str, total: int | None = None) -> Any:
+    def progress(self, label: Any, total: int | None = None) -> Any:
         self.labels.append((label, total))
         return counting(self.done)
 
@@ -303,17 +301,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     workers = [int(file.name) for file in seen.iterdir()]
-    until = time.monotonic() + 20
-    while any(is_running(pid) for pid in workers):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
+    wait_for(lambda: not any(is_running(pid) for pid in workers))
 
 
 SCRIPT_OF_A_USER = """
@@ -386,21 +374,6 @@ def test_model_output_goes_to_stderr(tmp_path: Path, workers: int, capfd: pytest
     out, err = capfd.readouterr()
     assert out == ""
     assert "learning rate 0.1" in err
-
-
-@pytest.mark.parametrize("how", ["sys.exit", "GeneratorExit"])
-def test_sys_exit_of_a_model_fails_it_alone(tmp_path: Path, how: str) -> None:
-    checked = config(
-        tmp_path,
-        models=[{"name": "bad", "type": "bad", "params": {"how": how}}, "popularity"],
-        split={"type": "last_n", "n": 2},
-    )
-    jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    bad, popularity = (result for _, result in results_of(jobs, sequential_executor(Observer())))
-    line = line_of(f'"{how}"', PLUGIN)
-    error = {"sys.exit": "SystemExit: enough", "GeneratorExit": "GeneratorExit"}[how]
-    assert bad.failure == f"bad.py:{line}: {error}"
-    assert popularity.error is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from samples import write_config
+from samples import small_config, write_config
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="misbehaves by means of POSIX and glibc")
@@ -80,17 +80,12 @@ def test_bake_off_of_bad_models_logs_each_and_exits(tmp_path: Path, uri: str, ba
     failing = ["surrogate", "controls", "keyboard interrupt"]
     passing = ["folder", "threads", "processes"]
     models = [{"name": how, "type": "bad-fit", "params": {"how": how}} for how in (*failing, *passing)]
-    config = {
-        "experiment": "e",
-        "plugins": [bad.__file__],
-        "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
-        "split": {"type": "last_n", "n": 2},
-        "recommend": {"n": 10},
-        "metrics": ["ndcg@10"],
-        "models": [*models, "popularity"],
-        "segments": [],
-        "tracking": {"uri": uri, "board": False},
-    }
+    config = small_config(
+        plugins=[bad.__file__],
+        models=[*models, "popularity"],
+        compare={},
+        tracking={"uri": uri, "board": False},
+    )
     write_config(config, tmp_path / "config.yaml")
     (tmp_path / "tmp").mkdir()
     # Files, as the processes that models leave hold a pipe open.

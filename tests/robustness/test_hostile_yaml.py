@@ -119,7 +119,9 @@ def test_malformed_tracking_uri_is_a_mistake_of_the_config(
     assert f"{file}:8:8: tracking.uri: " in shown
 
 
-@pytest.mark.parametrize("command", [["history", "--experiment", "e"], ["compare"], ["gate", "x.yaml"]])
+@pytest.mark.parametrize(
+    "command", [["history", "--experiment", "e"], ["compare"], ["gate", "x.yaml"], ["schedule", "x.yaml"]]
+)
 def test_malformed_tracking_uri_is_a_usage_error_of_every_command(
     capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:

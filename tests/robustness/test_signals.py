@@ -9,9 +9,10 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from samples import write_config
+from samples import small_config, write_config
 
 from evalplugin.cli import main
 
@@ -53,18 +54,9 @@ def assert_quiet(done: subprocess.CompletedProcess[str], code: int = 130) -> Non
     assert "Exception ignored" not in done.stderr
 
 
-def write_small(folder: Path, uri: str, **changes: object) -> str:
-    config = {
-        "experiment": "e",
-        "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
-        "split": {"type": "last_n", "n": 2},
-        "recommend": {"n": 10},
-        "metrics": ["ndcg@10"],
-        "models": ["random", "popularity"],
-        "segments": [],
-        "tracking": {"uri": uri},
-    }
-    write_config({**config, **changes}, folder / "config.yaml")
+def write_small(folder: Path, uri: str, **changes: Any) -> str:
+    config = small_config(experiment="e", compare={}, tracking={"uri": uri}, **changes)
+    write_config(config, folder / "config.yaml")
     return "config.yaml"
 
 
@@ -142,7 +134,9 @@ def test_interrupted_in_a_step_of_logging_ends_quietly(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("moment", "text", "code"), [("call", "Scheduler._loop", 0), ("file", "child", 130)])
+@pytest.mark.parametrize(
+    ("moment", "text", "code"), [("call", "Scheduler.run.<locals>.<lambda>", 0), ("file", "child", 130)]
+)
 def test_interrupted_foreground_schedule_ends_quietly(
     tmp_path: Path, uri: str, moment: str, text: str, code: int
 ) -> None:

@@ -325,15 +325,6 @@ def test_outcome_file_without_once_is_refused(capsys: pytest.CaptureFixture[str]
     assert "--outcome goes with --once" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("uri", ["./mlruns", "file:./mlruns"])
-def test_unusable_tracking_uri_is_refused_at_once(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file = config(tracking={"uri": uri})
-    assert main(["schedule", file]) == 2
-    assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
-    assert main(["schedule", "--tracking-uri", uri, config()]) == 2
-    assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
-
-
 @dataclass(frozen=True)
 class DueNow(ScheduledConfig):
     """Due in the moment in which the scheduler starts, and then not for long."""

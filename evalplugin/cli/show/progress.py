@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -25,11 +28,9 @@ from evalplugin.base.secrets import redact_message
 from evalplugin.base.text import escape_controls
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import Terminal
-from evalplugin.execution.observer import Observer
+from evalplugin.execution.observer import Label, Observer
 
 SECONDS_BETWEEN_LINES = 10.0
-SecondsLeft = Callable[[], float | None]
-Label = str | Callable[[], str]
 
 
 def observer() -> Observer:
@@ -38,16 +39,7 @@ def observer() -> Observer:
     return _Bars(console) if console.is_terminal else _Lines()
 
 
-class _Shown(Observer):
-    """Shows a piece of work as it shows all the work, without an estimate of the time left."""
-
-    @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        with self.overall(label, total, lambda: None) as advance:
-            yield advance
-
-
-class _Bars(_Shown):
+class _Bars(Observer):
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bars = Progress(console=console)  # replaced as soon as there is a step to show
@@ -59,15 +51,17 @@ class _Bars(_Shown):
         show_warning(text)
 
     @contextmanager
-    def overall(
-        self, label: Label, total: int | None, seconds_left: SecondsLeft
-    ) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Label, total: int | None = None) -> Iterator[Callable[[int], None]]:
         if not self.bars.tasks:
             count = map(_IfCounted, (BarColumn(bar_width=30), MofNCompleteColumn()))
-            columns = [SpinnerColumn(), _Text(), *count, TimeElapsedColumn(), _Left()]
-            self.bars = Progress(*columns, console=self.console, transient=True)
+            left = map(_IfCounted, (TimeRemainingColumn(), TextColumn("left")))
+            columns = [SpinnerColumn(), _Text(), *count, TimeElapsedColumn(), *left]
+            # A task may take hours: the speed is that of all the time.
+            self.bars = Progress(
+                *columns, console=self.console, transient=True, speed_estimate_period=math.inf
+            )
             self.bars.start()
-        bar = self.bars.add_task(escape(_text_of(label)), total=total, label=label, seconds_left=seconds_left)
+        bar = self.bars.add_task(escape(_text_of(label)), total=total, label=label)
         try:
             yield lambda done: self.bars.advance(bar, done)
         finally:
@@ -94,28 +88,19 @@ class _Text(ProgressColumn):
         return Text(escape_controls(redact_message(_text_of(task.fields["label"]))))
 
 
-class _Left(ProgressColumn):
-    """The estimated time until a step is done, where there is an estimate."""
-
-    def render(self, task: Task) -> RenderableType:
-        return _left_text(task.fields["seconds_left"]())
-
-
 @dataclass
 class _Step:
     label: Label
     total: int | None
-    seconds_left: SecondsLeft
     started: float
     seen: int = 0
 
     def status(self, now: float) -> str:
         count = "" if self.total is None else f"{self.seen:,} of {self.total:,}, "
-        left = _left_text(self.seconds_left())
-        return f"{_text_of(self.label)}: {count}for {_time(now - self.started)}{left and f', {left}'}"
+        return f"{_text_of(self.label)}: {count}for {_time(now - self.started)}"
 
 
-class _Lines(_Shown):
+class _Lines(Observer):
     """A log: it has each step as it begins and, of steps that take long, how far they are, but few lines of it."""
 
     def __init__(self) -> None:
@@ -132,11 +117,9 @@ class _Lines(_Shown):
         show_warning(text)
 
     @contextmanager
-    def overall(
-        self, label: Label, total: int | None, seconds_left: SecondsLeft
-    ) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: Label, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.report(f"{_text_of(label)} ...")
-        step = _Step(label, total, seconds_left, time.monotonic())
+        step = _Step(label, total, time.monotonic())
         self.steps.append(step)
         if len(self.steps) == 1:
             self.idle = threading.Event()
@@ -162,10 +145,6 @@ class _Lines(_Shown):
 
 def _text_of(label: Label) -> str:
     return label if isinstance(label, str) else label()
-
-
-def _left_text(seconds: float | None) -> str:
-    return "" if seconds is None else f"about {_time(seconds)} left"
 
 
 def _time(seconds: float) -> str:

@@ -17,9 +17,8 @@ from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
-from evalplugin.execution.engines.bootstrap import on_node
 from evalplugin.execution.engines.local import pickle_call, write_shared
-from evalplugin.execution.engines.remote import Answer, RemoteSession
+from evalplugin.execution.engines.remote import Answer, RemoteSession, run_call
 
 _PROBE_SECONDS = 120.0
 
@@ -136,9 +135,8 @@ class _ExecutorSession(RemoteSession):
                 return ended
 
     def _submit(self, call: bytes | None, keys: Sequence[str], sent: Mapping[str, bytes]) -> Future[Answer]:
-        arguments = {"call": call, "shared": keys, "fetch": sent.get}
         try:
-            return self._executor.submit(on_node, self.versions, self.pickled_setup, arguments)
+            return self._executor.submit(run_call, self.setup, call, keys, sent.get)
         except Exception as error:
             raise EngineError(f"engine executor: {type(error).__name__}: {error}") from error
 

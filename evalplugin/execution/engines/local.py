@@ -31,7 +31,6 @@ from evalplugin.execution.worker import (
     MESSAGE,
     NO_SPACE,
     NOT_GUARDED,
-    NOT_WRITTEN,
     TOO_LATE,
     WRITTEN,
     Limits,
@@ -262,8 +261,6 @@ class Server:
         if log.startswith("Timeout") or code == TOO_LATE:
             limit = f"{self._limits.seconds:g} s, its limit (limits.seconds)"
             return f"stopped: the task took more than {limit}"
-        if code == NOT_WRITTEN:
-            return "the process of the task could not write its result: the task has changed its limits or its folder"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
         return f"the process of the task {ended_by_signal(code)}"
@@ -305,11 +302,7 @@ def load_result(written: bytes | TaskFailure) -> Any:
     try:
         return pickle.loads(written)  # our own process wrote it
     except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
-        return _unreadable()
-
-
-def _unreadable() -> TaskFailure:
-    return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
+        return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
 
 
 def write_shared(value: Mapping[str, Any], folder: Path) -> Path:

@@ -15,16 +15,14 @@ from evalplugin.base.libraries import np
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.components.parameters import Field
 from evalplugin.config.sections import Size
-from evalplugin.execution.engines import bootstrap
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.local import pickle_call, write_shared
-from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
-from evalplugin.execution.engines.remote import RemoteSession
+from evalplugin.execution.engines.ray_connection import connected, first_line
+from evalplugin.execution.engines.remote import Answer, RemoteSession, Setup, run_call
 from evalplugin.execution.isolation import TaskFailure
 
 _PROBE_SECONDS = 120.0  # for a node to start a process and to import all that is needed
 _CLEAN_SECONDS = 10.0
-_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,20 +83,18 @@ class Ray:
         Raises:
             EngineError: No cluster answers, or a node lacks something.
         """
-        with connected(self.address) as connection, closing(_RaySession(connection, self, needs)) as session:
+        with connected(self.address) as ray, closing(_RaySession(ray, self, needs)) as session:
             session.probe()
             yield session
 
 
 class _RaySession(RemoteSession):
-    def __init__(self, connection: Connection, engine: Ray, needs: Needs) -> None:
+    def __init__(self, ray: Any, engine: Ray, needs: Needs) -> None:
         super().__init__("ray", needs, engine.cpus)
-        self._connection, self._ray, self._parameters = connection, connection.ray, engine
-        # By their code: a node without evalplugin can tell that it lacks it.
-        self._ray.cloudpickle.register_pickle_by_value(bootstrap)
+        self._ray, self._parameters = ray, engine
         self._memory = None if engine.memory is None else bytes_of(engine.memory)
-        self._task = self._ray.remote(bootstrap.on_ray_node)
-        self._sent = self.versions, self._ray.put(self.pickled_setup)  # with every call
+        self._task = ray.remote(_run_on_node)
+        self._setup = ray.put(self.setup)
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
         self._closed = False
         self.slots = 0
@@ -114,15 +110,12 @@ class _RaySession(RemoteSession):
                 f"engine ray: no node has {asked} for a task (cpus, memory): the largest of "
                 f"{count_text(len(nodes), 'node')} has {largest:g} CPUs"
             )
-        lost = self._check([node["NodeID"] for node in fitting])
-        checked = [node for node in fitting if node["NodeID"] not in lost]
-        if not checked:
-            raise EngineError("engine ray: all nodes were lost while they were checked")
-        room = sum(self._fits(node) for node in checked)
+        self._check([node["NodeID"] for node in fitting])
+        room = sum(self._fits(node) for node in fitting)
         self.slots = self.needs.workers or room
-        self._on_nodes = f"on {count_text(len(checked), 'node')}"
+        self._on_nodes = f"on {count_text(len(fitting), 'node')}"
         self.needs.report(
-            f"engine ray: {count_text(len(checked), 'node')} with room for {count_text(room, 'task')} at a time"
+            f"engine ray: {count_text(len(fitting), 'node')} with room for {count_text(room, 'task')} at a time"
         )
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -141,13 +134,10 @@ class _RaySession(RemoteSession):
             rooms.append(has.get("memory", 0) // self._memory)
         return int(min(rooms))
 
-    def _check(self, nodes: Sequence[str]) -> set[str]:
-        """Check nodes, and return the ids of nodes that were lost meanwhile: a node may be lost later too."""
-        lost = set()
+    def _check(self, nodes: Sequence[str]) -> None:
+        task = self._task.options
         checks = {
-            self._task.options(name="evalplugin check", **self._options(node)).remote(
-                *self._sent, None, []
-            ): node
+            task(name="evalplugin check", **self._options(node)).remote(self._setup, None, []): node
             for node in nodes
         }
         errors, until = self._ray.exceptions, time.monotonic() + _PROBE_SECONDS
@@ -158,11 +148,10 @@ class _RaySession(RemoteSession):
                 raise EngineError(
                     f"engine ray: node {node[:6]} did not answer within {_PROBE_SECONDS:g} s"
                 ) from None
-            except (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError):
-                lost.add(node)
             except errors.RayError as error:
-                raise EngineError(f"engine ray: node {node[:6]}: {_cause(error)}") from None
-        return lost
+                raise EngineError(
+                    f"engine ray: node {node[:6]}: {_cause(error)}; evalplugin must be installed on every node"
+                ) from None
 
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Store the arguments in the cluster as the bytes of a file, which a node maps into memory."""
@@ -182,20 +171,13 @@ class _RaySession(RemoteSession):
             "scheduling_strategy": "SPREAD",
         }
         pickled = pickle_call(call.function, call.rest)
-        ref = self._task.options(**options).remote(*self._sent, pickled, list(call.shared))
+        ref = self._task.options(**options).remote(self._setup, pickled, list(call.shared))
         self._running[ref] = call.number
 
     def wait(self) -> list[tuple[int, Any]]:
-        """Wait for results.
-
-        Raises:
-            EngineError: The head node was lost.
-        """
-        while True:
-            ended, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_POLL_SECONDS)
-            if ended:
-                return [self._ended(ref) for ref in ended]
-            self._connection.check_answers()
+        """Wait for a result."""
+        ended, _ = self._ray.wait(list(self._running), num_returns=1)
+        return [self._ended(ref) for ref in ended]
 
     def _ended(self, ref: Any) -> tuple[int, Any]:
         errors = self._ray.exceptions
@@ -219,13 +201,12 @@ class _RaySession(RemoteSession):
         if self._closed:
             return
         self._closed = True
-        if not self._connection.is_lost:  # else nothing of Ray returns any more
-            for ref in self._running:
-                with suppress(Exception):
-                    self._ray.cancel(ref, force=True)
-            self._running.clear()
-            with suppress(Exception):  # a node that is gone has nothing left to remove
-                self._clean()
+        for ref in self._running:
+            with suppress(Exception):
+                self._ray.cancel(ref, force=True)
+        self._running.clear()
+        with suppress(Exception):  # a node that is gone has nothing left to remove
+            self._clean()
         self.remove_files()
 
     def _clean(self) -> None:
@@ -235,6 +216,14 @@ class _RaySession(RemoteSession):
             for node in self._nodes()
         ]
         self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAN_SECONDS)
+
+
+def _run_on_node(setup: Setup, call: bytes | None, shared: Sequence[tuple[str, Any]]) -> Answer:
+    """Return what ``run_call`` returns, in a task of Ray; ``shared`` has names with references to the content."""
+    import ray
+
+    refs = dict(shared)
+    return run_call(setup, call, list(refs), lambda key: ray.get(refs[key]))
 
 
 def _remove(folder: str) -> None:

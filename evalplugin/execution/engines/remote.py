@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
+import socket
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +36,7 @@ class Setup:
     """What the calls of a session need on a node: as plain values, with the content of files."""
 
     session: str  # its id
+    versions: Mapping[str, str]  # by name, of what the driver and a node must share
     plugins: tuple[tuple[Path, bytes], ...]  # resolved path on the driver's machine, and content
     modules: Mapping[str, bytes]  # modules that these import, by paths from their root
     components: Mapping[tuple[str, str], str | None]  # kind and name -> version of its code on the driver
@@ -61,12 +62,12 @@ class RemoteSession:
             PluginError: One of them cannot be read.
         """
         self.engine, self.needs = engine, needs
-        self.versions: dict[str, str] = package_versions()
         plugins = [path.resolve() for path in needs.plugins]
         try:
             modules = {name: file for path in plugins for name, file in local_sources(path).items()}
             self.setup = Setup(
                 session=uuid.uuid4().hex[:16],
+                versions=package_versions(),
                 plugins=tuple((path, path.read_bytes()) for path in plugins),
                 modules={name: file.read_bytes() for name, file in modules.items()},
                 components={key: _component_code(*key) for key in dict.fromkeys(needs.components)},
@@ -76,8 +77,6 @@ class RemoteSession:
             )
         except OSError as error:
             raise PluginError(f"{error.filename}: plugin cannot be read: {error.strerror or error}") from None
-        # Pickled: a node without evalplugin can receive it.
-        self.pickled_setup: bytes = pickle.dumps(self.setup, protocol=5)
 
     def value_of(self, answer: Answer) -> Any:
         """Return the value or the failure of a call.
@@ -99,17 +98,10 @@ class _ClosedError(Exception):
     """The driver closed the session while a call was running."""
 
 
-def run_call(
-    versions: Mapping[str, str],
-    setup: Setup,
-    call: bytes | None,
-    shared: Sequence[str],
-    fetch: Callable[[str], Any],
-) -> tuple[str, Any]:
+def run_call(setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Callable[[str], Any]) -> Answer:
     """Run a call on this node, in a process of its own.
 
     Args:
-        versions: Of the driver.
         setup: Of the session.
         call: The function and its arguments; None: check this node alone.
         shared: Names of the arguments that calls share.
@@ -117,13 +109,19 @@ def run_call(
 
     Returns:
         ``written`` and the pickled result or the failure; ``ok``; ``fetch`` and the name of what the driver is to send;
-        ``problem`` and what this node lacks.
+        ``problem`` and what this node lacks; each with the host name of this node.
     """
+    return *_answer(setup, call, shared, fetch), socket.gethostname()
+
+
+def _answer(
+    setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Callable[[str], Any]
+) -> tuple[str, Any]:
     there = package_versions()
-    if differing := [name for name, here in versions.items() if there.get(name) != here]:
-        name = differing[0]
-        text = f"{name} is {there.get(name, 'not installed')} there and {versions[name]} here"
-        return "problem", f"{text}: install the same on every node"
+    for name, here in setup.versions.items():
+        if there.get(name) != here:
+            text = f"{name} is {there.get(name, 'not installed')} there and {here} here"
+            return "problem", f"{text}: install the same on every node"
     try:
         if (problem := _prepare(setup)) is not None:
             return "problem", problem

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 
 from evalplugin.base.fingerprint import digest, file_digest
 from evalplugin.base.secrets import redact_values
-from evalplugin.execution.store.permissions import make_folder, protect
 
 _FORMAT = 3  # raised when the contents of entries are written in another way
 _MANIFEST = "manifest.json"
@@ -59,7 +58,7 @@ def write_entry(folder: Path, entry: NewEntry) -> int:
 
     Nothing waits for the disk: a system that fails before it has written all leaves an entry with wrong checksums.
     """
-    make_folder(folder)
+    folder.mkdir()
     for name, write in entry.files.items():
         _write_file(folder / name, write)
     size = sum(file.stat().st_size for file in folder.iterdir())
@@ -114,4 +113,3 @@ def _digests(folder: Path) -> dict[str, str]:
 def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     with path.open("xb") as file:
         write(file)
-    protect(path)

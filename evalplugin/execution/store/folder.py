@@ -22,8 +22,7 @@ from evalplugin.execution.store.entry import (
     used_now,
     write_entry,
 )
-from evalplugin.execution.store.journal import keys_in_use
-from evalplugin.execution.store.permissions import file_mode, make_folder, protect
+from evalplugin.execution.store.journal import LOCK_MODE, keys_in_use
 from evalplugin.files.uris import is_remote
 
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
@@ -129,13 +128,12 @@ class Store(StoreView):
                 )
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self._entries, self.journals, self._scratch):
-                make_folder(folder)
+                folder.mkdir(exist_ok=True)
             # A store does not belong in a repository.
             ignore = path / ".gitignore"
             if not ignore.exists() or not ignore.stat().st_size:  # the disk was full
                 ignore.write_text("*\n", encoding="utf-8")
-                protect(ignore)
-            self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=file_mode(path))
+            self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=LOCK_MODE)
             self._clear_scratch()
         except OSError as error:
             raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
@@ -164,7 +162,7 @@ class Store(StoreView):
                     return False
                 if folder.exists():
                     folder.rename(scratch / "replaced")
-                make_folder(folder.parent)
+                folder.parent.mkdir(exist_ok=True)
                 (scratch / key).rename(folder)
         self._total = self._bytes() if self._total is None else self._total + size
         if self._total > self.max_bytes:
@@ -211,7 +209,7 @@ class Store(StoreView):
         """
         folder = self._scratch / secrets.token_hex(8)
         try:
-            make_folder(folder)
+            folder.mkdir()
         except OSError as error:
             raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from None
         try:

@@ -17,9 +17,9 @@ from evalplugin.base.errors import StoreError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.execution.isolation import TaskFailure
-from evalplugin.execution.store.permissions import file_mode, protect
 
 PENDING_SECONDS = 7 * 86_400  # for which the entries of an interrupted bake-off are not pruned
+LOCK_MODE = 0o660  # of the files of locks: a group may share the store
 _PROBE_SECONDS = 0.5  # a process that only tests whether a lock is free holds it for less
 
 
@@ -83,7 +83,6 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             journal._lock.acquire(timeout=0)
             journal._append(asdict(header))
-            protect(journal.path)
         except OSError as error:
             journal.close(finished=True)
             raise StoreError(
@@ -176,8 +175,7 @@ def is_running(journal: Journal) -> bool:
 
 
 def _lock_of(path: Path) -> FileLock:
-    mode = file_mode(path.parent) if path.parent.is_dir() else 0o600
-    return FileLock(path.with_suffix(".lock"), mode=mode)
+    return FileLock(path.with_suffix(".lock"), mode=LOCK_MODE)
 
 
 def _read(path: Path) -> Journal | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -40,9 +39,8 @@ def run_studies(
     if not studies:
         return list(jobs)
     progress = _Progress(studies)
-    overall = observer.overall(progress.label, progress.total, progress.seconds_left)
     # Each generation is executed by itself, which would collect all objects of the libraries each time.
-    with cheap_collections(), overall as progress.advance:
+    with cheap_collections(), observer.progress(progress.label, progress.total) as progress.advance:
         while asked := [(study, trials) for study in studies if (trials := study.ask())]:
             _evaluate(
                 [(study, trial) for study, trials in asked for trial in trials], execute, cache, progress
@@ -77,7 +75,6 @@ def _evaluate(
     progress.show()
     if not missing:
         return
-    progress.started = progress.started or time.monotonic()
     tasks = (
         (n, f"{study.label}, trial {trial.number + 1}", task)
         for n, (study, trial, task) in enumerate(missing)
@@ -87,7 +84,6 @@ def _evaluate(
             study, trial, task = missing[number]
             result = stored(cache, _name(study, trial), task, result)
             trial.outcome = study.outcome_of(result, cached=False)
-            progress.computed += 1
             progress.show()
 
 
@@ -114,12 +110,10 @@ def _line(study: Study) -> str:
 
 @dataclass
 class _Progress:
-    """The progress of all studies: trials done, the latest best value, an estimate of the time left."""
+    """The progress of all studies: trials done, the latest best value."""
 
     studies: Sequence[Study]
     advance: Callable[[int], None] = lambda done: None  # receives how many more trials are done
-    computed: int = 0  # trials that were not cached
-    started: float | None = None  # when the first of these was, on the monotonic clock
     latest: str = ""  # the last study whose best value has changed, and that value
     _shown: int = 0  # trials that the observer knows of
 
@@ -137,29 +131,11 @@ class _Progress:
         before, self._shown = self._shown, sum(map(_done, self.studies))
         self.advance(self._shown - before)
 
-    def seconds_left(self) -> float | None:
-        """Return the estimated seconds until all studies have ended; None before the first trial is computed."""
-        if self.started is None or not self.computed:
-            return None
-        seconds_each = (time.monotonic() - self.started) / self.computed
-        return seconds_each * sum(map(_left, self.studies))
-
 
 def _done(study: Study) -> int:
     """Return how many trials are done; trials that are left when a study ends early count as done."""
     told = len(study.outcomes)
     return max(told, study.plan.budget.trials or 0) if study.ended and told == len(study.trials) else told
-
-
-def _left(study: Study) -> float:
-    """Return the estimated number of trials that a study still needs."""
-    budget, told = study.plan.budget, len(study.outcomes)
-    if study.ended and told == len(study.trials):
-        return 0.0
-    limits = [] if budget.trials is None else [float(budget.trials - told)]
-    if budget.seconds is not None and study.spent:
-        limits.append(max(0.0, budget.seconds / study.spent - 1.0) * told)
-    return min(limits, default=0.0)
 
 
 def _tuned(job: Job, studies: Sequence[Study]) -> Job:

@@ -37,15 +37,13 @@ def test_long_steps_without_terminal_report_how_far_they_are(
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
     shown = observer()
     with (
-        shown.overall("compute 7 tasks", 7, lambda: 200.0) as advance,
+        shown.progress("compute 7 tasks", 7) as advance,
         shown.progress("fit knn, fold 2 of 5"),
     ):
         advance(3)
         lines = wait_for_lines(capsys, 4)
     assert lines[:2] == ["compute 7 tasks ...", "fit knn, fold 2 of 5 ..."]
-    assert set(lines[2:]) == {
-        "fit knn, fold 2 of 5: for 0 s; compute 7 tasks: 3 of 7, for 0 s, about 3 min left"
-    }
+    assert set(lines[2:]) == {"fit knn, fold 2 of 5: for 0 s; compute 7 tasks: 3 of 7, for 0 s"}
     time.sleep(0.15)
     assert capsys.readouterr().err == ""  # nothing runs, nothing is said
 
@@ -65,7 +63,7 @@ def test_terminal_shows_all_running_steps_and_the_time_left(monkeypatch: pytest.
     screen = io.StringIO()
     shown = progress._Bars(Console(file=screen, force_terminal=True, width=120))
     with ExitStack() as first, ExitStack() as second:
-        advance = first.enter_context(shown.overall("compute 7 tasks", 7, lambda: 12.3))
+        advance = first.enter_context(shown.progress("compute 7 tasks", 7))
         advance(3)
         second.enter_context(shown.progress("fit [knn]"))
         shown.bars.refresh()
@@ -73,7 +71,7 @@ def test_terminal_shows_all_running_steps_and_the_time_left(monkeypatch: pytest.
         shown.bars.refresh()
         assert [task.description for task in shown.bars.tasks] == [r"fit \[knn]"]
     assert "3/7" in screen.getvalue()
-    assert "about 12 s left" in screen.getvalue()
+    assert "left" in screen.getvalue()
     assert "fit [knn]" in screen.getvalue()
     assert shown.bars.tasks == []
     with shown.progress("compare"):
@@ -86,14 +84,14 @@ def test_a_label_that_changes_is_shown_as_it_is_now(
     best = ["tune 2 models"]
     screen = io.StringIO()
     shown = progress._Bars(Console(file=screen, force_terminal=True, width=120))
-    with shown.overall(lambda: best[-1], 60, lambda: None) as advance:
+    with shown.progress(lambda: best[-1], 60) as advance:
         best.append("tune 2 models, the latest gain: knn, ndcg@10 0.21 [bold]")
         advance(4)
         shown.bars.refresh()
     assert "tune 2 models, the latest gain: knn, ndcg@10 0.21 [bold]" in screen.getvalue()
 
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
-    with observer().overall(lambda: best[0], 60, lambda: None) as advance:
+    with observer().progress(lambda: best[0], 60) as advance:
         best[0] = "tune 2 models, more"
         advance(4)
         lines = wait_for_lines(capsys, 2)

@@ -26,7 +26,7 @@ def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(
         (tmp_path / name).write_text(content)
     origin = tmp_path / "own.py"
     setup = remote.Setup(
-        "session", ((origin, b"import helper"),), {"helper.py": b"X = 1"}, {}, {}, Limits(), threads=1
+        "session", {}, ((origin, b"import helper"),), {"helper.py": b"X = 1"}, {}, {}, Limits(), threads=1
     )
     (plugin,) = remote._plugins(setup)
     assert plugin.origin == origin
