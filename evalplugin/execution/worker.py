@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import faulthandler
 import gc
@@ -48,7 +47,6 @@ _LIBRARIES = (
     "scipy.special",
 )
 _POLL_SECONDS = 1.0
-_PR_SET_PDEATHSIG = 1  # of prctl: the signal when the parent ends
 _GRACE_SECONDS = 5.0  # from the time limit, at which a process ends itself, to when it is killed
 
 _imports_script = False  # whether this process imports the script of its parent now
@@ -185,8 +183,6 @@ def _become_task(alive: int, handles: Sequence[int]) -> None:
         handles: Of the server, to close.
     """
     os.setpgid(0, 0)
-    if sys.platform == "linux":  # a server that is killed, as Ray kills it, can end no task
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     processes.is_task = True
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
