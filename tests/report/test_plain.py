@@ -16,7 +16,7 @@ from evalplugin.bakeoff.flow import Outcome
 from evalplugin.config import load
 from evalplugin.data import Split
 from evalplugin.models import TopN
-from evalplugin.report.plain import WIDTH, tables_text
+from evalplugin.report.plain import LINES, WIDTH, plain_text
 from evalplugin.report.tables import TextCell, TextTable
 
 
@@ -32,21 +32,29 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return evalplugin.run(config(split=splits), tracking_uri=uri)
 
 
+def check_fits(text: str) -> list[str]:
+    lines = text.splitlines()
+    assert 1 < len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    return lines
+
+
 def test_an_outcome_is_printed_as_verdicts_and_tables(outcome: Outcome) -> None:
     text = str(outcome)
-    lines = text.splitlines()
+    lines = check_fits(text)
     assert text == repr(outcome)
-    assert "popularity is the best by ndcg@10" in lines[0]
+    assert "popularity is the best by ndcg@10" in " ".join(lines[:4])
+    assert lines[-1].startswith("... (") and lines[-1].endswith("more lines; to_frame() has all numbers)")
     assert lines[0].startswith(f"{TINY['name']}, last 1: ndcg@10")
 
 
 def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Outcome) -> None:
     one = dataclasses.replace(outcome, comparisons=outcome.comparisons[-1:])
     shown = evalplugin.compare(one, pairs="baseline")
-    lines = repr(shown).splitlines()
+    lines = check_fits(repr(shown))
     (head,) = [i for i, line in enumerate(lines) if line.split()[:2] == ["model", "mean"]]
     first, second = lines[head + 1 : head + 3]
-    assert first.split()[:2] == ["1", "popularity"] and second.split()[:2] == ["2", "random"]
+    assert first.startswith("1  popularity") and second.startswith("2  random")
     frame = shown.to_frame("ndcg@10").set_index("model")
     assert f"{frame['mean']['popularity']:.4f} (" in first
     assert any("difference" in line for line in lines[head:])
@@ -55,7 +63,7 @@ def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Outcome) -> 
 def test_failed_models_and_warnings_are_printed() -> None:
     Path("failing.py").write_text(FAILING)
     outcome = evalplugin.run(config(plugins=["failing.py"], models=["random", "popularity", "failing"]))
-    lines = repr(outcome).splitlines()
+    lines = check_fits(repr(outcome))
     assert sum(line.startswith("failing failed: ") and line.endswith("cannot learn") for line in lines) == 1
 
 
@@ -68,17 +76,16 @@ def test_compared_scores_are_printed() -> None:
             "score": rng.random(2400),
         }
     )
-    shown = repr(evalplugin.compare_scores(table, unit="question", model="llm"))
-    assert "may be the best by score" in shown.splitlines()[0]
+    lines = check_fits(repr(evalplugin.compare_scores(table, unit="question", model="llm")))
+    assert "may be the best by score" in lines[0] + lines[1]
 
 
-def test_a_wide_table_goes_on_below() -> None:
+def test_a_wide_table_loses_its_last_columns_and_says_so() -> None:
     heads = ("", "model", *(f"number {i}" for i in range(30)))
     row = tuple(TextCell(f"{i}\u202e") for i in range(32))
-    text = tables_text([TextTable("many", heads, (row,))])
-    assert max(map(len, text.splitlines())) <= WIDTH + 2  # a mark at the end says that there is more
-    assert all(f"number {i}" in text for i in range(30))
-    assert text.count("\\u202e") == 32  # no control character reaches the terminal
+    lines = check_fits(plain_text([TextTable("many", heads, (row,))]))
+    assert lines[-1].startswith("Too wide to show: number ") and "number 0" in lines[2]
+    assert "\\u202e" in lines[3]  # no control character reaches the terminal
 
 
 def test_values_with_arrays_have_a_short_repr(outcome: Outcome) -> None:

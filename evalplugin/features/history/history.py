@@ -16,7 +16,7 @@ from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
-from evalplugin.report.plain import tables_text
+from evalplugin.report.plain import plain_text
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import outcome_words, small_legend
 
@@ -85,7 +85,7 @@ class History:
         return tables
 
     def __repr__(self) -> str:
-        return tables_text(self.tables())
+        return plain_text(self.tables())
 
     def _repr_html_(self) -> str:
         return "".join(map(table_html, self.tables()))
