@@ -18,6 +18,7 @@ from evalplugin.base.errors import (
     EXIT_USAGE,
     EvalpluginError,
     is_disk_full,
+    nearness,
 )
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
@@ -56,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_diagnostic(error.format_message())
         return EXIT_USAGE
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.possibilities:
+            given = error.option_name.lstrip("-")
+            error.possibilities[:] = [
+                name for name in error.possibilities if nearness(given, name.lstrip("-"))
+            ]
         shown = io.StringIO()
         error.show(shown)
         print_diagnostic(shown.getvalue().rstrip("\n"))
