@@ -15,6 +15,7 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
+from evalplugin.cli.history import parts_that_fit
 from evalplugin.cli.show.console import show_text_table
 from evalplugin.features.history.chart import history_spec, write_history
 from evalplugin.features.history.history import History, history_of
@@ -158,6 +159,18 @@ def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.Captu
     (second,) = (i for i, line in enumerate(lines) if line == "nightly: ndcg@10 on two, last_n")
     assert lines[second + 2].split() == ["bake-off", "knn", "svd"]
     assert lines[second + 4].split() == ["b-1", "0.5000", "0.5000"]
+
+
+def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal() -> None:
+    models = [model(f"model-{i}", 0.1 * i) for i in range(6)]
+    (table,) = history_of("nightly", [night(1, *models)]).tables()
+    first, second = parts_that_fit(table, 110)
+    assert [part.heads for part in (first, second)] == [
+        ("bake-off", "model-5", "model-4", "model-3", "model-2"), ("bake-off", "model-1", "model-0"),
+    ]  # fmt: skip
+    assert [cell.text for cell in second.rows[0]] == ["b-1", "0.1000", "0.0000"]
+    assert (first.legend, second.legend) == ((), table.legend)
+    assert list(parts_that_fit(table, 200)) == [table]
 
 
 @pytest.mark.parametrize(
