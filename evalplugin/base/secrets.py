@@ -18,8 +18,8 @@ _USERINFO = re.compile(r"(?<=://)(?:[^\s/:@'\"]*:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]+)
 # Of a URI that has become a path, which has one slash; models:/NAME@ALIAS has no colon in it.
 _USERINFO_OF_PATH = re.compile(r"(?<=:/)[^\s/:@'\"]+:(?!\d+/)[^\s'\"]*@")
 _QUERY = re.compile(
-    r"(?i)(?<=[?&;])([\w-]*(?:password|passwd|pwd|token|secret|api_?key|access_?key(?:_?id)?|sig|signature|credential)=)"
-    r"[^&\s'\"]+"
+    r"(?i)(?<=[?&;])([\w-]*(?:password|passwd|pwd|token|secret|(?:api|secret|private)_?key|access_?key(?:_?id)?|sig"
+    r"|signature|credential)=)[^&\s'\"]+"
 )
 # Of a URI that is known to be one: more names, as nothing else of it is meant.
 _QUERY_VALUE = re.compile(

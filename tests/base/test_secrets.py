@@ -32,6 +32,7 @@ from evalplugin.execution.results import ModelResult
         ("'https://a:p@w@host'", "'https://***@host'"),
         ("postgresql://:s3cret@db/ml", "postgresql://***@db/ml"),
         ("s3://bucket/x?token=abc&part=1", "s3://bucket/x?token=***&part=1"),
+        ("s3:/bucket/x.yaml?secret_key=abc&part=1", "s3:/bucket/x.yaml?secret_key=***&part=1"),
         ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
         (
             "https://h/x?X-Amz-Credential=AKIA/eu&X-Amz-Date=1&X-Amz-Signature=abc",
