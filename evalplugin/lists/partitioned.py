@@ -33,6 +33,7 @@ from evalplugin.lists.partition import (
 )
 from evalplugin.lists.partition_files import MOST_PARTITIONS, first_rows, size_in_memory, write_partitions
 from evalplugin.lists.scoring import Scoring, need_catalogue, need_longest
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.states import ScorerState, check_mergeable
 from evalplugin.models.threads import in_threads, thread_count
@@ -161,17 +162,21 @@ def score_files(
         scoring, states = _states(run, work, partitions, request.history)
     users = [state.values[0].users for state in states]
     check_kinds("user", **{file.name: ids_of(own) for (_, file), own in zip(of_lists, users, strict=True)})
+    every, number = np.concatenate(users), np.repeat(np.arange(len(users)), list(map(len, users)))
+    first_row = np.unique(every, return_index=True)[1]
+    if len(first_row) < len(every):
+        again = every[np.delete(np.arange(len(every)), first_row)[0]]
+        first_file, other_file = (lists.files[at] for at in number[every == again][:2])
+        raise DataError(
+            f"{request.unit} {raw_text(again)} is in {first_file} and in {other_file} (or in the truth of these "
+            f"files), but files that are partitioned by {request.unit} have all rows of a {request.unit} in one of "
+            f"them; without --partitioned (partitioned=True), rows are brought together by {request.unit}"
+        )
     if work.truth is not None:  # of users who are in no file of the lists
-        rest = work.truth_of(ids_of(np.concatenate(users)), others=True)
+        rest = work.truth_of(ids_of(every), others=True)
         if len(rest.user):
             states.append(scoring.state(first["lists"].no_rows(), rest))
-    try:
-        return ScorerState.merge(states).scores()
-    except DataError as error:  # a user in two states
-        raise DataError(
-            f"{lists.name}: {error}, with --partitioned (partitioned=True) into one file; without it, rows are brought "
-            f"together by {request.unit}"
-        ) from None
+    return ScorerState.merge(states).scores()
 
 
 def _prepared(

@@ -208,7 +208,7 @@ class ScorerState:
             keys, rank[order] = keys[order], np.arange(len(keys))
             if (twice := np.flatnonzero(keys[1:] == keys[:-1])).size:
                 raise DataError(
-                    f"{unit} {keys[twice[:1]].tolist()[0]!r} is in two parts: all rows of a {unit} belong into one"
+                    f"{unit} {keys[twice[0]]!r} is in two parts: all rows of a {unit} belong into one"
                 )
         elif len(users) == 1:
             return keys, self.values[0].values
