@@ -43,13 +43,13 @@ def neighbour_means(
     means = np.empty((len(xs), by_y.shape[0]))
     # The y with most entries have k neighbours first: a walk leaves each row where only they follow.
     by_size = np.argsort(np.diff(by_y.indptr), kind="stable")
-    by_y = by_y[by_size]
+    by_y, ascending = by_y[by_size], bool(by_y.has_sorted_indices)
     lists, rows = entries_of(by_y), entries_of(by_y.T.tocsr())
 
     def some(start: int, stop: int) -> None:
         order = np.argsort(-similarity[xs[start:stop]], axis=1, kind="stable")
         part = np.empty((stop - start, len(by_size)))
-        _walk(similarity, xs[start:stop], order, rows, lists, options, part)
+        _walk(similarity, xs[start:stop], order, rows, lists, ascending, options, part)
         means[start:stop, by_size] = part
 
     for_ranges(some, len(xs), max(1, _CELLS // len(similarity)))
@@ -119,13 +119,14 @@ def _walk(
     order: nb.MatrixInts,
     rows: nb.Entries,
     lists: nb.Entries,
+    ascending: bool,
     options: MeanOptions,
     means: nb.MatrixOut,
 ) -> None:
     """Write the means of each x by one walk along its neighbours, most similar first, that adds each to its y.
 
-    Where a y has k neighbours and the next one is as similar as the last, the list of y decides: its mean is made anew.
-    ``rows`` ascend by y.
+    Equally similar neighbours come in the order of x. Where a y has k neighbours, the next one is as similar as the
+    last, and the lists are not ``ascending``, the list of y decides: its mean is made anew. ``rows`` ascend by y.
     """
     indptr, y_of, value = rows
     k, min_k, otherwise = options
@@ -152,7 +153,7 @@ def _walk(
                     total[y] += sim * value[entry]
                     last[y] = sim
                 elif last[y] == sim:
-                    tied[y] = True
+                    tied[y] = not ascending
         for y in range(n_y):
             if tied[y]:
                 means[row, y] = _mean_from(last[y], similarity_of, y, lists, options)
