@@ -29,6 +29,13 @@ def interrupt_on_signals() -> None:
     sys.unraisablehook = _interrupt_again
 
 
+def interrupt_waits() -> None:
+    """Let signals end a wait for a lock or a file again, after a library has changed that, as importing MLflow does."""
+    for number in ENDING:
+        if hasattr(signal, "siginterrupt"):
+            signal.siginterrupt(number, True)
+
+
 def is_interrupted() -> bool | None:
     """Return whether a signal has interrupted this program; None if it does not use ``interrupt_on_signals``."""
     if signal.getsignal(signal.SIGINT) is not _interrupt and _interrupted is None:

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
-from evalplugin.base.signals import deferred_signals
+from evalplugin.base.signals import deferred_signals, interrupt_waits
 from evalplugin.base.text import cut
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import WORKSPACE_VARIABLE, is_database, resolve_uri, sqlite_path, workspace
@@ -67,6 +67,7 @@ def connect(uri: str) -> mlflow.MlflowClient:
             client = mlflow.MlflowClient(tracking_uri=uri)
             # None has this name: the tags of one would be read.
             client.search_experiments(max_results=1, filter_string="name = ''")
+        interrupt_waits()
         return client
 
 

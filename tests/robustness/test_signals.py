@@ -86,7 +86,7 @@ def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
         "fit random",
         *(
             pytest.param(text, marks=pytest.mark.slow)
-            for text in ("log the bake-off", "read synthetic", "split", "open the", "log random", "compare")
+            for text in ("log the bake-off", "read tiny", "split", "open the", "log random", "compare")
         ),
     ],
 )

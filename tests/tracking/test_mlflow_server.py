@@ -169,7 +169,7 @@ def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -
     page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()
     page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
     page.wait_for_function(
-        "new Set([...document.images].filter(i => i.naturalWidth === 640 && i.naturalHeight === 440)"
+        "new Set([...document.images].filter(i => i.naturalWidth === 960 && i.naturalHeight === 660)"
         ".map(i => i.src)).size === 3"
     )
 
