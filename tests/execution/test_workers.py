@@ -376,13 +376,6 @@ def test_model_output_goes_to_stderr(tmp_path: Path, workers: int, capfd: pytest
     assert "learning rate 0.1" in err
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")
-def test_memory_limit_below_imports_is_reported(tmp_path: Path) -> None:
-    checked = config(tmp_path, models=["random"], split={"type": "last_n", "n": 2})
-    (found,) = results(checked, tmp_path, 1, Limits(memory=1024))
-    assert found.failure == "out of memory: the process of the task may allocate 1.0 KB (limits.memory)"
-
-
 def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
