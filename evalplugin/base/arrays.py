@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from evalplugin.base.libraries import np, npt
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     Floats: TypeAlias = npt.NDArray[np.float64]

@@ -1,4 +1,7 @@
-"""Libraries that are imported when first used, so that ``import evalplugin`` and commands like ``list`` are fast."""
+"""Heavy libraries, imported when first used, so that ``import evalplugin``, ``validate`` and ``describe`` are fast.
+
+NumPy is imported plainly everywhere. ``lazy_loader`` is not used: before Python 3.11.9 its modules fail in threads.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "Lazy", "cronsim", "fs", "imported_names", "jinja2", "np", "npt", "optuna", "pa", "pc", "pd", "pq", "sparse",
-    "special", "surprise", "yaml",
+    "Lazy", "cronsim", "fs", "imported_names", "jinja2", "optuna", "pa", "pc", "pd", "pq", "sparse", "special",
+    "surprise", "yaml",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     import cronsim
     import jinja2
-    import numpy as np
-    import numpy.typing as npt
     import optuna
     import pandas as pd
     import pyarrow as pa
@@ -30,7 +31,7 @@ else:
     class Lazy:
         """A module that is imported when an attribute is read.
 
-        With ``keep``, an attribute is looked up in the module once, as fast loops read many of NumPy and SciPy.
+        With ``keep``, an attribute is looked up in the module once, as fast loops read many of them.
         """
 
         def __init__(self, name: str, *, keep: bool = False) -> None:
@@ -45,7 +46,6 @@ else:
         def __reduce__(self) -> tuple[Any, ...]:
             return import_module, (self._name,)
 
-    np, npt = Lazy("numpy", keep=True), Lazy("numpy.typing")
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
     pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special", keep=True)

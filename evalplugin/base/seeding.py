@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import zlib
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Ints
-from evalplugin.base.libraries import np, npt
 
 
 def generator(seed: int, *names: object) -> np.random.Generator:

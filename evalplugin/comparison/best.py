@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags
-from evalplugin.base.libraries import np, npt
 from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.clusters import independent_units

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.clusters import cluster_means
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes
-from evalplugin.base.libraries import np, npt, pd
+from evalplugin.base.libraries import pd
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import (

@@ -8,8 +8,9 @@ from functools import reduce
 from itertools import groupby
 from typing import Literal
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import np
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from evalplugin.base.libraries import np
+import numpy as np
+
 from evalplugin.comparison.compared import ComparedModel, Mark, SegmentCell, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.groups import (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from evalplugin.base.arrays import Ints
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import pa
 from evalplugin.segments.groups import by_quantile
 
 _GROUPS = 5

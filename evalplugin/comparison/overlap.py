@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
-from evalplugin.base.libraries import np, pa, pd
+from evalplugin.base.libraries import pa, pd
 from evalplugin.data.tables import Ids
 from evalplugin.data.vocabulary import encode
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import np, pd
+from evalplugin.base.libraries import pd
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import positions_of, session_ids

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from evalplugin.base.arrays import Ints, position_in_row
-from evalplugin.base.libraries import np, pa, pd
+from evalplugin.base.libraries import pa, pd
 from evalplugin.data import Interactions
 
 FOLD = "fold"  # the column of the numbers of folds, in tables of several of them

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import np
 from evalplugin.base.units import plural
 from evalplugin.components.registry import Registry
 from evalplugin.data.interactions import Interactions, joined

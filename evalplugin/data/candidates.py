@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import Ints, search
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
 

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, did_you_mean_file, how_to_install
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, is_id
 from evalplugin.data.parts import PART

@@ -8,9 +8,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Annotated, ClassVar
 
+import numpy as np
+
 from evalplugin.base.arrays import search
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field, as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.data.base import Filter, Kept, data_filter

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, pair_text, split
 from evalplugin.data.interactions import Interactions

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags, Ints, ReadOnlyArrays
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, pd, sparse
+from evalplugin.base.libraries import pd, sparse
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.parts import PART, folds_of
 from evalplugin.data.tables import Table, check_roles, columns_problem, ids_of, is_cluster

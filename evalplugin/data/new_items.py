@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.base.seeding import hashed_ranks
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split

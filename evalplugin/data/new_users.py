@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import count_text, duration_text, noun_of
 from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, as_texts

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import numpy as np
+
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, pa, sparse
+from evalplugin.base.libraries import pa, sparse
 from evalplugin.base.text import shorten
 from evalplugin.data.formats import CsvFormat, FileFormat, integers_or_text
 from evalplugin.data.reading import open_text, path_text

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.attributes import column_problems

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.tables import Ids, null_texts
 
 # The noun of what has a score: "user", "query" (its id names a session), or what a table of scores calls it.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split

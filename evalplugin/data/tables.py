@@ -9,9 +9,12 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, NoReturn, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.libraries import pa, pc
 from evalplugin.base.units import count_text
 from evalplugin.data.times import DATETIME_UNITS
 

@@ -7,9 +7,10 @@ from functools import partial
 from math import ceil
 from typing import Annotated
 
+import numpy as np
+
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.base.libraries import np
 from evalplugin.base.units import duration_text, seconds_of
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split

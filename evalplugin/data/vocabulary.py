@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import normalize
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, pa, pc
+from evalplugin.base.libraries import pa, pc
 from evalplugin.base.units import count_text
 from evalplugin.data.tables import Ids, ids_of
 

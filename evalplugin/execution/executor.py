@@ -12,10 +12,11 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import cheap_collections, peak_memory
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.data import Split
 from evalplugin.execution.engines import Call, Handle, Session, run_calls
 from evalplugin.execution.isolation import failure_of, outcome_of

@@ -11,8 +11,9 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from evalplugin.base.errors import PluginError
-from evalplugin.base.libraries import np
 from evalplugin.base.signals import is_interrupted
 from evalplugin.base.text import escape_controls, shorten
 from evalplugin.components.registry import line_in_plugin

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from evalplugin.base.arrays import NO_ITEM, search
-from evalplugin.base.libraries import np, pa, pd
+from evalplugin.base.libraries import pa, pd
 from evalplugin.data import Split
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models.selection import TopN

@@ -6,8 +6,10 @@ import hashlib
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.libraries import np, special
+from evalplugin.base.libraries import special
 from evalplugin.metrics.moments import Moments
 
 _SHARES = (8, 4, 2)  # a trial is judged after an eighth, a quarter and a half of the users

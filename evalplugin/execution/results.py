@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
 from evalplugin.data import Interactions

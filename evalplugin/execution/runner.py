@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural

@@ -24,9 +24,10 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from evalplugin.base import processes
 from evalplugin.base.errors import PluginError, is_disk_full
-from evalplugin.base.libraries import np
 from evalplugin.base.units import size_text
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.isolation import failure_of, isolated
@@ -190,7 +191,7 @@ def _become_task(alive: int, handles: Sequence[int]) -> None:
     for handle in handles:
         os.close(handle)
     threading.Thread(target=_end_with_server, args=(alive,), daemon=True).start()
-    np.random.seed()  # Python does so itself with ``random``
+    np.random.seed()  # noqa: NPY002 - a model may draw from it; Python does so itself with ``random``
 
 
 def _end_with_server(alive: int) -> None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.libraries import np, pa, pq
+from evalplugin.base.libraries import pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.components.parameters import Field

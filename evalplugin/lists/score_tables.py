@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.units import noun_of, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice

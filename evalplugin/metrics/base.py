@@ -9,9 +9,11 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
 from evalplugin.metrics.context import ScoringContext
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Flags, Ints
-from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.base import OverallMetric, SummedMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum

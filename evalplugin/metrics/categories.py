@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats, Ints, row_entries, search
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext

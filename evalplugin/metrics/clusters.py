@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.base.libraries import np
 from evalplugin.metrics.moments import Moments
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
-from evalplugin.base.libraries import np
 from evalplugin.metrics.matching import Matches, TruthPairs
 from evalplugin.metrics.train_data import TrainData
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext

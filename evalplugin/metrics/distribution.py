@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.moments import Moments
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Floats
-from evalplugin.base.libraries import np, npt
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions

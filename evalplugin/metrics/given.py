@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError, UnknownNameError, did_you_mean
-from evalplugin.base.libraries import np
 from evalplugin.metrics.base import UserMetric
 from evalplugin.metrics.names import MetricSpec, parse
 

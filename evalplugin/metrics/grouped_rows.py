@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM
-from evalplugin.base.libraries import np, npt
 from evalplugin.models.threads import thread_count
 
 Users: TypeAlias = "slice | npt.NDArray[np.int64]"  # consecutive positions of users, or ascending ones

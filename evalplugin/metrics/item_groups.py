@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Ints, row_entries
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext

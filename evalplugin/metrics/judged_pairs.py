@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import SummedMetric, metric
 from evalplugin.metrics.context import ScoringContext

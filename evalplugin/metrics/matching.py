@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Ints, search
-from evalplugin.base.libraries import np, npt
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = 2654435769

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np
 
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
 

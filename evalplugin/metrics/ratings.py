@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import Need, SummedMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext

@@ -6,11 +6,12 @@ import math
 from numbers import Real
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt
 
 
 class Relevance(BaseModel):

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, pd
+from evalplugin.base.libraries import pd
 from evalplugin.data.queries import Unit, independent_unit, sessions_of
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined

@@ -8,9 +8,11 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError, PluginError
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import call_component
 from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, is_overall
 from evalplugin.metrics.grouped_rows import Users

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import call_component
 from evalplugin.data.queries import Unit, sessions_of
 from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall

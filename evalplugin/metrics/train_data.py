@@ -8,9 +8,12 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, pd, sparse
+from evalplugin.base.libraries import pd, sparse
 
 if TYPE_CHECKING:
     from evalplugin.data.attributes import Attributes

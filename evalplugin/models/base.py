@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.registry import Registry
 from evalplugin.models.selection import TopN
 

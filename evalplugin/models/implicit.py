@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
-from evalplugin.base.libraries import np, sparse
+from evalplugin.base.libraries import sparse
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of, rows_of

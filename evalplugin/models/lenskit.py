@@ -10,9 +10,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, npt, pd
+from evalplugin.base.libraries import pd
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel

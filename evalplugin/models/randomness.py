@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
-from evalplugin.base.libraries import np, npt
 from evalplugin.components.parameters import Field
 from evalplugin.models.threads import for_ranges
 

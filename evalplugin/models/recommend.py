@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.seeding import generator
 from evalplugin.models.base import (
     CandidateRecommender,

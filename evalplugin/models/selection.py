@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import (
     NO_ITEM,
     Codes,
@@ -15,7 +18,7 @@ from evalplugin.base.arrays import (
     position_in_row,
     row_entries,
 )
-from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.libraries import pa
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:

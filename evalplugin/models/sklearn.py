@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, sparse
+from evalplugin.base.libraries import sparse
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import (

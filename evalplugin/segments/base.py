@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Floats, described, search
 from evalplugin.base.errors import DataError, PluginError
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.units import noun_of
 from evalplugin.components.registry import Registry, call_component
 from evalplugin.data import LoadContext, Split

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
-from evalplugin.base.libraries import np, npt
 
 _MOST_DECIMALS = 6
 

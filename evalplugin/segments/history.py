@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats, Ints, described, search
-from evalplugin.base.libraries import np, npt
 from evalplugin.data import Split
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes, Flags, Ints, search
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.data.queries import Unit, positions_of

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, special
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.clusters import Clustered, check_clusters, clusters_in_order
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.one_sided import weakest

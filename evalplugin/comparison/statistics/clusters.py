@@ -20,9 +20,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt
 from evalplugin.metrics.clusters import ClusterMoments, cluster_sums
 from evalplugin.metrics.moments import ROUNDING
 

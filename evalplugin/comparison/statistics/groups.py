@@ -16,8 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np, npt, sparse, special
+from evalplugin.base.libraries import sparse, special
 from evalplugin.comparison.statistics.intervals import FEW, Interval
 from evalplugin.comparison.statistics.paired import LEAST_P
 from evalplugin.comparison.statistics.seeds import SeedSpread

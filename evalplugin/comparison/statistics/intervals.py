@@ -11,9 +11,12 @@ from math import nan
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np, npt, special
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.clusters import (
     Clustered,
     ClusterSpread,

@@ -8,8 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import np, npt, special
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.clusters import (
     Clustered,
     ClusterSpread,

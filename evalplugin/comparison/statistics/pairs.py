@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalplugin.base.libraries import np
+import numpy as np
+
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.metrics.moments import ROUNDING, ExactSum, Moments
 

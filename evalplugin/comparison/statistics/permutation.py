@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np, special
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.pairs import PairMoments
 from evalplugin.comparison.statistics.skewness import SkewedT

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from evalplugin.base.libraries import np, npt, special
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.intervals import Column, Interval
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np, special
+from evalplugin.base.libraries import special
 from evalplugin.comparison.statistics.clusters import Clustered
 from evalplugin.metrics.moments import ROUNDING
 

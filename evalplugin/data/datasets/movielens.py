@@ -11,8 +11,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import pa
 from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import Problem
-from evalplugin.base.libraries import np
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import Field
 from evalplugin.data.base import MOST_IDS, LoadContext, dataset

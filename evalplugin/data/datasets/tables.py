@@ -8,8 +8,11 @@ from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import np, npt, pa
+from evalplugin.base.libraries import pa
 from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset

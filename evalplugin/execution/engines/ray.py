@@ -10,8 +10,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from evalplugin.base.errors import EngineError
-from evalplugin.base.libraries import np
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.components.parameters import Field
 from evalplugin.config.sections import Size

@@ -8,7 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from evalplugin.base.libraries import np, npt
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from evalplugin.base.libraries import np
+import numpy as np
+
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.features.checks.base import Found, model_check

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evalplugin.base.libraries import np, npt, pa
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import number, share
 from evalplugin.base.units import plural
 from evalplugin.features.checks.base import Found, SplitResults, result_check

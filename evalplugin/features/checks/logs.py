@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Flags, row_entries
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.features.checks.base import Found, data_check

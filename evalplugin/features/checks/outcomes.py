@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.features.checks.base import Found, SplitResults, result_check

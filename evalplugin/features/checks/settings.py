@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Flags, row_entries, search
-from evalplugin.base.libraries import np, npt
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
 from evalplugin.features.checks.base import Found, data_check

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from evalplugin.base.libraries import np
+import numpy as np
+
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
 from evalplugin.features.checks.base import Found, data_check

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from evalplugin.base.libraries import np
+import numpy as np
+
 from evalplugin.base.numbers import count_range, number, rounded, share
 from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import np
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.registry import call_component

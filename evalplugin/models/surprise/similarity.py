@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from evalplugin.base.arrays import Floats
-from evalplugin.base.libraries import np, sparse
+from evalplugin.base.libraries import sparse
 from evalplugin.models.threads import for_ranges
 
 _CELLS = 1_000_000  # pairs that a thread works on at a time

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.libraries import np
 from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams

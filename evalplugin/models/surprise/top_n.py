@@ -6,9 +6,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import NO_ITEM, Floats, Ints
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, npt, pd, surprise
+from evalplugin.base.libraries import pd, surprise
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import select_top_n
 from evalplugin.models.surprise import factors, knn, simple

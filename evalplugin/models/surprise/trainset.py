@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evalplugin.data import Interactions
 
+import numpy as np
+
 from evalplugin.base.arrays import Flags, Ints
-from evalplugin.base.libraries import np, sparse, surprise
+from evalplugin.base.libraries import sparse, surprise
 
 Pairs = list[tuple[int, float]]  # inner id of the other side, and rating
 

@@ -12,9 +12,12 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.base.libraries import np, npt, pd
+from evalplugin.base.libraries import pd
 from evalplugin.base.text import shorten
 from evalplugin.data import Interactions
 from evalplugin.data.tables import Table

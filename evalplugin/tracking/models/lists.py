@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import np, pa
+from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field

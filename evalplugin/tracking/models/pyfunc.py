@@ -12,7 +12,8 @@ from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, schem
 from evalplugin.models.base import ListRequest, model
 
 if TYPE_CHECKING:
-    from evalplugin.base.libraries import np
+    import numpy as np
+
     from evalplugin.data import Interactions, LoadContext
     from evalplugin.models.selection import TopN
 

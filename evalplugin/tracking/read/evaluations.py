@@ -9,8 +9,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.base.libraries import np, pd
+from evalplugin.base.libraries import pd
 from evalplugin.base.text import json_of, shorten
 from evalplugin.data.tables import column_problem
 from evalplugin.tracking import mlflow
