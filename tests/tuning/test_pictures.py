@@ -69,7 +69,7 @@ def test_every_model_gets_pictures_of_the_same_size_if_any_was_tuned() -> None:
     assert [(p.model, p.path) for p in pictures] == [
         (model.model, name) for model in models for name in names
     ]
-    assert {Image.open(io.BytesIO(picture.png)).size for picture in pictures} == {(960, 660)}
+    assert {Image.open(io.BytesIO(picture.draw())).size for picture in pictures} == {(960, 660)}
     assert not list(study_pictures(result))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -50,8 +51,8 @@ def study_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
             }
             for path, (chart, note) in charts.items():
                 subtitle = [_subtitle(model.tuning), note]
-                png = picture_of_run(chart, title=model.model, colour=colours[model.model], subtitle=subtitle)
-                yield ModelPicture(place, model.model, path, png)
+                look = {"title": model.model, "colour": colours[model.model], "subtitle": subtitle}
+                yield ModelPicture(place, model.model, path, partial(picture_of_run, chart, **look))
 
 
 def _subtitle(tuning: Tuning | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,10 @@ def axis_limits(metric: MetricSpec, values: Iterable[npt.NDArray[np.float64]]) -
 
 def user_pictures(
     metric: MetricSpec, curves: Sequence[Curve], limits: tuple[float, float], place: str, unit: Unit
-) -> Iterator[tuple[str, bytes]]:
-    """Yield each model's name with its picture as PNG: the model in its colour, the others in grey.
+) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield each model's name with a function that draws its picture as PNG.
+
+    The model is in its colour, the others are in grey.
 
     Args:
         metric: The metric.
@@ -73,7 +76,10 @@ def user_pictures(
             f"{place}: {len(own.values):,} {plural(unit)}, {zeros} of them at 0",
             _key([curve for curve, _ in others]),
         ]
-        yield own.model, picture_of_run(chart, title=own.model, colour=own.style["colour"], subtitle=subtitle)
+        yield (
+            own.model,
+            partial(picture_of_run, chart, title=own.model, colour=own.style["colour"], subtitle=subtitle),
+        )
 
 
 def _rows_of_other(curve: Curve, quantiles: Sequence[float]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class ModelPicture(NamedTuple):
     place: DataSplit
     model: str
     path: str
-    png: bytes
+    draw: Callable[[], bytes]  # the PNG; drawn while other values are logged
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -100,8 +100,8 @@ def picture_artifacts(
     They show the primary metric. A model without a score of a user by it has none.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
-    for place, model, path, png in (*_score_pictures(result), *further):
-        artifacts.setdefault((*place, model), []).append(Artifact(path, png))
+    for place, model, path, draw in (*_score_pictures(result), *further):
+        artifacts.setdefault((*place, model), []).append(Artifact(path, partial(_write_picture, draw)))
     return artifacts
 
 
@@ -122,8 +122,12 @@ def _score_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
         group = list(grouped)
         curves = [Curve(m.model, values, styles[m.model], m.model == bakeoff.baseline) for m, values in group]
         where = " · ".join(filter(None, place))
-        for model, png in user_pictures(primary, curves, limits, where, group[0][0].data.unit):
-            yield ModelPicture(place, model, path, png)
+        for model, draw in user_pictures(primary, curves, limits, where, group[0][0].data.unit):
+            yield ModelPicture(place, model, path, draw)
+
+
+def _write_picture(draw: Callable[[], bytes], path: Path) -> None:
+    path.write_bytes(draw())
 
 
 def sampled_users(users: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.intp]:

@@ -180,24 +180,8 @@ class MlflowTracker:
         """
         bakeoff = self.bakeoff
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
-        with tracking_call(self.uri, "log the differences"):
-            for key, standing in rows.items():
-                self.writer.log(self.ids[key], standing_items(bakeoff, *standing))
-        board, warnings = self._save_board(result, comparisons)
-        summary = self._start_summary(summary_name(comparisons))
-        links = Links(
-            tracking_uri=redact(self.uri),
-            experiment_id=self.experiment_id,
-            summary_run_id=summary,
-            bakeoff=bakeoff.id,
-            board=board,
-            compared=tuple(self.ids[key] for key, (_, row) in rows.items() if row.error is None),
-            warnings=warnings,
-        )
-        with tracking_call(self.uri, "log the summary run"):
-            self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
-        drawn = picture_artifacts(result, pictures)
         pages: dict[str, list[Item]] = {}
+        drawn = picture_artifacts(result, pictures)
         for model in result.models:
             key = key_of(model)
             if key in drawn:  # no model that failed
@@ -205,7 +189,22 @@ class MlflowTracker:
                 verdict = verdict_sentence(comparison, bakeoff.primary)
                 pages[self.ids[key]] = [summary_artifact(bakeoff, model, row.cells, verdict), *drawn[key]]
         with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
-            pass
+            with tracking_call(self.uri, "log the differences"):
+                for key, standing in rows.items():
+                    self.writer.log(self.ids[key], standing_items(bakeoff, *standing))
+            board, warnings = self._save_board(result, comparisons)
+            summary = self._start_summary(summary_name(comparisons))
+            links = Links(
+                tracking_uri=redact(self.uri),
+                experiment_id=self.experiment_id,
+                summary_run_id=summary,
+                bakeoff=bakeoff.id,
+                board=board,
+                compared=tuple(self.ids[key] for key, (_, row) in rows.items() if row.error is None),
+                warnings=warnings,
+            )
+            with tracking_call(self.uri, "log the summary run"):
+                self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
         with tracking_call(self.uri, "end the summary run"):
             self.writer.end(summary, "FAILED" if len(result.failed) == len(result.models) else "FINISHED")
         return links

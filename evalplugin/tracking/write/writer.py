@@ -76,16 +76,18 @@ class RunWriter:
 
     @contextmanager
     def uploading(self, items: Mapping[str, Iterable[Item]], folder: Path | None = None) -> Iterator[None]:
-        """Upload the files among the items of runs, by their ids, while other values are logged inside.
+        """Write and upload the files among the items of runs, by their ids, while other values are logged inside.
 
         At the end, all files are uploaded, or the first error is raised.
         """
 
-        def upload(run_id: str, file: Path, root: Path, first: Future[None] | None) -> None:
+        def upload(run_id: str, artifact: Artifact, root: Path, first: Future[None] | None) -> None:
+            files = write_artifact(artifact, root)
             if first is not None:
                 first.result()
-            inside = file.parent.relative_to(root).as_posix()
-            self.client.log_artifact(run_id, str(file), None if inside == "." else inside)
+            for file in files:
+                inside = file.parent.relative_to(root).as_posix()
+                self.client.log_artifact(run_id, str(file), None if inside == "." else inside)
 
         with ExitStack() as stack:
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="evalplugin-")))
@@ -96,10 +98,9 @@ class RunWriter:
             for run_id, of_run in items.items():
                 root = folder or scratch / run_id
                 for artifact in (item for item in of_run if isinstance(item, Artifact)):
-                    for file in write_artifact(artifact, root):
-                        # After the first one, MLflow knows the place of files, and has a client of their storage.
-                        first = uploads[0] if uploads else None
-                        uploads.append(pool.submit(upload, run_id, file, root, first))
+                    # After the first one, MLflow knows the place of files, and has a client of their storage.
+                    first = uploads[0] if uploads else None
+                    uploads.append(pool.submit(upload, run_id, artifact, root, first))
             yield
             for each in uploads:
                 each.result()

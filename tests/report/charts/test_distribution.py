@@ -27,7 +27,8 @@ def curve(name: str, values: np.ndarray, colour: str = "#0072B2") -> Curve:
 
 
 def pictures(curves: list[Curve], place: str = "shop") -> dict[str, bytes]:
-    return dict(user_pictures(parse("ndcg@10"), curves, (0.0, 1.0), place, "user"))
+    drawn = user_pictures(parse("ndcg@10"), curves, (0.0, 1.0), place, "user")
+    return {model: draw() for model, draw in drawn}
 
 
 def test_every_model_gets_a_picture_of_the_same_size_each_time_the_same() -> None:
