@@ -54,7 +54,7 @@ def independent_unit(unit: Unit) -> str:
 
 
 class Sessions:
-    """The sessions of queries, as clusters: the ids of queries name them."""
+    """The sessions of queries as clusters, for which the ids of queries suffice."""
 
     name = "session"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +20,13 @@ from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.segments import Segmentation
 
 
-class Clusters(Protocol):
-    """Groups of units whose values depend on each other."""
-
-    @property
-    def name(self) -> str:
-        """The noun of a cluster."""
-
-    def of(self, ids: npt.NDArray[np.generic]) -> Codes:
-        """Return the cluster of each of some units by raw id (V,): int32 (V,)."""
-
-
 @dataclass(frozen=True, eq=False)
 class Units:
     """What has a score each, such as users, and the clusters of those whose scores depend on each other."""
 
     ids: npt.NDArray[np.generic]  # raw (U,)
     noun: Unit = "user"  # of one
-    clusters: Clusters | None = None  # None: units are independent
+    clusters: Segmentation | Sessions | None = None  # whose name is a noun; None: units are independent
 
     __repr__ = described
 

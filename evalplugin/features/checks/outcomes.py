@@ -12,7 +12,6 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.features.checks.base import Found, SplitResults, result_check
-from evalplugin.report.competition import facts_of
 
 if TYPE_CHECKING:
     from evalplugin.comparison.compared import ComparedModel
@@ -36,6 +35,8 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     "whether the split tests tastes. Where popularity is simply hard to beat, that is a result.",
 )
 def _popularity_leads(results: SplitResults) -> Iterator[Found]:
+    from evalplugin.report.competition import facts_of
+
     ranked = [row for row in results.comparison.models if row.rank is not None]
     types = {row.model: facts_of(results.comparison.contest, row.model).type for row in ranked}
     popular = [row for row in ranked if types[row.model] == "popularity"]
