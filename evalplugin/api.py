@@ -460,7 +460,7 @@ def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None
 
 def compare_lists(scores: Mapping[str, ListScores], name: str = "lists") -> Comparisons:
     """Return the comparison of scored lists by the names of their systems, every two of them; ``name``: of the data."""
-    unit = next(iter(scores.values())).scores.unit
+    unit = next(iter(scores.values())).scores.units.noun
     # Users without a relevant truth are in the lists of some systems alone.
     tables = [own.per_user.dropna(how="all").assign(system=system) for system, own in scores.items()]
     table, cluster = pd.concat(tables).rename_axis(unit).reset_index(), None

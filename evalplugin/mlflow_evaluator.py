@@ -75,7 +75,6 @@ class RankingEvaluator(ModelEvaluator):
         """
         from mlflow.models import EvaluationResult
 
-        from evalplugin.comparison.contest import AS_LISTED
         from evalplugin.execution.observer import warn_caller
         from evalplugin.lists.evaluation import Evaluation, EvaluatorOptions
         from evalplugin.tracking.write.lists import ScoredLists, log_into_run, open_run
@@ -103,7 +102,7 @@ class RankingEvaluator(ModelEvaluator):
             data_type="mlflow",
             type="lists" if model is None else "mlflow model",
             params={"predictions": predicted.name} | ({} if model_id is None else {"model_id": model_id}),
-            candidates=AS_LISTED if options.item is None else "judged",
+            candidates=None if options.item is None else "judged",
             top_n=evaluated.top_n,
         )
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:

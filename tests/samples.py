@@ -16,14 +16,14 @@ import yaml
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import competitions_of
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]
@@ -174,7 +174,7 @@ def per_user(
     if text_ids:
         users = np.array([f"u{i:06d}" for i in range(n_users)], dtype=object)
     return PerUserScores(
-        users=users,
+        units=Units(users),
         values=values,
         metrics=PER_USER,
         overall={"coverage@10": level},
@@ -303,7 +303,7 @@ def whole() -> BakeoffResult:
 
 
 def comparisons(result: BakeoffResult) -> list[Comparison]:
-    return [compare(contest) for contest in contests_of(result)]
+    return [compare(contest) for contest in competitions_of(result)]
 
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:

@@ -376,8 +376,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
 def files_of_several_datasets() -> Iterator[Item]:
     """Yield what the summary run has only with several datasets."""
     (one,) = comparisons(whole())
-    rules = replace(one.contest.rules, test_digest="another")
-    other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
+    other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
     yield from RanksFeature().items(Results(whole(), (one, other)))
 
 

@@ -48,7 +48,7 @@ def fingerprints_of(
 
 
 def _data_of(info: DataInfo) -> list[str]:
-    groups = [*info.segments, *([] if info.clustering is None else [info.clustering])]
+    groups = [*info.segments, *filter(None, [info.units.column])]
     return [info.full.digest, *(s.digest for s in groups), *filter(None, [info.pool])]
 
 

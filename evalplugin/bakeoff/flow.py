@@ -14,7 +14,6 @@ from evalplugin.bakeoff.description import describe_bakeoff, fingerprints_of, in
 from evalplugin.bakeoff.tasks import ModelRuns, load_results, run_tasks
 from evalplugin.base.libraries import pd
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import contests_of, findings_of
 from evalplugin.execution.results import BakeoffResult, Finding
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Header, Journal
@@ -29,6 +28,7 @@ from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.features.resume import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
+from evalplugin.report.competition import competitions_of, findings_of
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
@@ -69,6 +69,7 @@ class Outcome:
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
     unregistered: str | None = None  # why the winner could not be registered, where the config has a register
     data: DescribedData | None = None  # cards of the datasets
+    checked: tuple[Finding, ...] = ()  # findings in the results
 
     def sections(self, comparisons: Sequence[Comparison] | None = None) -> list[Section]:
         """Return what the features add to the reports on the comparisons, or on others of the same results."""
@@ -77,7 +78,7 @@ class Outcome:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the checks have found in the data and in the results."""
-        return findings_of(comparison.contest for comparison in self.comparisons)
+        return findings_of(self.comparisons, self.checked)
 
     @property
     def errors(self) -> list[Finding]:
@@ -101,7 +102,8 @@ class Outcome:
         return Comparisons(self.comparisons, self.sections)
 
     def __repr__(self) -> str:
-        return comparisons_text(self.comparisons, [self.decision.reason] if self.decision else ())
+        reasons = [self.decision.reason] if self.decision else ()
+        return comparisons_text(self.comparisons, reasons, self.checked)
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()
@@ -218,9 +220,7 @@ def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
     ran = session.describe()
     session.close()
     with observer.progress("compare"):
-        comparisons = tuple(compare(contest) for contest in contests_of(result))
-        for comparison in comparisons:
-            comparison.compute()
+        comparisons = tuple(compare(contest) for contest in competitions_of(result))
     runs.check_logged()
     results = Results(result, comparisons)
     for feature in features:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.comparison.compared import aligned_users
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import BakeoffResult, ModelResult, TableInfo
+from evalplugin.execution.results import BakeoffResult, ModelResult, Scored
 from evalplugin.features.history.feature import past_of, trend_section
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import MAX_TAG, metric_names
@@ -44,7 +43,14 @@ def log_scores(
     """
     _check_names(contest)
     experiment = _EXPERIMENT if experiment is None else experiment
-    table = _info(contest, asked)
+    table = Scored(
+        dataset=contest.dataset,
+        type="scores",
+        params={key: asked[key] for key in ("scores", "runs") if key in asked},
+        units=contest.units,
+        notes=contest.notes,
+        segments=contest.segments,
+    )
     bakeoff = bakeoff_from_elsewhere(
         asked,
         "compare_scores",
@@ -58,7 +64,7 @@ def log_scores(
         given=contest.given,
     )
     results = tuple(
-        ModelResult(table, model.model, model.type, {}, per_user=model.scores) for model in contest.models
+        ModelResult(table, model.model, model.model, {}, per_user=model.scores) for model in contest.models
     )
     with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         comparison = compare(contest, pairs=contest.pairing)
@@ -93,18 +99,3 @@ def _check_names(contest: Contest) -> None:
         metric_names(contest.given)
     except TrackingError as error:  # the names are the table's
         raise DataError(f"{contest.dataset}: {error}; rename the column") from None
-
-
-def _info(contest: Contest, asked: Mapping[str, object]) -> TableInfo:
-    scores = [model.scores for model in contest.models if model.scores is not None]
-    users, _ = aligned_users(scores)
-    return TableInfo(
-        dataset=contest.dataset,
-        params={key: asked[key] for key in ("scores", "runs") if key in asked},
-        users=users,
-        unit=contest.unit,
-        test_digest=contest.rules.test_digest,
-        notes=contest.notes,
-        segments=contest.segments,
-        clustering=scores[0].clustering,
-    )

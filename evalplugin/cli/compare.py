@@ -159,6 +159,7 @@ def compare(
     from evalplugin.files.outputs import check_writable, refuse_input
     from evalplugin.lists.output import check_output
     from evalplugin.report import frames, latex, markdown
+    from evalplugin.report.competition import warnings_on
     from evalplugin.report.tables import overlap_table
     from evalplugin.tracking.location import store_file
 
@@ -191,7 +192,7 @@ def compare(
     contests = [comparison.contest for comparison in compared]
     for note in dict.fromkeys(note for contest in contests for note in contest.notes):
         observer.report(note)
-    for warning in dict.fromkeys(warning for contest in contests for warning in contest.all_warnings):
+    for warning in dict.fromkeys(warning for contest in contests for warning in warnings_on(contest)):
         observer.warn(warning)
     if len(of_table["value"]) > 1 and users is None:
         metrics = contests[0].metrics

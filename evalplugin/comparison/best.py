@@ -16,7 +16,6 @@ from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread
-from evalplugin.data.queries import Unit
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
@@ -43,7 +42,7 @@ class BestModels:
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
     # models may be the best.
     fewest: tuple[str, int] | None = None
-    unit: Unit = "user"
+    unit: str = "user"  # noun of what has scores
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -76,8 +75,8 @@ def best_models(
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
     if not direction or not having:
         return None
-    _, values, clusters = aligned(list(having.values()), metric)
-    compared = np.isfinite(values).all(axis=1)
+    units, values = aligned(list(having.values()), metric)
+    clusters, compared = units.codes, np.isfinite(values).all(axis=1)
     values, clusters = values[compared] * direction, None if clusters is None else clusters[compared]
     users, names = len(values), list(having)
     means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
@@ -110,7 +109,7 @@ def best_models(
             key=lambda other: other[1],
             default=None,
         ),
-        unit=next(iter(having.values())).unit,
+        unit=units.noun,
     )
 
 

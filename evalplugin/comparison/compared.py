@@ -10,17 +10,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.libraries import pa
+from evalplugin.base.arrays import Floats
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics.clusters import cluster_means
 from evalplugin.comparison.statistics.intervals import Interval, mean_intervals
 from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
-from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.distribution import Distribution, Summary
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 
 LEVEL = 0.95  # default of every interval
 
@@ -98,62 +96,19 @@ class Cell:
         return "" if self.difference is None else self.difference.mark
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """The tuning of a model's parameters, on data that the comparison does not test on."""
-
-    metric: str  # canonical name
-    split: str  # of the train data, such as last_n(n=1)
-    budget: str  # such as 40 trials
-    optimism: float  # by how much that is better than the value on the test data
-
-    @classmethod
-    def of(cls, result: ModelResult) -> Tuned | None:
-        """Return the tuning of a model; None for a model that was not tuned."""
-        if (tuning := result.tuning) is None:
-            return None
-        settings = tuning.settings
-        return cls(
-            metric=tuning.metric,
-            split=split_text(settings["split"]),
-            budget=budget_text(settings["budget"]),
-            optimism=result.optimism,
-        )
-
-
-def split_text(split: Mapping[str, object]) -> str:
-    """Return type and parameters of a split as text, unset ones left out: ``last_n(n=1)``."""
-    params = ", ".join(
-        f"{name}={value}" for name, value in split.items() if name != "type" and value is not None
-    )
-    return f"{split['type']}({params})" if params else str(split["type"])
-
-
-def budget_text(budget: Mapping[str, float | None]) -> str:
-    """Return a budget as text: ``40 trials, 600 s``."""
-    units = {"trials": "{:,.0f} trials", "seconds": "{:g} s"}
-    return ", ".join(units[name].format(value) for name, value in budget.items() if value is not None)
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedModel:
-    """One model's results, and its rank among the models that it is compared with.
+    """One model's scores, and its rank among the models that it is compared with.
 
-    The models of a ``Contest`` have results only; ``compare`` adds ``shared``, ``rank``, ``is_baseline``, ``cells``.
+    The models of a ``Contest`` have scores only; ``compare`` adds ``shared``, ``rank``, ``is_baseline``, ``cells``.
     """
 
     model: str
-    type: str
     scores: PerUserScores | None  # None: the model failed
-    costs: Costs | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
-    # user, item, rank, score (and fold, from 1, when there are several)
-    top_n: pa.Table | None = field(default=None, repr=False)
-    items: pa.Table | None = field(default=None, repr=False)  # counts by item, as of ``execution.per_item``
-    run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
-    tuned: Tuned | None = None  # None: its parameters are those of the config
+    run_id: str | None = None  # of the run that the scores were read from
     shared: PerUserScores | None = None  # as of ``shared_scores``; None: the model failed
     rank: int | None = None  # from 1, by the primary metric; None: not ranked
     is_baseline: bool = False
@@ -193,33 +148,28 @@ class SegmentCell:
 class Aligned(NamedTuple):
     """Several models' values by a metric, users in the same order."""
 
-    users: npt.NDArray[np.generic]  # (U,)
-    values: Floats  # (U, M), NaN for a user without a value
-    clusters: Codes | None  # (U,), as of ``PerUserScores``
+    units: Units
+    values: Floats  # (U, M), NaN for a unit without a value
 
 
 def aligned(scores: Sequence[PerUserScores], metric: str) -> Aligned:
-    """Return the users of several models and their values by a metric; NaN for models without it."""
-    users, clusters = aligned_users(scores)
-    are_the_same = users is scores[0].users
-    values = np.full((len(users), len(scores)), np.nan)
+    """Return the units of several models and their values by a metric; NaN for models without it."""
+    units = aligned_units(scores)
+    are_the_same = units is scores[0].units
+    values = np.full((len(units), len(scores)), np.nan)
     for model, own in enumerate(scores):
         if metric in own.metrics:
-            rows = slice(None) if are_the_same else np.searchsorted(users, own.users)
+            rows = slice(None) if are_the_same else np.searchsorted(units.ids, own.users)
             values[rows, model] = own.column(metric)
-    return Aligned(users, values, clusters)
+    return Aligned(units, values)
 
 
-def aligned_users(scores: Sequence[PerUserScores]) -> tuple[npt.NDArray[np.generic], Codes | None]:
-    """Return the users of several models (U,), and their clusters (U,), as of ``PerUserScores``.
-
-    Where all have the same users in the same order, these are the array of the first one itself.
-    """
-    first = scores[0]
-    if all(np.array_equal(own.users, first.users) for own in scores[1:]):
-        return first.users, first.clusters
-    users = np.unique(np.concatenate([own.users for own in scores]))
-    return users, first.clusters_of(users)
+def aligned_units(scores: Sequence[PerUserScores]) -> Units:
+    """Return the units of several models; where all have the same in the same order, those of the first one itself."""
+    first = scores[0].units
+    if all(np.array_equal(own.users, first.ids) for own in scores[1:]):
+        return first
+    return replace(first, ids=np.unique(np.concatenate([own.users for own in scores])))
 
 
 def shared_scores(
@@ -240,7 +190,7 @@ def shared_scores(
         having = [model for model, own in scores.items() if metric in own.metrics]
         if not having:
             continue
-        users, columns, _ = aligned([scores[model] for model in having], metric)
+        units, columns = aligned([scores[model] for model in having], metric)
         has = ~np.isnan(columns)
         users_of[metric] = int(np.count_nonzero(has.any(axis=1)))
         counts = has.sum(axis=0)
@@ -250,7 +200,7 @@ def shared_scores(
             continue
         for model, is_ranked in zip(having, ranked.tolist(), strict=True):
             own = scores[model]
-            stays = np.isin(own.users, users[shared]) & is_ranked
+            stays = np.isin(own.users, units.ids[shared]) & is_ranked
             values.setdefault(model, own.values.copy())[~stays, own.metrics.index(metric)] = np.nan
     if not values:
         return scores, users_of
@@ -282,9 +232,9 @@ def metric_cells(
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.
     bounds = [specs[m].metric.bounds for m in own]
     rng = generator(seed, "interval")
-    intervals = mean_intervals(values, level=level, bounds=bounds, clusters=scores.clusters, rng=rng)
+    intervals = mean_intervals(values, level=level, bounds=bounds, clusters=scores.units.codes, rng=rng)
     of_clusters: list[Interval | None] = [None] * len(own)
-    if own and (clusters := scores.clusters) is not None:
+    if own and (clusters := scores.units.codes) is not None:
         means = np.stack([cluster_means(column, clusters) for column in values.T], axis=1)
         of_clusters = [*mean_intervals(means, level=level, bounds=bounds, rng=rng)]
     cells = {

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes
-from evalplugin.base.libraries import pd
+from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import (
@@ -23,14 +23,12 @@ from evalplugin.comparison.compared import (
     Pair,
     SegmentCell,
     aligned,
-    aligned_users,
+    aligned_units,
     metric_cells,
     shared_scores,
 )
 from evalplugin.comparison.contest import Contest, Pairing
 from evalplugin.comparison.groups import GroupStatistic, group_statistics
-from evalplugin.comparison.hit_rates import HitRates, hit_rates
-from evalplugin.comparison.overlap import Overlap, overlaps_of
 from evalplugin.comparison.statistics.intervals import Method, mean_intervals
 from evalplugin.comparison.statistics.paired import Test, benjamini_hochberg, compare_pairs, holm
 from evalplugin.comparison.statistics.seeds import (
@@ -39,8 +37,6 @@ from evalplugin.comparison.statistics.seeds import (
     paired_with_seeds,
     range_of_seeds,
 )
-from evalplugin.comparison.users import users_frame
-from evalplugin.execution.results import Finding
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
@@ -64,17 +60,6 @@ class Comparison:
     def __repr__(self) -> str:
         return f"Comparison({self.contest.place}: {', '.join(row.model for row in self.models)})"
 
-    def compute(self) -> None:
-        """Compute what is otherwise computed when it is first asked for: a page asks for all of it."""
-        _ = self.every_pair, self.best, self.group_statistics, self.overlaps, self.hit_rates
-
-    def with_findings(self, findings: Iterable[Finding]) -> Comparison:
-        """Return the comparison with further findings; what it has computed stays."""
-        contest = replace(self.contest, findings=(*self.contest.findings, *findings))
-        found = replace(self, contest=contest)
-        vars(found).update({name: value for name, value in vars(self).items() if name not in vars(found)})
-        return found
-
     @cached_property
     def segments(self) -> tuple[SegmentCell, ...]:
         """Every model's means by group of users: by segmentation, metric, group, then in the order of the models."""
@@ -97,6 +82,7 @@ class Comparison:
         best = self.best.get(self.contest.primary)
         return () if best is None else best.models
 
+    @remembered
     def best_in_groups(self, segment: str, metric: str) -> tuple[BestModels, ...]:
         """Return the models that may be the best in each group of users of a segmentation.
 
@@ -104,9 +90,7 @@ class Comparison:
 
         The level is corrected over the groups (Bonferroni): it holds for all of them together.
         """
-        if (segment, metric) not in self._best_in_groups:
-            self._best_in_groups[segment, metric] = tuple(_best_in_groups(self, segment, metric))
-        return self._best_in_groups[segment, metric]
+        return tuple(_best_in_groups(self, segment, metric))
 
     def best_with_history(self, metric: str) -> BestModels | None:
         """Return the models that may be the best among users with train data, where another one leads there.
@@ -148,10 +132,6 @@ class Comparison:
         return next((s for s in self.contest.segments if NO_HISTORY in s.labels), None)
 
     @cached_property
-    def _best_in_groups(self) -> dict[tuple[str, str], tuple[BestModels, ...]]:
-        return {}
-
-    @cached_property
     def every_pair(self) -> tuple[Pair, ...]:
         """Every two models by the primary metric, and by the others where that takes little.
 
@@ -165,24 +145,6 @@ class Comparison:
         every = _pairs(self, "all", contest.metrics if is_little else (contest.primary,))
         own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
         return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
-
-    @cached_property
-    def overlaps(self) -> tuple[Overlap, ...]:
-        """How much of the same every two models list, up to the cutoff of the primary metric, best models first.
-
-        Empty without two models whose lists are at hand: those of logged runs are read for the page and for
-        ``Comparisons.overlap`` alone.
-        """
-        lists = {row.model: row.top_n for row in self.scored if row.top_n is not None}
-        return tuple(overlaps_of(lists, self.contest.spec(self.contest.primary).k))
-
-    @cached_property
-    def hit_rates(self) -> HitRates | None:
-        """The models' hit rates by popularity of items; None where the counts of items are not at hand.
-
-        Those of logged runs are read for the page alone.
-        """
-        return hit_rates({row.model: row.items for row in self.scored if row.items is not None})
 
     def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
         return {row.model: row.spread_of_seeds(metric) for row in self.models}
@@ -217,24 +179,6 @@ class Comparison:
     def n_seeds(self) -> int:
         """The number of seeds with which stochastic models were fitted; 1 if all models were fitted once."""
         return max((len(row.seed_means) for row in self.models), default=0) or 1
-
-    def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
-        """Return one row for each user, or each query, those whom model ``a`` serves worst against ``b`` first.
-
-        Columns: ``user``, the id of a user or a query; of queries ``session`` and ``position``, the number of events of
-        the session before the query; ``metric``; ``model`` and its ``score``; ``against``, the other model, and
-        ``score_against``; ``difference``, the first less the second; ``history``, the number of train interactions, or
-        of the events that models are told of a session, missing where it is not known; ``segment_NAME``, the user's
-        group in each segmentation. Undefined values are missing.
-
-        Args:
-            a, b: Names of models, or ids of their runs.
-            metric: None: the primary one.
-
-        Raises:
-            DataError: There is no such model, it failed, or the metric has no value for each user.
-        """
-        return users_frame(self.contest, self.models, a, b, metric)
 
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
         """Return one pair, or None where these two were not compared."""
@@ -334,7 +278,7 @@ def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.
 
 def _clusters(scores: Mapping[str, PerUserScores]) -> Codes | None:
     """Return the clusters of the users whose values ``_columns`` returns, in the same order."""
-    return aligned_users(list(scores.values()))[1] if scores else None
+    return aligned_units(list(scores.values())).codes if scores else None
 
 
 def _uncorrected(

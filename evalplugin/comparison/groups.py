@@ -148,14 +148,14 @@ def common_means(
     """
     assert model.scores is not None
     assert other.scores is not None
-    users, values, clusters = aligned((model.scores, other.scores), metric)
-    labels, group = segmentation.labels, segmentation.of(users)
+    units, values = aligned((model.scores, other.scores), metric)
+    labels, group, clusters = segmentation.labels, segmentation.of(units.ids), units.codes
     defined = (group >= 0) & ~np.isnan(values).any(axis=1)
     values, group = values[defined], group[defined]
     clusters = None if clusters is None else clusters[defined]
-    units = units_of(group, len(labels), clusters)
-    kept = units >= least
-    small = tuple(f"{label} ({n:,})" for label, n in zip(labels, units.tolist(), strict=True) if n < least)
+    sizes = units_of(group, len(labels), clusters)
+    kept = sizes >= least
+    small = tuple(f"{label} ({n:,})" for label, n in zip(labels, sizes.tolist(), strict=True) if n < least)
     rows = kept[group]
     if not 2 <= np.count_nonzero(kept) <= MOST_GROUPS or not np.isfinite(values[rows]).all():
         return CommonMeans(None, 0, small)

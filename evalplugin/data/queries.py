@@ -30,11 +30,6 @@ class Clusters(NamedTuple):
     ]  # (n_users,) text in it for each unit of the vocabulary; None for train sessions
 
 
-def independent_unit(unit: Unit) -> str:
-    """Return the noun of what is independent: users, or the sessions of queries."""
-    return "session" if unit == "query" else unit
-
-
 def query_ids(sessions: npt.NDArray[np.generic], known: Ints) -> npt.NDArray[np.object_]:
     """Return the ids of queries, such as ``1042:3``: str as object (Q,).
 
@@ -51,6 +46,21 @@ def sessions_of(queries: npt.NDArray[np.generic]) -> Codes:
     """Return a code for the session of each query, by its id (Q,): int32 (Q,), queries of one session alike."""
     codes: Codes = _parts(queries)[0].dictionary_encode().indices.to_numpy()
     return codes
+
+
+def independent_unit(unit: Unit) -> str:
+    """Return the noun of what is independent: users, or the sessions of queries."""
+    return Sessions.name if unit == "query" else unit
+
+
+class Sessions:
+    """The sessions of queries as clusters, for which the ids of queries suffice."""
+
+    name = "session"
+
+    def of(self, ids: npt.NDArray[np.generic]) -> Codes:
+        """Return the code of the session of each query, as of ``sessions_of``."""
+        return sessions_of(ids)
 
 
 def session_ids(queries: npt.NDArray[np.generic]) -> npt.NDArray[np.object_]:

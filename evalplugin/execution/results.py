@@ -8,48 +8,27 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pa
+from evalplugin.base.places import DataSplit as DataSplit
+from evalplugin.base.places import OnDataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.data.interactions import joined
-from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.given import spec_of
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import HistoryLengths, Segmentation
-
-
-class _OnDataSplit(Protocol):
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def split(self) -> str: ...
-
-
-class DataSplit(NamedTuple):
-    """A dataset and a split, by their names in the config; as text ``shop, last_n``."""
-
-    dataset: str
-    split: str  # may be empty
-
-    @classmethod
-    def of(cls, value: _OnDataSplit) -> DataSplit:
-        """Return the dataset and split that a value names in ``dataset`` and ``split``."""
-        return cls(value.dataset, value.split)
-
-    def __str__(self) -> str:
-        return ", ".join(filter(None, self))
 
 
 @dataclass(frozen=True)
@@ -108,14 +87,34 @@ class Costs:
         return Costs(**seconds, peak_memory_mb=float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)))
 
 
-@dataclass(frozen=True, eq=False)
-class DataInfo:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scored:
+    """What models were scored on, as it is logged: the units of a table of scores, or a bake-off's data."""
+
+    dataset: str  # name in the config, or of the table
+    type: str  # registered dataset type, or scores
+    params: Mapping[str, Any]  # of the dataset, or the origin of the table
+    split: str = ""  # name in the config
+    units: Units = field(default_factory=lambda: Units(np.empty(0, dtype=np.int64)), repr=False)
+    notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
+    findings: tuple[Finding, ...] = ()  # of the checks of the data
+    segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the units
+
+    @property
+    def test_digest(self) -> str:
+        """The digest of what was scored."""
+        return self.units.digest
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of units."""
+        return {"units": len(self.units)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DataInfo(Scored):
     """The data of one dataset under one split, as it is logged; ``train`` and ``test`` are the first fold's."""
 
-    dataset: str  # name in the config
-    type: str  # registered dataset type
-    params: Mapping[str, Any]
-    split: str  # name in the config
     split_type: str
     split_params: Mapping[str, Any]
     full: Interactions = field(repr=False)
@@ -123,15 +122,9 @@ class DataInfo:
     test: Interactions = field(repr=False)
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
-    notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
-    findings: tuple[Finding, ...] = ()  # of the checks of the data
-    segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
     # Of users who are not in the train data, in the first fold; of queries event by event.
     history: Interactions | None = field(default=None, repr=False)
     histories: HistoryLengths | None = field(default=None, repr=False)  # None: lists from elsewhere
-    unit: Unit = "user"  # what has a list and a truth; "users" are queries, else
-    # Of the test users, where the split names a column of clusters.
-    clustering: Segmentation | None = field(default=None, repr=False)
     pool: str | None = None  # a hash of given candidates of all folds; None: lists are chosen by another rule
     # Of each fold after the first: train data, or what else is known of the users, and test data.
     later: tuple[tuple[Interactions | None, Interactions], ...] = field(default=(), repr=False)
@@ -142,11 +135,6 @@ class DataInfo:
         if not self.later:
             return self.test.digest
         return digest([self.test.digest, *(test.digest for _, test in self.later)])[:32]
-
-    @property
-    def independent_unit(self) -> str:
-        """The noun of what is independent: users, the sessions of queries, or the clusters that a column names."""
-        return independent_unit(self.unit) if self.clustering is None else self.clustering.name
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -160,36 +148,6 @@ class DataInfo:
         if known is not None and self.history is not None:
             known = joined(known, self.history)
         return background_of(self.full, [(known, self.test), *self.later])
-
-
-@dataclass(frozen=True, eq=False)
-class TableInfo:
-    """A table of scores from elsewhere, as it is logged in the place of data: the units that were scored."""
-
-    dataset: str  # name of the table
-    params: Mapping[str, Any]  # its origin
-    users: npt.NDArray[np.generic] = field(repr=False)  # raw ids of the units, sorted
-    unit: Unit
-    test_digest: str  # of the units
-    split: str = ""
-    type: str = "scores"
-    notes: tuple[str, ...] = ()  # sentences on what was found in the table
-    findings: tuple[Finding, ...] = ()
-    segments: tuple[Segmentation, ...] = field(default=(), repr=False)
-    clustering: Segmentation | None = field(default=None, repr=False)  # None: units are independent
-
-    @property
-    def independent_unit(self) -> str:
-        """The noun of what is independent: the units, or their clusters."""
-        return self.unit if self.clustering is None else self.clustering.name
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The number of units."""
-        return {"units": len(self.users)}
-
-
-ScoredOn: TypeAlias = DataInfo | TableInfo
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +207,7 @@ class Tuning:
 class ModelResult:
     """The result of one model on one dataset under one split, all folds: the content of one MLflow run."""
 
-    data: ScoredOn
+    data: Scored
     model: str  # name in the config
     type: str  # registered model type
     params: Mapping[str, Any]  # resolved, defaults included
@@ -312,7 +270,7 @@ class Bakeoff:
     experiment: str
     seed: int
     n: int
-    candidates: str
+    candidates: str | None  # None: lists or scores from elsewhere, of which it is not known
     relevance: Relevance
     metrics: tuple[str, ...]  # canonical names
     primary: str  # canonical name of the metric that ranks the models
@@ -327,8 +285,8 @@ class Bakeoff:
     datasets: tuple[str, ...] = ()  # names in config order
     splits: tuple[str, ...] = ()  # names in config order
     seeds: int = 1  # how often a stochastic model is fitted
-    ties: str = "hashed"  # order of items with equal scores
-    cold_users: str = "model"  # what makes the lists of users without train data
+    ties: str | None = "hashed"  # order of items with equal scores; None: not known
+    cold_users: str | None = "model"  # what makes the lists of users without train data; None: not known
     # Hashes of config, data and code, where they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, MetricSpec] = field(default_factory=dict)  # metrics of a table of scores, by name
@@ -342,14 +300,14 @@ class Bakeoff:
         """Canonical names of the metrics, the primary one first."""
         return (self.primary, *(m for m in self.metrics if m != self.primary))
 
-    def position(self, data: _OnDataSplit, model: str) -> int:
+    def position(self, data: OnDataSplit, model: str) -> int:
         """Return the position of a run among the bake-off's runs, from 0, in config order."""
         number = 0
         for names, name in ((self.datasets, data.dataset), (self.splits, data.split), (self.models, model)):
             number = number * max(1, len(names)) + (names.index(name) if name in names else 0)
         return number
 
-    def run_name(self, data: _OnDataSplit, model: str) -> str:
+    def run_name(self, data: OnDataSplit, model: str) -> str:
         """Return the name of a run: the model, with dataset and split where the bake-off has several of them."""
         several = (data.dataset, len(self.datasets) > 1), (data.split, len(self.splits) > 1)
         return " · ".join([model, *(name for name, needed in several if needed)])

@@ -31,7 +31,7 @@ from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics import TrainData
 from evalplugin.metrics.item_groups import ItemGroupMetric
-from evalplugin.metrics.scores import average_folds
+from evalplugin.metrics.scores import Units, average_folds
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.models.base import is_sequential
 from evalplugin.segments import (
@@ -205,8 +205,7 @@ def _prepare(
         # A session is read event by event, with its repeated items.
         history=first.history_events if first.unit == "query" else first.history,
         histories=history_lengths(folds),
-        clustering=clustering_of(folds),
-        unit=first.unit,
+        units=_units(folds),
         pool=fingerprint([allowed.digest for allowed in candidates])
         if config.spec.recommend.candidates == "given"
         else None,
@@ -297,6 +296,13 @@ def _split(
             path = (*path, error.parameter)
         which = f" (dataset {dataset.name})" if len(config.datasets) > 1 else ""
         raise DataError(config.document.locate(Problem(path, f"{error}{which}"))) from None
+
+
+def _units(folds: Sequence[Split]) -> Units:
+    """Return what is tested in any fold."""
+    test = folds[0].test
+    tested = np.bincount(np.concatenate([fold.test.user for fold in folds]), minlength=test.n_users) > 0
+    return Units.of_lists(test.users[tested], folds[0].unit, clustering_of(folds))
 
 
 def _segments(
@@ -474,13 +480,14 @@ def _result_of(job: Job) -> ModelResult:
     by_seed = [done[start : start + job.folds] for start in range(0, len(done), job.folds)]
     averages = [average_folds([result.per_user for result in folds]) for folds in by_seed]
     by_fold = [average_folds([result.per_user for result in seeds]) for seeds in zip(*by_seed, strict=True)]
+    scores = average_folds(averages)
     # The mean time of a seed, and the highest memory of any task.
     total = sum((result.costs for result in done), Costs())
     seconds = {name: getattr(total, name) / job.seeds for name in Costs.SECONDS}
     return replace(
         model,
         costs=replace(total, **seconds),
-        per_user=replace(average_folds(averages), clustering=job.info.clustering),
+        per_user=replace(scores, units=replace(scores.units, clusters=job.info.units.clusters)),
         fold_means=tuple(fold.means for fold in by_fold),
         seed_means=tuple(average.means for average in averages) if job.seeds > 1 else (),
         top_n=_lists_table(by_seed[0], [task.split.train for task in job.tasks]),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.contest import findings_of
 from evalplugin.execution.engines import Session
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.report.charts.pictures import ModelPicture
+from evalplugin.report.competition import findings_of
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import Links
@@ -57,7 +57,7 @@ class Results:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the checks in the data and in the results."""
-        return findings_of(comparison.contest for comparison in self.comparisons)
+        return findings_of(self.comparisons, self.values.get("checked", ()))
 
     def having(self, **values: Any) -> Self:
         """Return the results with further values."""

@@ -218,7 +218,7 @@ def power_of_config(
         known, notes = [p for contest in contests for p in _spreads(contest, metric)], [_origin(contests)]
     rows = []
     for data in prepared:
-        users = len(np.unique(np.concatenate([fold.test.user for fold in data.folds])))
+        users = len(data.info.units)
         here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
         place = PowerRow("assumed", math.nan, *DataSplit.of(data.info), metric)
         for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
@@ -226,7 +226,7 @@ def power_of_config(
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
             sought = gain if gain is not None else 2 * limit or _size(row.measured)
             rows.append(
-                _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.unit))
+                _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.units.noun))
             )
         if least is not None and least.is_share and not here:
             notes.append(
@@ -279,17 +279,17 @@ def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
     for model, scores in scored.items():
         if model == leader:
             continue
-        _, values, clusters = aligned((scored[leader], scores), metric)
+        units, values = aligned((scored[leader], scores), metric)
         both = ~np.isnan(values).any(axis=1)
         difference = paired_difference(*values[both].T)
         sd = standard_deviation(difference)
         if math.isfinite(sd) and sd > 0:
             row = PowerRow(
                 "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
-                direction * mean_of_defined(difference), unit=contest.unit,
+                direction * mean_of_defined(difference), unit=units.noun,
             )  # fmt: skip
-            if clusters is not None:
-                row = _clustered(row, difference, clusters[both])
+            if units.codes is not None:
+                row = _clustered(row, difference, units.codes[both])
             yield row, scores.means[metric]
 
 

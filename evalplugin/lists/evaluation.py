@@ -26,7 +26,7 @@ from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.metrics.scoring import check_request, score_top_n
 
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
@@ -196,7 +196,7 @@ class Evaluation:
             scores = _with_all_users(scores, self.users)
         if options.query is not None:
             check_query_ids(scores.users)
-            scores = replace(scores, unit="query")
+            scores = replace(scores, units=Units.of_lists(scores.users, "query"))
         return Evaluated(
             scores,
             top_n.to_table(truth),
@@ -264,7 +264,7 @@ def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScor
     all_users = np.array(sorted(users.tolist()), dtype=scores.users.dtype)
     values = np.full((len(all_users), len(scores.metrics)), np.nan)
     values[np.searchsorted(all_users, scores.users)] = scores.values
-    return replace(scores, users=all_users, values=values)
+    return replace(scores, units=Units(all_users), values=values)
 
 
 def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:

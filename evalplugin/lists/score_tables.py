@@ -13,19 +13,18 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pa
 from evalplugin.base.units import noun_of, plural
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import AS_LISTED, Contest, Rules, with_choice
+from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.attributes import EntityTable
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.tables import Ids, Table, check_roles, column_problem, ids_of
 from evalplugin.data.vocabulary import unicode_notes
 from evalplugin.lists.inputs import open_files
-from evalplugin.metrics import MetricSpec, definitions_hash
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import given_metric, known_metric
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation, clustering
 from evalplugin.segments.attribute import Attribute
 
@@ -158,13 +157,12 @@ def read_scores(
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     noun = noun_of(columns.unit)
-    units, unit = _coded(table.ids(columns.unit, noun), ascending=True)
+    ids, unit = _coded(table.ids(columns.unit, noun), ascending=True)
     models, metrics = _cells(table, columns, scores, unit)
     if len(models) < 2:
         raise DataError(f"{table.name}: a comparison takes two models; there is one: {', '.join(models)}")
     notes: list[str] = []
-    matrices = {metric: _matrix(table, cells, models, units, metric) for metric, cells in metrics.items()}
-    is_there = {metric: there for metric, (_, there) in matrices.items()}
+    matrices = {metric: _matrix(table, cells, models, ids, metric) for metric, cells in metrics.items()}
     specs = _specs(
         table.name, {metric: values for metric, (values, _) in matrices.items()}, lower_is_better, notes
     )
@@ -174,32 +172,23 @@ def read_scores(
         notes += _empty(values, there, models, noun, by)
     for metric, (values, _) in matrices.items():
         notes += _constant(values, models, noun, f" by {metric}" if len(matrices) > 1 else "")
-    clusters = (
-        None if columns.cluster is None else _clustering(table, columns.unit, columns.cluster, units, noun)
-    )
+    units = Units(ids, noun)
+    if columns.cluster is not None:
+        units = replace(units, clusters=_clustering(table, columns.unit, columns.cluster, units))
+    file = Path(table.name) if isinstance(source, str | Path) else None
     contest = Contest(
-        name=name or (Path(table.name).stem if isinstance(source, str | Path) else "scores"),
-        dataset=name or (Path(table.name).name if isinstance(source, str | Path) else "scores"),
+        name=name or ("scores" if file is None else file.stem),
+        dataset=name or ("scores" if file is None else file.name),
         split="",
         models=tuple(
-            ComparedModel(model, model, _of_model(number, units, specs, matrices, is_there, noun, clusters))
-            for number, model in enumerate(models)
+            ComparedModel(model, _of_model(number, units, matrices)) for number, model in enumerate(models)
         ),
         metrics=tuple(specs),
         baseline=None,
         seed=0,
-        rules=Rules(
-            train_digest=None,
-            test_digest=digest([noun, *map(str, units.tolist())])[:32],
-            n=0,
-            candidates=AS_LISTED,
-            threshold=None,
-            metrics_hash=definitions_hash(specs.values()),
-        ),
-        segments=tuple(
-            _segmentation(table, columns.unit, column, units, noun) for column in columns.segments
-        ),
-        notes=(*notes, *dict.fromkeys(table.notes), *unicode_notes(noun, ids_of(units))),
+        digest=units.digest,
+        segments=tuple(_segmentation(table, columns.unit, column, units) for column in columns.segments),
+        notes=(*notes, *dict.fromkeys(table.notes), *unicode_notes(noun, ids_of(ids))),
         given=specs,
     )
     if contest.few_clusters:
@@ -338,41 +327,28 @@ def _shortened(texts: Sequence[str]) -> str:
     return f"{', '.join(texts[:_NAMED])}{more}"
 
 
-def _of_model(
-    number: int,
-    units: npt.NDArray[np.generic],
-    specs: Mapping[str, MetricSpec],
-    matrices: Mapping[str, tuple[Floats, Flags]],
-    is_there: Mapping[str, Flags],
-    noun: str,
-    clusters: Segmentation | None,
-) -> PerUserScores:
-    having = [metric for metric in specs if is_there[metric][:, number].any()]
-    rows = np.any([is_there[metric][:, number] for metric in having], axis=0)
+def _of_model(number: int, units: Units, matrices: Mapping[str, tuple[Floats, Flags]]) -> PerUserScores:
+    having = [metric for metric, (_, there) in matrices.items() if there[:, number].any()]
+    rows = np.any([matrices[metric][1][:, number] for metric in having], axis=0)
     every = rows.all()
+    columns = [matrices[metric][0][:, number] for metric in having]
     return PerUserScores(
-        units if every else units[rows],  # the same array for all models: they are compared at once
-        np.stack(
-            [matrices[m][0][:, number] if every else matrices[m][0][rows, number] for m in having], axis=1
-        ),
+        units if every else units.only(rows),  # the same units for all models: they are compared at once
+        np.stack([column if every else column[rows] for column in columns], axis=1),
         tuple(having),
-        unit=noun,
-        is_table=True,
-        clustering=clusters,
     )
 
 
-def _clustering(
-    table: Table, ids: str, column: str, units: npt.NDArray[np.generic], noun: str
-) -> Segmentation:
-    values = EntityTable(table, noun, ids, [column], units).column(column, numbers=False)
+def _clustering(table: Table, ids: str, column: str, units: Units) -> Segmentation:
+    noun = units.noun
+    values = EntityTable(table, noun, ids, [column], units.ids).column(column, numbers=False)
     missing = np.array([value is None for value in values.tolist()])
     if missing.any():
-        unit = units.tolist()[int(np.argmax(missing))]
+        unit = units.ids.tolist()[int(np.argmax(missing))]
         raise DataError(
             f"{table.name}: column {column!r} is empty for the {noun} {unit!r}: every {noun} must be in a cluster"
         )
-    clusters = clustering(column, values, units)
+    clusters = clustering(column, values, units.ids)
     if len(clusters.labels) < 2:
         raise DataError(
             f"{table.name}: column {column!r} puts all {plural(noun)} into one cluster: {clusters.labels[0]!r}"
@@ -380,8 +356,7 @@ def _clustering(
     return clusters
 
 
-def _segmentation(
-    table: Table, ids: str, column: str, units: npt.NDArray[np.generic], noun: str
-) -> Segmentation:
-    groups = Attribute(column=column).divide(EntityTable(table, noun, ids, [column], units).column(column))
-    return Segmentation(column, groups.labels, units, groups.group)
+def _segmentation(table: Table, ids: str, column: str, units: Units) -> Segmentation:
+    values = EntityTable(table, units.noun, ids, [column], units.ids).column(column)
+    groups = Attribute(column=column).divide(values)
+    return Segmentation(column, groups.labels, units.ids, groups.group)

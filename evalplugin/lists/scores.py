@@ -74,7 +74,7 @@ class ListScores:
             return distribution_interval(
                 self.source.distributions[metric], level=level, bounds=bounds, rng=rng
             )
-        values, clusters = self.source.column(metric), self.source.clusters
+        values, clusters = self.source.column(metric), self.source.units.codes
         return mean_interval(values, level=level, bounds=bounds, clusters=clusters, rng=rng)
 
 

@@ -12,11 +12,58 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
+from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pd
-from evalplugin.data.queries import Unit, independent_unit, sessions_of
+from evalplugin.data.queries import Sessions, Unit
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.segments import Segmentation
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What has a score each, such as users, and the clusters of those whose scores depend on each other."""
+
+    ids: npt.NDArray[np.generic]  # raw (U,)
+    noun: Unit = "user"  # of one
+    clusters: Segmentation | Sessions | None = None  # whose name is a noun; None: units are independent
+
+    __repr__ = described
+
+    @classmethod
+    def of_lists(cls, ids: npt.NDArray[np.generic], noun: Unit, column: Segmentation | None = None) -> Units:
+        """Return the units that lists are for: users, or queries, whose ids name their sessions.
+
+        ``column``: their clusters where a column of the data names them.
+        """
+        return cls(ids, noun, Sessions() if column is None and noun == "query" else column)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def only(self, rows: Flags) -> Units:
+        """Return some of the units (U,)."""
+        return replace(self, ids=self.ids[rows])
+
+    @cached_property
+    def codes(self) -> Codes | None:
+        """The cluster of each unit (U,), equal for values that depend on each other; None: they do not."""
+        return None if self.clusters is None else self.clusters.of(self.ids)
+
+    @property
+    def column(self) -> Segmentation | None:
+        """The clusters where a column names them; else None."""
+        return self.clusters if isinstance(self.clusters, Segmentation) else None
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the noun and the ids: 32 hexadecimal digits."""
+        return digest([self.noun, *map(str, self.ids.tolist())])[:32]
+
+    @property
+    def independent(self) -> str:
+        """The noun of what is independent: a unit, or a cluster."""
+        return self.noun if self.clusters is None else self.clusters.name
 
 
 class Counts(NamedTuple):
@@ -28,49 +75,32 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PerUserScores:
-    """One row a user, one float64 column a metric; NaN means undefined for that user, never zero.
+    """One row a unit, one float64 column a metric; NaN means undefined for that unit, never zero.
 
-    ``users`` (U,) raw ids; ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
+    ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
     ``overall`` holds the metrics that are one number a model (``coverage@10``), by canonical name. ``at_k``
     holds the curve of each metric family over the cutoff: ``{"ndcg": {1: 0.1, 2: 0.15, ...}}``, means.
-    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent. With the ``unit`` query,
-    "users" are queries, and their ids name their sessions.
+    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent.
     """
 
-    users: npt.NDArray[np.generic]
+    units: Units
     values: Floats
     metrics: tuple[str, ...]
     overall: Mapping[str, float] = field(default_factory=dict)
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict, repr=False)
     pr_curve: Mapping[int, float] = field(default_factory=dict, repr=False)
-    unit: Unit = "user"
-    is_table: bool = False  # read from a table of scores: any noun may be the unit, and no id names a session
-    clustering: Segmentation | None = None  # in clusters that a column of the data or of the table names
     unlisted: int = 0  # users with a truth and without a list, where lists from elsewhere were scored
 
     __repr__ = described
 
-    @cached_property
-    def clusters(self) -> Codes | None:
-        """The cluster of each user (U,), equal for values that depend on each other; None: they do not."""
-        return self.clusters_of(self.users)
-
-    def clusters_of(self, users: npt.NDArray[np.generic]) -> Codes | None:
-        """Return the cluster of each of some users (V,): what a column says, or else the session of queries."""
-        if self.clustering is not None:
-            return self.clustering.of(users)
-        return sessions_of(users) if self.unit == "query" and not self.is_table else None
-
     @property
-    def independent_unit(self) -> str:
-        """The noun of what is independent: the unit, or its clusters."""
-        if self.clustering is not None:
-            return self.clustering.name
-        return self.unit if self.is_table else independent_unit(self.unit)
+    def users(self) -> npt.NDArray[np.generic]:
+        """The raw ids of the units (U,)."""
+        return self.units.ids
 
     def only(self, rows: Flags) -> PerUserScores:
-        """Return the scores of some users (U,)."""
-        return replace(self, users=self.users[rows], values=self.values[rows])
+        """Return the scores of some units (U,)."""
+        return replace(self, units=self.units.only(rows), values=self.values[rows])
 
     def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
@@ -92,7 +122,7 @@ class PerUserScores:
         """Return the scores as a DataFrame indexed by raw user id, one column a metric."""
         return pd.DataFrame(
             self.values,
-            index=pd.Index(self.users, name=self.unit if self.is_table else "user"),
+            index=pd.Index(self.users, name="user"),
             columns=list(self.metrics),
         )
 
@@ -148,7 +178,7 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
         total[rows] += np.nan_to_num(fold.values)
         defined[rows] += ~np.isnan(fold.values)
     return PerUserScores(
-        users=users,
+        units=replace(first.units, ids=users),
         values=np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0),
         metrics=first.metrics,
         overall={name: mean_of_defined(np.array([f.overall[name] for f in folds])) for name in first.overall},
@@ -161,6 +191,5 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
             for name, curve in first.at_k.items()
         },
         pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
-        unit=first.unit,
         unlisted=max(fold.unlisted for fold in folds),
     )

@@ -17,7 +17,7 @@ from evalplugin.components.registry import call_component
 from evalplugin.metrics import Blocks, MetricSpec, ScoringContext, is_overall
 from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.moments import ExactSum
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.threads import thread_count
@@ -45,7 +45,7 @@ def score_top_n(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequenc
         DataError: A list or a truth with an item twice, ratings that a metric does not allow, a metric named twice
             or in need of the train data.
     """
-    return replace(score_part(blocks, metrics, curve_ks).scores(), users=blocks.users)
+    return replace(score_part(blocks, metrics, curve_ks).scores(), units=Units(blocks.users))
 
 
 def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence[int] = ()) -> ScorerState:
@@ -62,7 +62,7 @@ def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence
 
 def with_ids(scores: PerUserScores, split: Split) -> PerUserScores:
     """Return the scores of ``score_part`` with the raw ids of a split's units in place of codes."""
-    return replace(scores, users=split.test.users[scores.users.astype(np.int64)], unit=split.unit)
+    return replace(scores, units=Units.of_lists(split.test.users[scores.users.astype(np.int64)], split.unit))
 
 
 def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:

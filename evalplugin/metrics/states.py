@@ -18,7 +18,7 @@ from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import ExactSum
 from evalplugin.metrics.names import MetricSpec
-from evalplugin.metrics.scores import PerUserScores, ScoreTotals
+from evalplugin.metrics.scores import PerUserScores, ScoreTotals, Units
 from evalplugin.metrics.separation import RECALL_PERCENT
 
 
@@ -160,10 +160,9 @@ class ScorerState:
             raise ValueError("values of users were left out: there are totals, but no scores of users")
         users, values = self._ordered()
         scores = PerUserScores(
-            users=users,
+            units=Units.of_lists(users, self.request.unit),
             values=values.T,
             metrics=self.request.per_user,
-            unit=self.request.unit,
             unlisted=self.unlisted,
         )
         in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}

@@ -14,9 +14,10 @@ from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.overlap import Overlap
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_table
+from evalplugin.report.competition import competition_of, findings_on
+from evalplugin.report.overlap import Overlap, overlaps
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import shared_lines
 
@@ -168,7 +169,7 @@ def overlap_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     ``rbo`` and ``jaccard`` over them, as of ``Overlap``; ``drawn_from``: the number of all lists where only some were
     compared, else empty.
     """
-    rows = [c.contest.place._asdict() | asdict(pair) for c in comparisons for pair in c.overlaps]
+    rows = [c.contest.place._asdict() | asdict(pair) for c in comparisons for pair in overlaps(c)]
     return pd.DataFrame(rows, columns=["dataset", "split", *(field.name for field in fields(Overlap))])
 
 
@@ -219,17 +220,18 @@ def compare_json(
     """Return comparisons as JSON with all digits: a list with one object for each dataset and split.
 
     Each has ``name``, ``dataset``, ``split``, ``metrics``, ``primary``, ``baseline``, ``level`` (of the intervals),
-    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``checks`` (the
-    findings: ``code``, ``text``, ``severity``, ``dataset``, ``split``, ``model``), ``warnings``, ``may_be_best``
-    (names of the models that may be the best by the primary metric, the leader first), ``best`` (by metric:
-    ``may_be_best``, ``users`` compared, the ``rival`` that is hardest to tell from the leader, and how many more
-    ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of ``compare_frame``) and, for
-    a named segmentation, ``segments`` (those of ``segment_frame``) and ``group_statistics`` (those of
-    ``group_statistics_frame``); with ``overlap``, ``overlap`` (those of ``overlap_frame``). Undefined values are null.
+    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models; null for a table of scores),
+    ``notes``, ``checks`` (the findings: ``code``, ``text``, ``severity``, ``dataset``, ``split``, ``model``),
+    ``warnings``, ``may_be_best`` (names of the models that may be the best by the primary metric, the leader first),
+    ``best`` (by metric: ``may_be_best``, ``users`` compared, the ``rival`` that is hardest to tell from the leader, and
+    how many more ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of
+    ``compare_frame``) and, for a named segmentation, ``segments`` (those of ``segment_frame``) and ``group_statistics``
+    (those of ``group_statistics_frame``); with ``overlap``, ``overlap`` (those of ``overlap_frame``). Undefined values
+    are null.
     """
     values = []
     for comparison in comparisons:
-        contest = comparison.contest
+        contest, competition = comparison.contest, competition_of(comparison.contest)
         chosen = list(metrics or contest.metrics)
         content = {
             "name": contest.name,
@@ -239,10 +241,10 @@ def compare_json(
             "baseline": contest.baseline,
             "level": comparison.level,
             "pairing": comparison.pairing,
-            "rules": asdict(contest.rules),
+            "rules": None if competition is None else competition.rules.shown(),
             "notes": [*contest.notes, *shared_lines(comparison, chosen)],
-            "checks": [asdict(finding) for finding in contest.findings],
-            "warnings": list(contest.warnings),
+            "checks": [asdict(finding) for finding in findings_on(contest)],
+            "warnings": [] if competition is None else list(competition.warnings),
             "may_be_best": comparison.may_be_best,
             "best": {m: _best(best) for m, best in comparison.best.items() if m in chosen},
             "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},

@@ -11,7 +11,9 @@ from evalplugin.base.text import escape_controls
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff
+from evalplugin.comparison.contest import Contest
+from evalplugin.execution.results import Bakeoff, Finding
+from evalplugin.report.competition import competition_of, facts_of, warnings_on
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import (
@@ -69,7 +71,8 @@ def leaderboard_markdown(
     bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
 ) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
-    units = units_of(comparisons)
+    units, sections = units_of(comparisons), list(sections)
+    findings = [finding for section in sections for finding in section.findings]
     lines = [
         f"# Bake-off {escape(bakeoff.id)}",
         "",
@@ -80,15 +83,15 @@ def leaderboard_markdown(
     for comparison in comparisons:
         contest = comparison.contest
         lines += [f"## {escape(str(contest.place))}", ""]
-        if warnings := _warnings(comparison):
+        if warnings := _warnings(comparison, findings):
             lines += [*warnings, ""]
         if comparison.scored:
             metrics = (escape(heading(contest.spec(metric))) for metric in contest.metrics)
-            costs = [] if contest.is_table else ["fit", "recommend"]
-            heads = ["", "model", *metrics, plural(contest.unit), "undefined", *costs]
-            rows = [_leaderboard_row(row, contest.metrics)[: len(heads)] for row in comparison.scored]
+            costs = [] if competition_of(contest) is None else ["fit", "recommend"]
+            heads = ["", "model", *metrics, plural(contest.units.noun), "undefined", *costs]
+            rows = [_leaderboard_row(contest, row)[: len(heads)] for row in comparison.scored]
             lines += [*markdown_table(heads, rows), ""]
-        few = few_users_legend(comparison.pairs, contest.independent_unit)
+        few = few_users_legend(comparison.pairs, contest.units.independent)
         shared = shared_lines(comparison, contest.metrics)
         for line in [*shared, *few, *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
@@ -119,8 +122,8 @@ def statement_markdown(statement: Statement) -> str:
     return "\n".join([*lines, ""])
 
 
-def _warnings(comparison: Comparison) -> list[str]:
-    return [f"- **Warning:** {escape(warning)}" for warning in comparison.contest.all_warnings]
+def _warnings(comparison: Comparison, findings: Sequence[Finding] = ()) -> list[str]:
+    return [f"- **Warning:** {escape(text)}" for text in warnings_on(comparison.contest, findings)]
 
 
 def _titled(table: TextTable) -> list[str]:
@@ -141,10 +144,10 @@ def _cell(cell: TextCell) -> str:
     return " ".join(filter(None, (text, MARKS[cell.mark], small)))
 
 
-def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
-    cells = [row.cells.get(metric) for metric in metrics]
+def _leaderboard_row(contest: Contest, row: ComparedModel) -> list[str]:
+    cells = [row.cells.get(metric) for metric in contest.metrics]
     shown = map(_cell, (name_cell(row), *map(mean_cell, cells)))
-    first, costs, undefined = cells[0], row.costs, [UNDEFINED, UNDEFINED]
+    first, costs, undefined = cells[0], facts_of(contest, row.model).costs, [UNDEFINED, UNDEFINED]
     counts = undefined if first is None else [f"{first.has:,}", f"{first.undefined:,}"]
     times = undefined if costs is None else [seconds(costs.fit_seconds), seconds(costs.recommend_seconds)]
     return ["" if row.rank is None else str(row.rank), *shown, *counts, *times]

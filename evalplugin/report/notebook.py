@@ -17,14 +17,17 @@ from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import Interval
+from evalplugin.execution.results import Finding
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.report.charts.palette import model_styles
 from evalplugin.report.charts.pictures import Chart, stacked
+from evalplugin.report.competition import warnings_on
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
 from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
+from evalplugin.report.users import users_frame
 from evalplugin.report.words import MARKS
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ class Comparisons:
         return len(self.comparisons)
 
     def __repr__(self) -> str:
-        return comparisons_text(self.comparisons)
+        return comparisons_text(self.comparisons, findings=self._findings)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
@@ -96,7 +99,17 @@ class Comparisons:
         return group_statistics_frame(self.comparisons, segment, metrics)
 
     def users(self, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
-        """Return one row for each user of two models, with ``dataset`` and ``split``; see ``Comparison.users``.
+        """Return one row for each user, or each query, those whom model ``a`` serves worst against ``b`` first.
+
+        Columns: ``dataset``, ``split``; ``user``, the id of a user or a query; of queries ``session`` and ``position``,
+        the number of events of the session before the query; ``metric``; ``model`` and its ``score``; ``against``, the
+        other model, and ``score_against``; ``difference``, the first less the second; ``history``, the number of train
+        interactions, or of the events that models are told of a session, missing where it is not known;
+        ``segment_NAME``, the user's group in each segmentation. Undefined values are missing.
+
+        Args:
+            a, b: Names of models, or ids of their runs.
+            metric: None: the primary one.
 
         Raises:
             DataError: There is no such model or metric, or one of the models failed.
@@ -106,7 +119,7 @@ class Comparisons:
         ]
         frames = []
         for comparison in having or self.comparisons[:1]:  # which says what is missing
-            frame = comparison.users(a, b, metric)
+            frame = users_frame(comparison, a, b, metric)
             for position, (name, value) in enumerate(comparison.contest.place._asdict().items()):
                 frame.insert(position, name, value)
             frames.append(frame)
@@ -192,7 +205,7 @@ class Comparisons:
         """
         known = list(dict.fromkeys(s.name for c in self.comparisons for s in c.contest.segments))
         if segment not in known:
-            units = plural(self.comparisons[0].contest.unit)
+            units = plural(self.comparisons[0].contest.units.noun)
             near = did_you_mean(segment, known, noun="there are") or f"; the runs have no groups of {units}"
             raise DataError(f"{units} are not grouped by {segment!r}{near}")
 
@@ -202,24 +215,20 @@ class Comparisons:
             parts += map(table_html, comparison_tables(comparison))
             parts += [_small_html(note) for note in comparison.contest.notes]
             parts += [
-                f"<div><b>Warning:</b> {escape_html(text)}</div>" for text in comparison.contest.all_warnings
+                f"<div><b>Warning:</b> {escape_html(text)}</div>"
+                for text in warnings_on(comparison.contest, self._findings)
             ]
         return "".join([*parts, *map(table_html, self.tables)])
 
+    @property
+    def _findings(self) -> list[Finding]:
+        return [finding for section in self.sections(self.comparisons) for finding in section.findings]
+
     def _complete(self) -> list[Comparison]:
-        """Return the comparisons with the lists and counts of items of the complete contests."""
+        """Return the comparisons of the complete contests."""
         if self.complete is None:
             return list(self.comparisons)
-        complete = []
-        for comparison in self.comparisons:
-            contest = self.complete(comparison.contest)
-            read = {model.model: model for model in contest.models}
-            models = tuple(
-                replace(row, top_n=read[row.model].top_n, items=read[row.model].items)
-                for row in comparison.models
-            )
-            complete.append(replace(comparison, contest=contest, models=models))
-        return complete
+        return [replace(c, contest=self.complete(c.contest)) for c in self.comparisons]
 
 
 def table_html(table: TextTable) -> str:

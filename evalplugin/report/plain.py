@@ -7,6 +7,8 @@ from textwrap import wrap
 
 from evalplugin.base.text import cut, escape_controls
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.execution.results import Finding
+from evalplugin.report.competition import warnings_on
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
@@ -14,10 +16,15 @@ LINES, WIDTH = 40, 100  # at most
 _NAME = 48  # characters of a cell
 
 
-def comparisons_text(comparisons: Sequence[Comparison], sentences: Iterable[str] = ()) -> str:
-    """Return the sentences, the verdict on each comparison, its models by the primary metric, and warnings."""
+def comparisons_text(
+    comparisons: Sequence[Comparison], sentences: Iterable[str] = (), findings: Sequence[Finding] = ()
+) -> str:
+    """Return the sentences, the verdict on each comparison, its models by the primary metric, and warnings.
+
+    ``findings``: of checks of the results.
+    """
     tables = [table for comparison in comparisons for table in comparison_tables(comparison)]
-    warnings = [f"Warning: {text}" for c in comparisons for text in c.contest.all_warnings]
+    warnings = [f"Warning: {text}" for c in comparisons for text in warnings_on(c.contest, findings)]
     return plain_text(tables, sentences, warnings)
 
 

@@ -13,12 +13,13 @@ from evalplugin.base.remembering import remembered
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import LEVEL, Cell, budget_text, split_text
+from evalplugin.comparison.compared import LEVEL, Cell
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
-from evalplugin.execution.results import Bakeoff, ModelResult, ScoredOn, TableInfo
+from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult, Scored
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.competition import AS_LISTED, budget_text, split_text
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
 from evalplugin.report.words import heading, no_interval, whom
@@ -67,7 +68,7 @@ def summary_markdown(
         verdict: A sentence on all models; empty before they are compared.
     """
     info = result.data
-    units = plural(info.unit)
+    units = plural(info.units.noun)
     lines = [f"# {escape(result.model)}", ""]
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     lines += [escape(verdict), ""] if verdict else []
@@ -84,11 +85,11 @@ def summary_markdown(
         used = {cell.method for cell in cells.values()} - {""}
         words = {"effective": f"exact for the effective number of {units}"}
         methods = ", ".join(words.get(method, method) for method in sorted(used - {"none"}))
-        why = f" {escape(no_interval(info.independent_unit))}." if "none" in used else ""
+        why = f" {escape(no_interval(info.units.independent))}." if "none" in used else ""
         lines += [
             "",
-            f"Means are over the {units} for {whom(info.unit)} a metric is defined; undefined {units} are counted, not "
-            f"set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
+            f"Means are over the {units} for {whom(info.units.noun)} a metric is defined; undefined {units} are "
+            f"counted, not set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
             "",
         ]
     lines += _cluster_lines(bakeoff, info, cells)
@@ -101,7 +102,7 @@ def summary_markdown(
     lines += ["## Evaluation", ""]
     rules = {
         "list length": bakeoff.n,
-        "candidates": bakeoff.candidates,
+        "candidates": bakeoff.candidates or AS_LISTED,
         "relevant": "every held-out item with a positive rating"
         if bakeoff.relevance.threshold is None
         else f"rating >= {bakeoff.relevance.threshold:g}",
@@ -112,7 +113,7 @@ def summary_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _cluster_lines(bakeoff: Bakeoff, info: ScoredOn, cells: Mapping[str, Cell]) -> list[str]:
+def _cluster_lines(bakeoff: Bakeoff, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
     """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
         [
@@ -126,9 +127,9 @@ def _cluster_lines(bakeoff: Bakeoff, info: ScoredOn, cells: Mapping[str, Cell]) 
     ]
     if not rows:
         return []
-    cluster = info.independent_unit
+    cluster = info.units.independent
     heads = ["metric", f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)]
-    title = f"If each {cluster} counts once, by the mean of its {plural(info.unit)}:"
+    title = f"If each {cluster} counts once, by the mean of its {plural(info.units.noun)}:"
     return [title, "", *markdown_table(heads, rows), ""]
 
 
@@ -145,7 +146,7 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
                 rows.append(texts)
     if not rows:
         return []
-    units = plural(result.data.unit)
+    units = plural(result.data.units.noun)
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of {units}:", ""]
     return [*lines, *markdown_table(["segment", "group", units, "mean", _INTERVAL], rows), ""]
 
@@ -155,7 +156,7 @@ def _group_intervals(
     scores: PerUserScores, segment: Segmentation, metric: MetricSpec, seed: int
 ) -> dict[str, Interval]:
     """Return the interval of the mean in each group of users, by label."""
-    group, values, clusters = segment.of(scores.users), scores.column(metric.name), scores.clusters
+    group, values, clusters = segment.of(scores.users), scores.column(metric.name), scores.units.codes
     intervals = {}
     for place, label in enumerate(segment.labels):
         inside = group == place
@@ -215,24 +216,24 @@ def _metric_row(metric: MetricSpec, cell: Cell) -> list[str]:
     ]
 
 
-def _data_name(info: ScoredOn) -> str:
-    if isinstance(info, TableInfo):
+def _data_name(info: Scored) -> str:
+    if not isinstance(info, DataInfo):
         return escape(info.dataset)
     return f"{escape(info.dataset)}, split {escape(info.split or info.split_type)}"
 
 
 @remembered  # all models of a dataset and split have the same data
-def _data_lines(info: ScoredOn) -> list[str]:
-    if isinstance(info, TableInfo):
-        known = {plural(info.unit): f"{len(info.users):,}", "digest": info.test_digest[:12]}
+def _data_lines(info: Scored) -> list[str]:
+    if not isinstance(info, DataInfo):
+        known = {plural(info.units.noun): f"{len(info.units):,}", "digest": info.test_digest[:12]}
         return _list({**redact_values(info.params), **known})
     fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
-    units = plural(info.unit)
+    units = plural(info.units.noun)
     # Train data is of sessions where the test data is of queries.
     heads = [
         "",
-        units if info.unit == "user" else f"sessions or {units}",
+        units if info.units.noun == "user" else f"sessions or {units}",
         "items",
         "interactions",
         "density",

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import DataSplit
+from evalplugin.execution.results import Finding
 from evalplugin.report.tables import TextTable
 
 
@@ -36,6 +37,7 @@ class Statement:
 class Section:
     """A feature's part of the reports on comparisons."""
 
+    findings: tuple[Finding, ...] = ()  # of checks of the results
     statement: Statement | None = None
     table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.

@@ -11,11 +11,11 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.comparison.overlap import PERSISTENCE, Overlap
 from evalplugin.comparison.statistics.groups import LEAST_UNITS
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.execution.results import Costs
+from evalplugin.report.overlap import PERSISTENCE, Overlap, overlaps
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
@@ -82,7 +82,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     with_own = ranking_basis(comparison, metric) != ""
     heads = ["", "model", "mean"]
-    heads += [f"own {plural(comparison.contest.unit)}"] if with_own else []
+    heads += [f"own {plural(comparison.contest.units.noun)}"] if with_own else []
     heads += ["folds"] if with_folds else []
     heads += ["seeds"] if comparison.n_seeds > 1 else []
     heads += _pair_heads(tests) if with_pairs else []
@@ -117,7 +117,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
     pairs = [cell.difference for cell in cells if cell.difference is not None]
     rows: list[tuple[TextCell, ...]] = []
     group = None
-    units = plural(comparison.contest.unit)
+    units = plural(comparison.contest.units.noun)
     for cell in cells:
         label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} {units}")
         name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
@@ -178,7 +178,7 @@ def group_statistics_legend(comparison: Comparison, statistics: Sequence[GroupSt
     """Return lines that say what the statistics of groups mean, and which groups are left out; none without any."""
     if not statistics:
         return ()
-    units = plural(comparison.contest.independent_unit)
+    units = plural(comparison.contest.units.independent)
     small = ", ".join(dict.fromkeys(label for s in statistics for label in s.left_out))
     lines = [
         "gap: the highest mean of a group less the lowest one; worst: the mean of the worst group. The intervals hold "
@@ -186,8 +186,8 @@ def group_statistics_legend(comparison: Comparison, statistics: Sequence[GroupSt
     ]
     if any(s.difference is not None for s in statistics):
         lines.append(
-            f"Differences from the baseline over the same {plural(comparison.contest.unit)}; Holm's correction over "
-            f"the models. ▲ a smaller gap, or a worst group that is served better."
+            f"Differences from the baseline over the same {plural(comparison.contest.units.noun)}; Holm's correction "
+            f"over the models. ▲ a smaller gap, or a worst group that is served better."
         )
     if small:
         lines.append(f"Groups of fewer than {LEAST_UNITS} {units} are left out: {small}.")
@@ -201,7 +201,7 @@ def overlap_table(comparison: Comparison) -> TextTable:
     """
     differences = _differences(comparison)
     rows = []
-    for pair in comparison.overlaps:
+    for pair in overlaps(comparison):
         names, shown = (pair.model, pair.against), TextCell(UNDEFINED)
         if (difference := differences.get(frozenset(names))) is not None:
             names, bounds = (difference.model, difference.against), difference.paired.interval
@@ -218,14 +218,14 @@ def overlap_table(comparison: Comparison) -> TextTable:
 
 def overlap_sentence(comparison: Comparison) -> str:
     """Return sentences on the models that list most alike, and on those whose means say otherwise."""
-    overlaps = comparison.overlaps
-    if not overlaps:
+    pairs = overlaps(comparison)
+    if not pairs:
         return "Fewer than two models have lists here, so that there is no overlap."
-    if len(overlaps) == 1:
-        return f"Overlap of {_named(overlaps[0])}."
-    most, least = (of(overlaps, key=lambda pair: pair.rbo) for of in (max, min))
+    if len(pairs) == 1:
+        return f"Overlap of {_named(pairs[0])}."
+    most, least = (of(pairs, key=lambda pair: pair.rbo) for of in (max, min))
     differences = _differences(comparison)
-    tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in overlaps]
+    tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in pairs]
     told = [pair for pair, difference in tested if difference is not None and difference.mark]
     untold = [pair for pair, difference in tested if difference is not None and not difference.mark]
     primary = comparison.contest.primary
@@ -244,17 +244,17 @@ def overlap_sentence(comparison: Comparison) -> str:
 
 def overlap_legend(comparison: Comparison) -> Iterator[str]:
     """Yield lines on the lists that were compared and on the models without any."""
-    if not (overlaps := comparison.overlaps):
+    if not (pairs := overlaps(comparison)):
         return
-    units = plural(comparison.contest.unit)
-    k, drawn_from = overlaps[0].k, overlaps[0].drawn_from
+    units = plural(comparison.contest.units.noun)
+    k, drawn_from = pairs[0].k, pairs[0].drawn_from
     drawn = "" if drawn_from is None else f", evenly drawn from {drawn_from:,}"
     yield (
-        f"Mean over the first {k} places of {max(pair.lists for pair in overlaps):,} lists of {units}{drawn}. rbo: "
+        f"Mean over the first {k} places of {max(pair.lists for pair in pairs):,} lists of {units}{drawn}. rbo: "
         f"the share in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the "
         f"items of either list that both have. 1 is the same, 0 nothing in common."
     )
-    having = {name for pair in overlaps for name in (pair.model, pair.against)}
+    having = {name for pair in pairs for name in (pair.model, pair.against)}
     if missing := [row.model for row in comparison.scored if row.model not in having]:
         yield f"Without lists: {', '.join(missing)}."
 

@@ -70,8 +70,9 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
         return []
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
+    units = plural(comparison.contest.units.noun)
     sentences = [
-        f'Among {plural(comparison.contest.unit)} of the group "{group.label}" ({group.segment}), {_in_group(group)}'
+        f'Among {units} of the group "{group.label}" ({group.segment}), {_in_group(group)}'
         for group in others[:_MOST_GROUPS]
     ]
     more = len(others) - len(sentences)
@@ -143,7 +144,7 @@ def _without_best(comparison: Comparison, metric: str) -> str:
     direction = comparison.contest.spec(metric).direction
     if not having:
         if ranking_basis(comparison, metric) is None:
-            return f"No {comparison.contest.unit} has values of all models: none is ranked by {metric}"
+            return f"No {comparison.contest.units.noun} has values of all models: none is ranked by {metric}"
         return f"No model has a value of {metric}"
     if not direction:
         return f"Neither high nor low is better by {metric}: no model wins by it"
@@ -194,7 +195,7 @@ def _baseline(comparison: Comparison, leader: ComparedModel, best: BestModels) -
 
 def _difference(comparison: Comparison, pair: Pair) -> str:
     interval, percents = pair.paired.interval, relative(pair.paired.relative)
-    units = plural(comparison.contest.unit)
+    units = plural(comparison.contest.units.noun)
     text = signed(interval.mean) + (f" ({percents})" if percents else "")
     text += _interval(comparison, interval.low, interval.high)
     if math.isnan(pair.p_holm):
@@ -224,7 +225,7 @@ def _few(differing: int, contest: Contest, where: str = "") -> str:
     """Return the warning of a test that rests on few users or queries; empty for others."""
     if differing >= RELIABLE_FROM:
         return ""
-    units = plural(contest.independent_unit)
+    units = plural(contest.units.independent)
     return f"; only {differing:,} {units} have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"
 
 
@@ -244,4 +245,4 @@ def _mean(comparison: Comparison, leader: ComparedModel) -> str:
     cell = leader.cells[comparison.contest.primary]
     more = f"; {cell.undefined:,} more without a value" if cell.undefined else ""
     mean = f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}"
-    return f"{mean}, over {count_text(cell.users, comparison.contest.unit)}{more}"
+    return f"{mean}, over {count_text(cell.users, comparison.contest.units.noun)}{more}"

@@ -14,6 +14,7 @@ from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.data.queries import Unit
 from evalplugin.metrics import MetricSpec
+from evalplugin.report.competition import facts_of
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
@@ -67,7 +68,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
     if methods := interval_methods(comparison, metric):
         lines.append(f"Intervals ({percent(comparison.level)}): {methods}.")
     lines += _test_legend(comparison, metric, pairs)
-    lines += few_users_legend(pairs, comparison.contest.independent_unit)
+    lines += few_users_legend(pairs, comparison.contest.units.independent)
     lines += _user_legend(comparison, metric, pairs)
     if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
         low, high = number(min(detectable)), number(max(detectable))
@@ -79,8 +80,8 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         lines += [f"{text}." for text in to_tell_apart(best)]
     if comparison.n_folds > 1:
         lines.append(
-            f"{comparison.n_folds} folds: each {comparison.contest.unit}'s scores are averaged before anything is "
-            f"compared. The column: lowest to highest mean of a fold."
+            f"{comparison.n_folds} folds: each {comparison.contest.units.noun}'s scores are averaged before anything "
+            f"is compared. The column: lowest to highest mean of a fold."
         )
     lines += tuning_lines(comparison)
     return [*lines, *(f"{row.model} failed: {row.error}" for row in comparison.failed)]
@@ -121,7 +122,7 @@ def _shared_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     lacking = [f"{model} {cell.lacks:,}" for model, cell in cells.items() if cell.has and cell.lacks]
     if not lacking:
         return
-    unit = comparison.contest.unit
+    unit = comparison.contest.units.noun
     without = f"without a value: {', '.join(lacking)}"
     if (basis := ranking_basis(comparison, metric)) is None:
         yield f"No {unit} has values of all models, so that none is ranked; {without}."
@@ -142,7 +143,7 @@ def ranking_basis(comparison: Comparison, metric: str) -> str | None:
         return ""
     if not (users := max(cell.users for cell in cells)):
         return None
-    every, unit = cells[0].has + cells[0].lacks, comparison.contest.unit
+    every, unit = cells[0].has + cells[0].lacks, comparison.contest.units.noun
     ranked = "all models" if all(cell.users for cell in cells) else "all ranked models"
     return f"{users:,} of {count_text(every, unit)}, those with values of {ranked}"
 
@@ -150,8 +151,11 @@ def ranking_basis(comparison: Comparison, metric: str) -> str | None:
 def tuning_lines(comparison: Comparison) -> list[str]:
     """Return lines on tuned models, with metric, split, budget and optimism; empty if no model was tuned."""
     tuned: dict[tuple[str, str, str], list[str]] = {}
+    others = []
     for row in comparison.scored:
-        if (how := row.tuned) is not None:
+        if (how := facts_of(comparison.contest, row.model).tuned) is None:
+            others.append(row.model)
+        else:
             text = f"{row.model} {signed(how.optimism)}"
             tuned.setdefault((how.metric, how.split, how.budget), []).append(text)
     lines = []
@@ -161,7 +165,7 @@ def tuning_lines(comparison: Comparison) -> list[str]:
             f"Tuned by {metric} within the train data, {split}; budget: {budget}{each}. Optimism, validation against "
             f"test: {', '.join(models)}."
         )
-    if tuned and (others := [row.model for row in comparison.scored if row.tuned is None]):
+    if tuned and others:
         lines.append(f"Not tuned: {', '.join(others)}.")
     return lines
 
@@ -218,7 +222,7 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
     means = {c.method for c in cells if metric in (None, c.metric)} - {""}
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
     parts = (("of means", means), ("of mean differences", differences))
-    units = comparison.contest.unit, comparison.contest.independent_unit
+    units = comparison.contest.units.noun, comparison.contest.units.independent
     return "; ".join(
         f"{of}, {' or '.join(_method(method, _METHODS, *units) for method in sorted(used))}"
         for of, used in parts
@@ -275,7 +279,7 @@ def small_legend(
 
 def units_of(comparisons: Iterable[Comparison]) -> tuple[Unit, ...]:
     """Return the units of comparisons, usually one."""
-    return tuple(dict.fromkeys(comparison.contest.unit for comparison in comparisons))
+    return tuple(dict.fromkeys(comparison.contest.units.noun for comparison in comparisons))
 
 
 def counted(comparisons: Sequence[Comparison], metric: str, counts: Sequence[int]) -> str:
@@ -288,7 +292,7 @@ def counted(comparisons: Sequence[Comparison], metric: str, counts: Sequence[int
     """
     (unit,) = units_of(comparisons)
     clusters = [cell.clusters for cell in _cells(comparisons, metric) if cell.clusters is not None]
-    noun = plural(comparisons[0].contest.independent_unit)
+    noun = plural(comparisons[0].contest.units.independent)
     of_clusters = f" of {count_range(clusters)} {noun}" if clusters else ""
     return f"{plural(unit).capitalize()}: {count_range(counts)}{of_clusters}"
 
@@ -302,7 +306,7 @@ def design_effect_legend(comparisons: Sequence[Comparison], metric: str) -> list
     times = texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
     return [
         f"Design effect: {times} (the variance of a mean of {metric}, against that of independent "
-        f"{plural(comparisons[0].contest.unit)})."
+        f"{plural(comparisons[0].contest.units.noun)})."
     ]
 
 
@@ -313,7 +317,7 @@ def cluster_mean_legend(comparison: Comparison, metric: str) -> list[str]:
         for row in comparison.scored
         if metric in row.cells and (mean := row.cells[metric].over_clusters) is not None
     ]
-    noun = comparison.contest.independent_unit
+    noun = comparison.contest.units.independent
     return [f"Mean of {metric} if each {noun} counts once: {', '.join(texts)}."] if texts else []
 
 
@@ -338,7 +342,7 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     reference = (
         f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
     )
-    units = plural(comparison.contest.unit)
+    units = plural(comparison.contest.units.noun)
     those = ", all that both models have" if ranking_basis(comparison, metric) != "" else ""
     yield (
         f"Differences {reference} over the same {units}{those}. p: {permutation_test(pairs)}, Holm's correction over "
@@ -356,7 +360,8 @@ def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     if not cells:
         return
     if all(cell.summary is None for cell in cells):
-        yield f"{metric} is one number over all {plural(comparison.contest.unit)}: it has no interval and no test."
+        units = plural(comparison.contest.units.noun)
+        yield f"{metric} is one number over all {units}: it has no interval and no test."
         return
     undefined = max(cell.undefined for cell in cells)
     counts = [pair.paired.users for pair in pairs] or [cell.users for cell in cells]

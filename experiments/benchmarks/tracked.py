@@ -49,7 +49,7 @@ def log_run(users: int) -> float:
     from evalplugin.data import Interactions
     from evalplugin.execution.results import Bakeoff, Costs, DataInfo, ModelResult
     from evalplugin.metrics.relevance import Relevance
-    from evalplugin.metrics.scores import PerUserScores
+    from evalplugin.metrics.scores import PerUserScores, Units
     from evalplugin.tracking.write.tracker import MlflowTracker
 
     rng = np.random.default_rng(0)
@@ -87,7 +87,7 @@ def log_run(users: int) -> float:
     def result(name: str) -> ModelResult:
         values = np.where(rng.random((users, 5)) < 0.6, 0.0, rng.random((users, 5)).round(3))
         curves = {family.partition("@")[0]: {k: k / 100 for k in CUTOFFS} for family in METRICS}
-        scores = PerUserScores(np.arange(users), values, METRICS[:5], {"coverage@10": 0.3}, curves)
+        scores = PerUserScores(Units(np.arange(users)), values, METRICS[:5], {"coverage@10": 0.3}, curves)
         lists = {
             "user": np.repeat(np.arange(users), LISTED),
             "item": rng.integers(0, 1000, users * LISTED),

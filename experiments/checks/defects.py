@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import contests_of
 from evalplugin.config import CheckedConfig, load
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
@@ -20,6 +19,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.features.checks.feature import data_findings, result_findings
+from evalplugin.report.competition import competitions_of
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
 
@@ -69,7 +69,7 @@ def findings(seeded: Seeded, *, of: tuple[str, ...] = ("data", "models", "result
         execute = sequential_executor(Observer())
         models = dict(results_of(jobs_of(config, data), execute))
         result = BakeoffResult(_describe(config), tuple(models[number] for number in sorted(models)))
-        compared = [compare(contest) for contest in contests_of(result)]
+        compared = [compare(contest) for contest in competitions_of(result)]
         found += result_findings(config, data, result.models, compared)
     return list(dict.fromkeys(found))
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.contest import Contest
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "statistics"))
@@ -32,7 +32,6 @@ from scores import QUANTILES, Table, alike, better, draw_family, lopsided  # noq
 METRIC = "ndcg@10"  # the name of the simulated scores
 CHALLENGERS = (1, 5)
 SIZE = 1000  # users with whom two-sided tests find the gain of a better model in 80 % of bake-offs
-RULES = Rules(train_digest=None, test_digest="", n=10, candidates="all", threshold=None, metrics_hash="")
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ def promoted(case: Case, users: int, gate: Gate, rng: np.random.Generator) -> in
     values, champion = draw_family(case.challengers, case.champion, users, 1, rng)
     models = [compared_model(str(number), column) for number, column in enumerate(values.T)]
     models.append(compared_model("champion", champion[:, 0]))
-    contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, RULES)
+    contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, "test")
     found = decide(contest, gate, "champion").promoted
     return None if found is None else int(found)
 
 
 def compared_model(name: str, values: npt.NDArray[np.float64]) -> ComparedModel:
     """Return a model with these scores, one for each user."""
-    return ComparedModel(name, "study", PerUserScores(np.arange(len(values)), values[:, None], (METRIC,)))
+    return ComparedModel(name, PerUserScores(Units(np.arange(len(values))), values[:, None], (METRIC,)))
 
 
 def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:

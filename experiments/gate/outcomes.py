@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from error_rates import METRIC, RULES, compared_model
+from error_rates import METRIC, compared_model
 from scipy.optimize import brentq
 from scores import QUANTILES, SHARES, Table, alike, draw, draw_family
 
@@ -77,7 +77,7 @@ def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Row]:
                     values, champion = draw_family(tables, same, users, 1, rng)
                     models = [compared_model(str(number), column) for number, column in enumerate(values.T)]
                     models.append(compared_model("champion", champion[:, 0]))
-                    contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, RULES)
+                    contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, "test")
                     found[decide(contest, gate, "champion").outcome] += 1
                 shares = {outcome: found[outcome] / bakeoffs for outcome in OUTCOMES}
                 yield Row(scores, n, times, users, **shares, bakeoffs=bakeoffs)

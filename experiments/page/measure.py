@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import Competition, ModelFacts, Rules
 from evalplugin.report.page import comparison_page
 from evalplugin.segments import Segmentation
 
@@ -45,13 +45,13 @@ def main(models: int, users: int, metrics: int) -> None:
     print(f"  open and draw  {opening_seconds(page):6.2f} s (median of 5, in a warm Chromium)")
 
 
-def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Contest:
+def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Competition:
     """Return a contest with skewed scores, many of them 0, and lists that hold some of the truth."""
     rng = np.random.default_rng(seed)
     names = [f"{family}@{k}" for k in (10, 5, 1) for family in FAMILIES][:metrics]
     ids = np.arange(users)
     truth = rng.integers(0, N_ITEMS, (users, TRUTH)) // TRUTH * TRUTH + np.arange(TRUTH)  # no item twice
-    models = []
+    models, facts = [], {}
     for number in range(models):
         strength = rng.beta(1, 3, (users, 1)) * (0.6 + 0.05 * number)
         nonzero = rng.random((users, metrics)) < 0.4
@@ -63,7 +63,7 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
         found = rng.random(users) < 0.3
         lists[found, 0] = truth[found, 0]
         scores = PerUserScores(
-            users=ids,
+            units=Units(ids),
             values=values,
             metrics=tuple(names),
             at_k={family: {k: 0.01 * k * (1 + number) for k in (1, 3, 5, 10)} for family in FAMILIES},
@@ -78,9 +78,10 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
             }
         )
         costs = Costs(2.0**number, 3.0 + number, 1.0, 500.0 + 100 * number)
-        models.append(ComparedModel(f"model-{number}", "random", scores, costs, (scores.means,), top_n))
+        models.append(ComparedModel(f"model-{number}", scores, (scores.means,)))
+        facts[f"model-{number}"] = ModelFacts("random", costs, top_n)
     groups = Segmentation("activity", ("low", "middle", "high"), ids, (ids % 3).astype(np.int32))
-    return Contest(
+    return Competition(
         name="measured",
         dataset="random",
         split="",
@@ -88,6 +89,8 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
         metrics=tuple(names),
         baseline="model-0",
         seed=seed,
+        digest="t" * 64,
+        facts=facts,
         rules=Rules(None, "t" * 64, N, "all", 4.0, "m" * 64),
         segments=(groups,),
         background=Background(

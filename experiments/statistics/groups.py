@@ -20,7 +20,7 @@ from scores import QUANTILES, SHARES, Table, _look_up, _uniforms
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.groups import (
     LEAST_UNITS,
     Extreme,
@@ -34,7 +34,7 @@ from evalplugin.comparison.statistics.groups import (
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval, mean_intervals
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation
 
 HERE = Path(__file__).parent
@@ -74,7 +74,6 @@ GUARDRAILS = {
     "equal": "both models are equal, the limits those of `at the limit`: to pass is right",
 }
 METRIC = "ndcg@10"  # the name of the simulated scores
-RULES = Rules(train_digest=None, test_digest="", n=10, candidates="all", threshold=None, metrics_hash="")
 
 
 @dataclass(frozen=True)
@@ -264,11 +263,11 @@ def guardrails(
     """Return whether a challenger passes both guardrails, by the scores (users, 2) of it and of the champion."""
     users, labels = np.arange(len(values)), tuple(map(str, range(group.max() + 1)))
     models = tuple(
-        ComparedModel(name, "study", PerUserScores(users, column[:, None], (METRIC,)))
+        ComparedModel(name, PerUserScores(Units(users), column[:, None], (METRIC,)))
         for name, column in zip(("challenger", "champion"), values.T, strict=True)
     )
     segment = Segmentation("group", labels, users, group.astype(np.int32))
-    contest = Contest("study", "scores", "", models, (METRIC,), None, 0, RULES, (segment,))
+    contest = Contest("study", "scores", "", models, (METRIC,), None, 0, "test", (segment,))
     conditions = {c.name: c.passed for c in decide(contest, gate, "champion").conditions}
     return conditions["group: worst group"], conditions["group: gap"]
 

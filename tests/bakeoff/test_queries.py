@@ -96,7 +96,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
     for model in outcome.result.models:
         assert model.error is None, model.error
         assert model.per_user is not None
-        assert model.per_user.unit == "query"
+        assert model.per_user.units.noun == "query"
         assert sorted(model.per_user.users.tolist()) == sorted(expected)
     # The program was given the events in order, repeats included.
     history = pd.read_csv("history.csv")
@@ -117,7 +117,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
     ]
 
     (again,) = evalplugin.compare(tracking_uri="sqlite:///mlflow.db").comparisons
-    assert again.contest.unit == "query"
+    assert again.contest.units.noun == "query"
     # The mean over sessions is logged beside that over queries.
     values = pd.Series(scores.column("rr@10")).groupby([str(u).split(":")[0] for u in scores.users])
     run_id = next(row.run_id for row in again.models if row.model == "last")
@@ -129,8 +129,8 @@ def test_queries_are_listed_scored_logged_and_read_back():
     assert metrics["dist/rr_at_10.cluster_mean_high"] > values.mean().mean()
     logged = next(row.scores for row in again.models if row.model == "last")
     assert logged is not None
-    np.testing.assert_array_equal(logged.clusters, scores.clusters)
-    assert len(np.unique(scores.clusters)) == tested[place > 0]["session"].nunique()
+    np.testing.assert_array_equal(logged.units.codes, scores.units.codes)
+    assert len(np.unique(scores.units.codes)) == tested[place > 0]["session"].nunique()
     for pair, other in zip(again.pairs, outcome.comparisons[0].pairs, strict=True):
         assert pair.paired == other.paired
 
@@ -143,7 +143,7 @@ def test_workers_give_the_same_scores():
         assert a.per_user is not None
         assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
-        assert a.per_user.unit == b.per_user.unit == "query"
+        assert a.per_user.units.noun == b.per_user.units.noun == "query"
 
 
 def test_notes_tell_how_many_queries_repeat_an_item_of_their_session():

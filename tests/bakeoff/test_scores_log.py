@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
+from evalplugin.report.competition import competition_of
 from evalplugin.report.frames import compare_csv, segment_frame
 from evalplugin.report.notebook import Comparisons
 
@@ -76,9 +77,8 @@ def test_runs_give_the_numbers_of_the_table(uri: str, choices: dict[str, Any], i
     for found in (logged, read, by_id):
         assert compare_csv(found.comparisons) == compare_csv(expected.comparisons)
         contest, other = found[0].contest, expected[0].contest
-        assert (contest.unit, contest.independent_unit, contest.is_table) == (
-            other.unit, other.independent_unit, True,
-        )  # fmt: skip
+        assert competition_of(contest) is None
+        assert (contest.units.noun, contest.units.independent) == (other.units.noun, other.units.independent)
         assert contest.notes[-len(other.notes) :] == other.notes
         for segment in other.segments:
             pd.testing.assert_frame_equal(

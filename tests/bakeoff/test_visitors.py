@@ -76,7 +76,7 @@ def run(config: dict[str, Any], **options: Any) -> Outcome:
 def numbers(comparison: Comparison) -> dict[str, str]:
     """Return all means, intervals, tests and models that may be the best, to the last bit."""
     return {
-        "unit": repr((comparison.contest.unit, comparison.contest.independent_unit)),
+        "unit": repr((comparison.contest.units.noun, comparison.contest.units.independent)),
         "cells": repr({row.model: dict(row.cells) for row in comparison.models}),
         "pairs": repr(comparison.pairs),
         "best": repr({metric: comparison.best[metric] for metric in METRICS}),
@@ -104,7 +104,7 @@ def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
         table, unit="query", model="model", value=METRICS, cluster="visitor_id", baseline="session.popularity"
     )
     assert numbers(comparison) == numbers(only(expected))
-    assert comparison.contest.independent_unit == "visitor"
+    assert comparison.contest.units.independent == "visitor"
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
     logged = ["--log", "--name", "vendor", "--experiment", "shop", "--tracking-uri", STORE]
     assert main(["score", *files, *logged]) == 0
     read = only(evalplugin.compare("vendor", "session.popularity", tracking_uri=STORE, intersect=True))
-    assert read.contest.independent_unit == "visitor"
+    assert read.contest.units.independent == "visitor"
     (vendor,) = (pair for pair in read.pairs if pair.metric == "rr@10")
     expected = next(
         p for p in only(outcome.comparisons).pairs if (p.model, p.metric) == ("session.markov", "rr@10")

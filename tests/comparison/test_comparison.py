@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,25 +14,27 @@ import pytest
 from evalplugin.comparison import comparison
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import Contest, contests_of
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.paired import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
-from evalplugin.execution.results import BakeoffResult, DataInfo, Finding, ModelResult
+from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
+from evalplugin.report.competition import competitions_of
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.segments import Segmentation
+from tests.samples import data_info
 
 
 def scores(*values: float, metric: str = "ndcg@10") -> PerUserScores:
     column = np.array(values, dtype=np.float64)
-    return PerUserScores(np.arange(len(values)), column[:, None], (metric,))
+    return PerUserScores(Units(np.arange(len(values))), column[:, None], (metric,))
 
 
 def ranked_models(result: BakeoffResult) -> list[ComparedModel]:
-    return [row for contest in contests_of(result) for row in compare(contest).models]
+    return [row for contest in competitions_of(result) for row in compare(contest).models]
 
 
 def cells_of(make: SimpleNamespace, result: ModelResult) -> dict[str, Cell]:
@@ -113,8 +116,8 @@ def test_a_difference_is_paired_by_user_and_marked_where_it_leaves_out_zero(make
 
 def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("base", "knn"), metrics=("ndcg@10",), baseline="base")
-    base = dataclasses.replace(scores(0.1, 0.2, 0.3), users=np.array([1, 2, 3]))
-    knn = dataclasses.replace(scores(0.5, 0.6), users=np.array([2, 3]))
+    base = dataclasses.replace(scores(0.1, 0.2, 0.3), units=Units(np.array([1, 2, 3])))
+    knn = dataclasses.replace(scores(0.5, 0.6), units=Units(np.array([2, 3])))
     result = BakeoffResult(
         asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn))
     )
@@ -158,17 +161,7 @@ def contest(make: SimpleNamespace, metric: str = "ndcg@10", **columns: list[floa
     names = tuple(columns)
     asked = make.bakeoff(names, metrics=(metric,), primary=metric, baseline=names[0])
     models = (make.model_result(n, scores=scores(*c, metric=metric)) for n, c in columns.items())
-    return contests_of(BakeoffResult(asked, tuple(models)))[0]
-
-
-def test_findings_leave_what_is_computed(make: SimpleNamespace) -> None:
-    before = compare(contest(make, a=[1.0, 0.0, 0.5], b=[0.0, 0.0, 0.25], c=[0.5, 0.0, 0.0]))
-    before.compute()
-    findings = tuple(Finding("EV199", text) for text in ("odd", "even"))
-    found = before.with_findings(findings[:1]).with_findings(findings[1:])
-    assert (found.contest.findings, before.contest.findings) == (findings, ())
-    for name in ("every_pair", "best", "segments", "group_statistics", "overlaps", "hit_rates"):
-        assert getattr(found, name) is getattr(before, name), name
+    return competitions_of(BakeoffResult(asked, tuple(models)))[0]
 
 
 def test_all_pairs_are_compared_the_better_one_first(make: SimpleNamespace) -> None:
@@ -239,7 +232,7 @@ def test_only_so_much_history_is_kept_the_latest_of_equal_times_first() -> None:
         users=np.array([7]),
         items=np.arange(n),
     )
-    info = DataInfo("d", "csv", {}, "s", "last_n", {}, train, train, train, 1, {})
+    info = replace(data_info(), full=train, train=train, test=train)
     assert info.background.history["item"].to_pylist() == list(range(n - 1, n - 1 - HISTORY, -1))
 
 
@@ -274,9 +267,7 @@ def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
     halves = Segmentation("half", ("even", "odd"), np.arange(40), np.arange(40, dtype=np.int32) % 2)
     asked = dataclasses.replace(
         contest(make, base=[0.0], other=[0.0]),
-        models=tuple(
-            ComparedModel(name, "knn", two_metrics(seed)) for seed, name in enumerate(("base", "other"))
-        ),
+        models=tuple(ComparedModel(name, two_metrics(seed)) for seed, name in enumerate(("base", "other"))),
         metrics=("ndcg@10", "rr"),
         segments=(halves,),
     )
@@ -293,7 +284,7 @@ def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
 
 def two_metrics(seed: int) -> PerUserScores:
     values = np.random.default_rng(seed).uniform(size=(40, 2))
-    return PerUserScores(np.arange(40), values, ("ndcg@10", "rr"))
+    return PerUserScores(Units(np.arange(40)), values, ("ndcg@10", "rr"))
 
 
 def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: SimpleNamespace) -> None:
@@ -303,7 +294,7 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
             make.model_result("random", 0.3, seed_means=tuple(means)),
             make.model_result("knn", 0.4, seed_means=tuple(means)),
         ]
-        return compare(contests_of(BakeoffResult(make.bakeoff(("random", "knn")), tuple(models)))[0])
+        return compare(competitions_of(BakeoffResult(make.bakeoff(("random", "knn")), tuple(models)))[0])
 
     small, large = compared(1e-6), compared(0.1)
     assert (small.may_be_best, large.may_be_best) == (("knn",), ("knn", "random"))

@@ -11,15 +11,14 @@ import pytest
 
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.data.queries import query_ids
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.frames import group_statistics_frame
 from evalplugin.report.tables import group_statistics_table
 from evalplugin.segments import Segmentation
 
-RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="all", threshold=None, metrics_hash="c")
 SIZES = {"young": 60, "middle": 200, "old": 90, "few": 29}
 GROUP = np.repeat(np.arange(4, dtype=np.int32), list(SIZES.values()))
 N = len(GROUP)
@@ -29,12 +28,12 @@ LEVELS = {"base": (0.3, 0.5, 0.4, 0.9), "fair": (0.45, 0.5, 0.47, 0.1), "unfair"
 
 def model(name: str, levels: Any, metric: str = "ndcg@10", **changes: Any) -> ComparedModel:
     values = np.clip(np.array(levels)[GROUP] + np.random.default_rng(len(name)).normal(0, 0.1, N), 0, 1)
-    return ComparedModel(name, "random", PerUserScores(np.arange(N), values[:, None], (metric,)), **changes)
+    return ComparedModel(name, PerUserScores(Units(np.arange(N)), values[:, None], (metric,)), **changes)
 
 
 def contest(*models: ComparedModel, segments: tuple[Segmentation, ...] = (AGE,), **changes: Any) -> Contest:
     metric = changes.pop("metric", "ndcg@10")
-    return Contest("b-1", "toy", "last_n", models, (metric,), "base", 0, RULES, segments, **changes)
+    return Contest("b-1", "toy", "last_n", models, (metric,), "base", 0, "test", segments, **changes)
 
 
 def made(**changes: Any) -> Comparison:
@@ -97,9 +96,7 @@ def test_without_two_large_groups_or_with_more_than_twenty_there_are_none() -> N
     assert made(segments=()).group_statistics == ()
     users, group = np.arange(30 * 21), np.repeat(np.arange(21, dtype=np.int32), 30)
     values = np.random.default_rng(0).random((len(users), 1))
-    models = [
-        ComparedModel(n, "random", PerUserScores(users, values, ("ndcg@10",))) for n in ("base", "other")
-    ]
+    models = [ComparedModel(n, PerUserScores(Units(users), values, ("ndcg@10",))) for n in ("base", "other")]
     many = Segmentation("town", tuple(map(str, range(21))), users, group)
     assert compare(contest(*models, segments=(many,))).group_statistics == ()
     twenty = Segmentation("town", tuple(map(str, range(20))), users, group % 20)
@@ -119,7 +116,7 @@ def test_by_an_error_the_worst_group_is_the_highest_and_by_popularity_there_is_n
 
 
 def test_models_without_values_have_no_statistics() -> None:
-    failed = ComparedModel("broken", "random", None, error="ValueError: k must be <= 12")
+    failed = ComparedModel("broken", None, error="ValueError: k must be <= 12")
     undefined = model("undefined", LEVELS["fair"])
     assert undefined.scores is not None
     undefined.scores.values[:] = np.nan
@@ -156,7 +153,7 @@ def queries(each: int) -> Comparison:
     for name, levels in LEVELS.items():
         values = np.repeat(model(name, levels).scores.values, each, axis=0)[order]
         models.append(
-            ComparedModel(name, "random", PerUserScores(ids[order], values, ("ndcg@10",), unit=unit))
+            ComparedModel(name, PerUserScores(Units.of_lists(ids[order], unit), values, ("ndcg@10",)))
         )
     group = np.repeat(GROUP, each)[order].astype(np.int32)
     return compare(contest(*models, segments=(Segmentation("age", tuple(SIZES), ids[order], group),)))
@@ -192,7 +189,7 @@ def test_the_table_and_the_frame_have_the_same_rows() -> None:
 def test_a_group_of_rare_values_has_bounds_of_all_that_may_be() -> None:
     values = np.zeros(N)
     values[GROUP == 1] = np.random.default_rng(1).random(SIZES["middle"])
-    rare = ComparedModel("base", "random", PerUserScores(np.arange(N), values[:, None], ("ndcg@10",)))
+    rare = ComparedModel("base", PerUserScores(Units(np.arange(N)), values[:, None], ("ndcg@10",)))
     found = by_name(compare(contest(rare)))["worst", "base"]
     assert (found.value, found.low) == (0, 0)
     assert 0 < found.high < 1

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.contest import Contest
 from evalplugin.config.gate import Gate
 from evalplugin.data.queries import query_ids, session_ids
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation, clustering
 
 N, EACH = 400, 7
-RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="all", threshold=None, metrics_hash="c")
 _RNG = np.random.default_rng(4)
 VALUES = {
     name: np.clip(_RNG.normal(level, 0.2, (N, 2)), 0, 1)
@@ -41,19 +40,17 @@ def contest(each: int) -> Contest:
     models = tuple(
         ComparedModel(
             name,
-            "random",
             PerUserScores(
-                users[order],
+                Units.of_lists(users[order], "user" if each == 1 else "query"),
                 np.repeat(values, each, axis=0)[order],
                 ("ndcg@10", "rr"),
-                unit="user" if each == 1 else "query",
             ),
         )
         for name, values in VALUES.items()
     )
     half = np.repeat(np.arange(N) % 2, each)[order].astype(np.int32)
     segments = (Segmentation("half", ("even", "odd"), users[order], half),)
-    return Contest("b-1", "toy", "next_item", models, ("ndcg@10", "rr"), "old", 0, RULES, segments)
+    return Contest("b-1", "toy", "next_item", models, ("ndcg@10", "rr"), "old", 0, "test", segments)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +64,7 @@ def queries() -> Comparison:
 
 
 def test_differences_of_sessions_are_those_of_users(users: Comparison, queries: Comparison) -> None:
-    assert queries.contest.unit == "query"
+    assert queries.contest.units.noun == "query"
     assert len(users.pairs) == len(queries.pairs) == 6
     for one, many in zip(users.pairs, queries.pairs, strict=True):
         a, b = one.paired, many.paired
@@ -99,7 +96,9 @@ def test_means_over_sessions_count_each_session_once() -> None:
     # Session 1 has one query, sessions 2 and 3 have more; the last query of session 3 is undefined.
     ids = query_ids(np.array([1, 2, 2, 2, 3, 3, 3]), np.array([1, 1, 2, 3, 1, 2, 3]))
     values = np.array([[1.0], [0.0], [0.25], [0.5], [0.5], [0.75], [np.nan]])
-    cell = metric_cells(PerUserScores(ids, values, ("rr",), unit="query"), [parse("rr")], seed=0)["rr"]
+    cell = metric_cells(PerUserScores(Units.of_lists(ids, "query"), values, ("rr",)), [parse("rr")], seed=0)[
+        "rr"
+    ]
     assert cell.mean == pytest.approx((1 + 0 + 0.25 + 0.5 + 0.5 + 0.75) / 6)
     assert cell.over_clusters is not None
     means = [1.0, (0 + 0.25 + 0.5) / 3, (0.5 + 0.75) / 2]
@@ -190,15 +189,15 @@ def test_clusters_of_one_session_each_are_the_default(sizes: list[int], seed: in
     named = rng.permutation([f"v{n}" for n in range(len(sizes))])
     visitors = clustering("visitor", named[session_ids(ids).astype(int)], ids)
 
-    def compared(**clusters: Segmentation) -> Comparison:
+    def compared(clusters: Segmentation | None = None) -> Comparison:
         models = tuple(
-            ComparedModel(name, "random", PerUserScores(ids, own, ("rr",), unit="query", **clusters))
+            ComparedModel(name, PerUserScores(Units.of_lists(ids, "query", clusters), own, ("rr",)))
             for name, own in values.items()
         )
-        return compare(Contest("b-1", "toy", "next_item", models, ("rr",), "a", 0, RULES))
+        return compare(Contest("b-1", "toy", "next_item", models, ("rr",), "a", 0, "test"))
 
-    by_session, by_visitor = compared(), compared(clustering=visitors)
-    assert by_visitor.contest.independent_unit == "visitor"
+    by_session, by_visitor = compared(), compared(visitors)
+    assert by_visitor.contest.units.independent == "visitor"
     for one, other in zip(by_session.models, by_visitor.models, strict=True):
         assert repr(one.cells) == repr(other.cells)
     assert repr(by_session.pairs) == repr(by_visitor.pairs)

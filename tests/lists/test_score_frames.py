@@ -537,7 +537,7 @@ def test_queries_of_several_systems_are_compared_by_session() -> None:
     queries = {"a": "1:1", "b": "1:2", "c": "2:1", "d": "2:2"}
     lists, truth = (table.assign(user=table["user"].map(queries)) for table in (LISTS, TRUTH))
     (compared,) = evalplugin.score({"a": lists, "b": lists}, truth, ["rr"], query="user")
-    assert (compared.contest.unit, compared.contest.independent_unit) == ("query", "session")
+    assert (compared.contest.units.noun, compared.contest.units.independent) == ("query", "session")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def score(**changes: Any) -> evalplugin.ListScores:
 def test_intervals_take_the_queries_of_a_session_together():
     own, as_users = score(), score(query=None, user="query")
     assert own.means == as_users.means
-    assert own.scores.unit == "query"
+    assert own.scores.units.noun == "query"
     for metric in ("rr", "hit@3"):
         interval, naive = own.interval(metric), as_users.interval(metric)
         assert (interval.n, interval.clusters, naive.clusters) == (SESSIONS * EACH, SESSIONS, None)
@@ -172,7 +172,7 @@ def test_logged_scores_of_queries_are_compared_by_session(capsys: pytest.Capture
     (comparison,) = evalplugin.compare(
         tracking_uri="sqlite:///mlflow.db", experiment="lists", pairs="all"
     ).comparisons
-    assert comparison.contest.unit == "query"
+    assert comparison.contest.units.noun == "query"
     assert [pair.paired.clusters for pair in comparison.pairs] == [SESSIONS]
     assert main(["score", *files, "--as", "ranx"]) == 2
     assert "--query does not go with it" in capsys.readouterr().err

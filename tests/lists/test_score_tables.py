@@ -19,6 +19,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.units import noun_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.frames import compare_csv
+from evalplugin.report.users import users_frame
 from evalplugin.report.words import shared_lines
 
 N = 60
@@ -118,7 +119,7 @@ def test_a_name_that_often_means_lower_is_better_is_said(table: pd.DataFrame) ->
 
 def test_the_column_of_units_names_the_unit(table: pd.DataFrame) -> None:
     comparison = compare(table, cluster="text")
-    assert (comparison.contest.unit, comparison.contest.independent_unit) == ("question", "text")
+    assert (comparison.contest.units.noun, comparison.contest.units.independent) == ("question", "text")
     text = evalplugin.compare_scores(
         table, unit="question_id", model="llm", value="points", cluster="text", baseline="small"
     )._repr_html_()
@@ -139,10 +140,10 @@ def test_the_noun_of_a_column_has_no_id(column: str, noun: str) -> None:
 
 def test_units_called_queries_are_not_taken_for_those_of_sessions(table: pd.DataFrame) -> None:
     comparison = compare(table.rename(columns={"question_id": "query"}), unit="query")
-    assert comparison.contest.unit == "query"
+    assert comparison.contest.units.noun == "query"
     assert comparison.models[0].scores is not None
-    assert comparison.models[0].scores.clusters is None
-    assert "session" not in comparison.users("small", "large").columns
+    assert comparison.models[0].scores.units.codes is None
+    assert "session" not in users_frame(comparison, "small", "large").columns
 
 
 def test_clusters_widen_the_interval_of_questions_that_are_alike() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import DataError
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import MetricSpec, parse
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.metrics.states import Request, ScorerState, UserValues
 
 
@@ -31,7 +31,7 @@ def test_totals_give_what_the_values_give(users: int) -> None:
     ]
     table = object()
     totals = ListScores(ScorerState.merge(states).totals(), table)
-    whole = ListScores(PerUserScores(names, values.T, request.per_user))
+    whole = ListScores(PerUserScores(Units(names), values.T, request.per_user))
     np.testing.assert_equal(totals.means, whole.means)
     assert totals.counts == whole.counts
     assert totals.per_user is table
@@ -77,7 +77,9 @@ def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(
         states = [ScorerState.merge(states[:2]), *states[2:]]
     totals = ListScores(states[0].totals())
     ascending = np.argsort(ids)
-    whole = ListScores(PerUserScores(ids[ascending], values[:, ascending].T, request.per_user, unit="query"))
+    whole = ListScores(
+        PerUserScores(Units.of_lists(ids[ascending], "query"), values[:, ascending].T, request.per_user)
+    )
     np.testing.assert_equal(totals.means, whole.means)
     for name in request.per_user:
         np.testing.assert_equal(vars(totals.interval(name)), vars(whole.interval(name)))
@@ -94,6 +96,6 @@ def test_quantiles_do_not_depend_on_how_digits_were_dropped(monkeypatch: pytest.
         for part in (users[:30], users[30:2000], users[2000:])
     ]
     totals = ListScores(ScorerState.merge([states[1], ScorerState.merge([states[2], states[0]])]).totals())
-    whole = ListScores(PerUserScores(users, values.T, ("rr",)))
+    whole = ListScores(PerUserScores(Units(users), values.T, ("rr",)))
     np.testing.assert_equal(vars(totals.summaries["rr"]), vars(whole.summaries["rr"]))
     assert totals.interval("rr") == whole.interval("rr")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evalplugin.comparison.overlap import PERSISTENCE, overlap_values
 from evalplugin.metrics import evaluate
+from evalplugin.report.overlap import PERSISTENCE, overlap_values
 
 pytest.importorskip("lenskit", reason="needs LensKit: nox -s lenskit")
 

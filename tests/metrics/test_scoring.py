@@ -11,7 +11,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.metrics.scores import Counts, PerUserScores, average_folds
+from evalplugin.metrics.scores import Counts, PerUserScores, Units, average_folds
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 
@@ -204,7 +204,7 @@ def test_invalid_predictions_raise_data_error(predictions: np.ndarray, message: 
 
 def fold(users: list[str], values: list[list[float]], coverage: float, curve: float) -> PerUserScores:
     return PerUserScores(
-        users=np.array(users, dtype=object),
+        units=Units(np.array(users, dtype=object)),
         values=np.array(values, dtype=np.float64),
         metrics=("rr", "ap"),
         overall={"coverage": coverage},

@@ -15,6 +15,8 @@ from samples import TINY, small_config
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError
+from evalplugin.report.competition import facts_of
+from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.notebook import Comparisons
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -191,13 +193,12 @@ def test_the_chart_of_any_names_is_written_to_a_file(uri: str, tmp_path: Path) -
 
 def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str, tmp_path: Path) -> None:
     from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
-    assert all(c.top_n is None for c in from_store[0].contest.models)
+    assert all(facts_of(from_store[0].contest, row.model).top_n is None for row in from_store[0].models)
     whole = from_store._complete()[0]
-    assert all(row.top_n is not None for row in whole.models)
-    assert {row.model: row.top_n for row in whole.models} == {c.model: c.top_n for c in whole.contest.models}
+    assert all(facts_of(whole.contest, row.model).top_n is not None for row in whole.models)
     assert whole.pairs == from_store[0].pairs
-    assert whole.hit_rates is not None
-    assert whole.hit_rates == outcome.comparisons[0].hit_rates
+    assert hit_rates(whole) is not None
+    assert hit_rates(whole) == hit_rates(outcome.comparisons[0])
     pages = [thing.to_html(tmp_path / f"{i}.html") for i, thing in enumerate((outcome, from_store))]
     sizes = [page.stat().st_size for page in pages]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.03)  # with data card

@@ -25,7 +25,7 @@ from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.report import decision_markdown
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.frames import compare_frame
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
@@ -232,9 +232,9 @@ def test_queries_of_two_models_come_with_session_and_position(
 def test_sessions_are_counted_where_queries_have_values() -> None:
     ids = np.array(["a:1", "a:2", "b:1", "b:2", "c:1"], dtype=object)
     values = np.array([[1.0], [0.5], [1.0], [0.0], [np.nan]])
-    of_queries = PerUserScores(ids, values, ("rr",), unit="query")
+    of_queries = PerUserScores(Units.of_lists(ids, "query"), values, ("rr",))
     assert metric_cells(of_queries, [parse("rr")], 0)["rr"].clusters == 2
-    assert metric_cells(replace(of_queries, unit="user"), [parse("rr")], 0)["rr"].clusters is None
+    assert metric_cells(replace(of_queries, units=Units(ids)), [parse("rr")], 0)["rr"].clusters is None
 
 
 @pytest.mark.parametrize("gate", [{"min_users": 100}, {"min_users": 5, "min_gain": 0.5}])
@@ -265,7 +265,7 @@ def test_one_bakeoff_of_users_and_queries_counts_both(
     [comparison] = ran.outcome.comparisons
     contest = comparison.contest
     models = tuple(
-        replace(m, scores=None if m.scores is None else replace(m.scores, unit="user"))
+        replace(m, scores=None if m.scores is None else replace(m.scores, units=Units(m.scores.users)))
         for m in contest.models
     )
     of_users = compare(replace(contest, split="last_n", models=models))

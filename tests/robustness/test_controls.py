@@ -20,7 +20,7 @@ from evalplugin.base.text import escape_controls, escape_formula
 from evalplugin.cli import main
 from evalplugin.cli.show.console import Terminal, new_table
 from evalplugin.lists.output import write_per_user
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.frames import compare_csv
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown
@@ -160,7 +160,7 @@ def test_per_user_csv_guards_ids_of_text(tmp_path: Path) -> None:
     def scores(users: object) -> PerUserScores:
         values = np.array([[-0.5], [1.0]])
         return PerUserScores(
-            users=np.asarray(users), values=values, metrics=("ndcg@10",), overall={}, at_k={}
+            units=Units(np.asarray(users)), values=values, metrics=("ndcg@10",), overall={}, at_k={}
         )
 
     write_per_user(scores(np.array(["=1+1", "-7"], dtype=object)), tmp_path / "text.csv")

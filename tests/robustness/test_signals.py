@@ -107,7 +107,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
         "picture_artifacts",
         "comparison_page",
         "leaderboard_markdown",
-        "contests_of",
+        "competitions_of",
         "MlflowTracker.finish_model",
         "save_board",
         "RunWriter.log_values",

@@ -14,6 +14,7 @@ from samples import small_config, write_config
 from servers import Server, mlflow_server
 
 from evalplugin.cli import main
+from evalplugin.report.competition import facts_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("no_drawing")]
@@ -61,7 +62,7 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
     (contest,) = read_contests(tracking.url, experiment="whole")
     assert [model.model for model in contest.models] == ["random", "popularity"]
     assert all(np.isfinite(model.scores.values).any() for model in contest.models if model.scores)
-    assert with_lists(contest, tracking.url).models[0].top_n is not None
+    assert facts_of(with_lists(contest, tracking.url), "random").top_n is not None
     assert models_of(capsys, tracking.url, "whole") == {"random", "popularity"}
 
 

@@ -98,7 +98,7 @@ def test_a_table_of_scores_logged_over_http_is_read_back(
 ) -> None:
     read = evalplugin.compare(experiment="answers", tracking_uri=server.url)
     pd.testing.assert_frame_equal(read.to_frame(), scored.to_frame())
-    assert read[0].contest.unit == "question"
+    assert read[0].contest.units.noun == "question"
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import Unit, independent_unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
+from evalplugin.report.competition import competition_of, facts_of
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
@@ -66,7 +67,7 @@ _QUERY = ("query", "events of the session before it")
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
     tuned = any(planned.trials != 0 for planned in plan.jobs)
-    units = " or ".join(dict.fromkeys(plural(planned.job.info.unit) for planned in plan.jobs))
+    units = " or ".join(dict.fromkeys(plural(planned.job.info.units.noun) for planned in plan.jobs))
     who = "who" if "users" in units else "which"
     table = new_table(
         "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", f">{units}", ">n", ">lists",
@@ -102,7 +103,9 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
     for _, table in users.groupby(["dataset", "split"], sort=False):
         first = table.iloc[0]
         of_queries = "session" in table and table["session"].notna().all()
-        unit, known = (contest.unit, "") if contest.is_table else _QUERY if of_queries else _USER
+        unit, known = (
+            (contest.units.noun, "") if competition_of(contest) is None else _QUERY if of_queries else _USER
+        )
         units = plural(unit)
         ids = (
             {"session": "session", ">position": "position"}
@@ -299,18 +302,21 @@ def _show_leaderboard(console: Console, comparison: Comparison) -> None:
         for row in rows:
             rank = "-" if row.rank is None else str(row.rank)
             name = escape(row.model) + (" [dim](baseline)[/dim]" if row.is_baseline else "")
-            table.add_row(rank, name, *_leaderboard_cells(row, chunk, len(heads)))
+            table.add_row(rank, name, *_leaderboard_cells(comparison.contest, row, chunk, len(heads)))
         console.print(table)
 
 
-def _leaderboard_cells(row: ComparedModel, metrics: Sequence[str] | None, n: int) -> list[str]:
+def _leaderboard_cells(
+    contest: Contest, row: ComparedModel, metrics: Sequence[str] | None, n: int
+) -> list[str]:
     """Return a model's means, or its costs where no metrics are given; ``n``: how many cells."""
     if row.error is not None:
         return ["[red]failed[/red]"] + [""] * (n - 1)
     if metrics is not None:
         return [_aligned(mean_cell(row.cells[metric])) for metric in metrics]
-    assert row.costs is not None
-    return cost_texts(row.costs)
+    costs = facts_of(contest, row.model).costs
+    assert costs is not None
+    return cost_texts(costs)
 
 
 def _aligned(cell: TextCell) -> str:
@@ -351,7 +357,7 @@ def _legend_of(
 def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
     by_units: dict[tuple[Unit, str], list[Comparison]] = {}
     for comparison in comparisons:
-        units = comparison.contest.unit, comparison.contest.independent_unit
+        units = comparison.contest.units.noun, comparison.contest.units.independent
         by_units.setdefault(units, []).append(comparison)
     for units, alike in by_units.items():
         yield from _legend_of(alike, bakeoff, *units)

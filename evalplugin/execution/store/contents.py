@@ -15,7 +15,7 @@ from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files
 from evalplugin.execution.tasks import TaskLists, TaskResult
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.models import TopN
 
 _COLUMNS = ("user", "item", "rating", "timestamp", "fraction", "count")
@@ -94,7 +94,7 @@ def scores_files(result: TaskResult) -> Files:
     """Return writers of the files of scores."""
     scores = result.per_user
     facts = {
-        "unit": scores.unit,
+        "unit": scores.units.noun,
         "metrics": scores.metrics,
         "overall": scores.overall,
         "at_k": [[name, list(curve.items())] for name, curve in scores.at_k.items()],
@@ -112,13 +112,14 @@ def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
     files = _read_files(folder)
     facts, texts = files["facts.json"], files.get("users.json")
     per_user = PerUserScores(
-        users=files["users.npy"] if texts is None else np.array(texts, dtype=object),
+        units=Units.of_lists(
+            files["users.npy"] if texts is None else np.array(texts, dtype=object), facts["unit"]
+        ),
         values=files["values.npy"],
         metrics=tuple(facts["metrics"]),
         overall=facts["overall"],
         at_k={name: dict(curve) for name, curve in facts["at_k"]},
         pr_curve=dict(facts["pr_curve"]),
-        unit=facts["unit"],
     )
     scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
     return TaskResult(lists, per_user, replace(lists.costs, **scored))

@@ -14,6 +14,7 @@ from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResu
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.checks.base import Check, SplitResults, of_data, of_models, of_results
+from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
 from evalplugin.workspace import Workspace
@@ -44,7 +45,7 @@ class ChecksFeature(Feature):
         ]
 
     def after(self, running: Running, results: Results) -> Results:
-        """Add the findings in the results to the contests of the comparisons."""
+        """Find what is wrong with the results."""
         observer, prepared = running.workspace.observer, running.prepared
         models = results.result.models
         with observer.progress("check the results"):
@@ -54,11 +55,11 @@ class ChecksFeature(Feature):
             )
             for finding in findings:
                 observer.warn(finding.line)
-        comparisons = tuple(
-            comparison.with_findings(_concerning(data.info, findings))
-            for data, comparison in zip(prepared, results.comparisons, strict=True)
-        )
-        return replace(results, comparisons=comparisons)
+        return results.having(checked=tuple(findings))
+
+    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+        """Yield the findings in the results."""
+        yield Section(findings=values.get("checked", ()))
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""

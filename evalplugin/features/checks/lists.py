@@ -128,7 +128,7 @@ def _ties(results: SplitResults, model: ModelResult, k: int, again: _OtherOrders
     order = (
         "the order of the ids" if results.config.spec.recommend.ties == "id" else "an order drawn by the seed"
     )
-    known = "users with train data" if results.data.info.unit == "user" else "queries with a history"
+    known = "users with train data" if results.data.info.units.noun == "user" else "queries with a history"
     text = (
         f"{share(tied)} of the lists of {known} have the same score on the places {k} and {k + 1}: "
         f"{order} decides what is listed"
@@ -227,7 +227,7 @@ class _OtherOrders:
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:
-    k, units = _cutoff(results), plural(results.data.info.unit)
+    k, units = _cutoff(results), plural(results.data.info.units.noun)
     groups: list[
         tuple[pa.Table, list[str], list[float]]
     ] = []  # lists, the models that have them, what they share

@@ -35,9 +35,12 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     "whether the split tests tastes. Where popularity is simply hard to beat, that is a result.",
 )
 def _popularity_leads(results: SplitResults) -> Iterator[Found]:
+    from evalplugin.report.competition import facts_of
+
     ranked = [row for row in results.comparison.models if row.rank is not None]
-    popular = [row for row in ranked if row.type == "popularity"]
-    learned = [row for row in ranked if row.type not in _BASELINES]
+    types = {row.model: facts_of(results.comparison.contest, row.model).type for row in ranked}
+    popular = [row for row in ranked if types[row.model] == "popularity"]
+    learned = [row for row in ranked if types[row.model] not in _BASELINES]
     primary = results.comparison.contest.primary
     if not popular or not learned:
         return
@@ -147,7 +150,7 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
     if not known:
         return
     detectable, users, needed, name = min(known)
-    units = plural(contest.unit)
+    units = plural(contest.units.noun)
     if detectable > gain:
         yield Found(
             f"gate.min_gain is {number(gain)} {metric}, and {users:,} {units} are too few to find a true gain below "
@@ -180,17 +183,17 @@ def _power(
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None
-    _, values, clusters = aligned([challenger.scores, champion.scores], metric)
-    both = ~np.isnan(values).any(axis=1)
+    units, values = aligned([challenger.scores, champion.scores], metric)
+    both = np.asarray(~np.isnan(values).any(axis=1))
     difference = paired_difference(*values[both].T)
-    units, _ = independent_units(difference, None if clusters is None else clusters[both])
-    if len(units) < 2:
+    gains, _ = independent_units(difference, units.only(both).codes)
+    if len(gains) < 2:
         return None
-    sd, users = standard_deviation(units), len(difference)
+    sd, users = standard_deviation(gains), len(difference)
     try:
-        detectable = detectable_gain(sd, len(units), level=level, one_sided=True)
+        detectable = detectable_gain(sd, len(gains), level=level, one_sided=True)
         needed = users_needed(sd, gain, level=level, one_sided=True)
-        return detectable, users, users_of_units(needed, users, len(units)), challenger.model
+        return detectable, users, users_of_units(needed, users, len(gains)), challenger.model
     except DataError:  # no spread: the models are equal
         return None
 
@@ -256,7 +259,7 @@ def _loses_in_group(results: SplitResults) -> Iterator[Found]:
         if worse:
             named = "; ".join(
                 f"{label}: {signed(pair.paired.interval.mean)} {contest.primary} over {pair.paired.users:,} "
-                f"{plural(contest.unit)} ({p_equals(pair.p_holm, 'Holm')})"
+                f"{plural(contest.units.noun)} ({p_equals(pair.p_holm, 'Holm')})"
                 for label, pair in worse
             )
             yield Found(

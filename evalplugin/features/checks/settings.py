@@ -95,7 +95,7 @@ def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[F
             f"({share(drawn / items)}): models may come in another order than on the whole catalogue; set "
             f"candidates: unseen"
         )
-    unit = data.info.unit
+    unit = data.info.units.noun
     others = _others_in_pools(data) if config.spec.recommend.candidates == "given" else None
     if others is not None and 2 * others < items:
         yield Found(
@@ -328,12 +328,12 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
             f"{looks}: a few large ones decide what is learned; {logarithm}{option}"
         )
     metrics = [spec for spec in config.metrics if getattr(spec.metric, "gain", "binary") != "binary"]
-    if metrics and data.info.unit == "user":  # the truth of a query is one event
+    if metrics and data.info.units.noun == "user":  # the truth of a query is one event
         # Every registered metric is a dataclass.
         binary = [replace(m, metric=replace(m.metric, gain="binary")).name for m in metrics]  # type: ignore[type-var]
         yield Found(
             f"metrics: {', '.join(spec.name for spec in metrics)} {'take' if len(metrics) > 1 else 'takes'} raw values "
-            f"as gains, {looks}: one item may decide the score of a {data.info.unit}; use "
+            f"as gains, {looks}: one item may decide the score of a {data.info.units.noun}; use "
             f"{', '.join(binary)}, or {logarithm}"
         )
 

@@ -61,7 +61,7 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     own, later = np.mean(known, axis=0)
     if own > _OWN_FUTURE or later > _FUTURE:
         users = (
-            f", and {share(own)} of the test {plural(data.info.unit)} have some of their own"
+            f", and {share(own)} of the test {plural(data.info.units.noun)} have some of their own"
             if own > _OWN_FUTURE
             else ""
         )
@@ -72,7 +72,7 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
 
 
 def _remedy(info: DataInfo) -> str:
-    if info.unit == "query":
+    if info.units.noun == "query":
         return "test the sessions that end last: split: {type: next_item, test: last_day}"
     from evalplugin.data import in_one_piece
 
@@ -156,7 +156,7 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     "another `seed` to see how much the draw matters.",
 )
 def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    if data.info.split_type == "given" or data.info.unit == "query":
+    if data.info.split_type == "given" or data.info.units.noun == "query":
         return
     tied = tested = 0
     for fold in data.folds:
@@ -175,7 +175,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
     if tied > _EQUAL_TIMES * tested:
         yield Found(
-            f"split {data.info.split}: {share(tied / tested)} of the test {plural(data.info.unit)} ({tied:,} of "
+            f"split {data.info.split}: {share(tied / tested)} of the test {plural(data.info.units.noun)} ({tied:,} of "
             f"{tested:,}) have train interactions at the time of their first test interaction: the seed draws which "
             f"ones are held out; a temporal split cuts between times"
         )
@@ -194,7 +194,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
 )
 def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    where, units = f"split {data.info.split}", plural(data.info.unit)
+    where, units = f"split {data.info.split}", plural(data.info.units.noun)
     if (day := _main_day([fold.test for fold in data.folds], data.info)) is not None:
         yield Found(f"{where}: {day}")
     named = (

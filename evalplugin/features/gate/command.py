@@ -26,6 +26,7 @@ from evalplugin.features.gate.decide import (
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.report import decision_files, decision_tags
+from evalplugin.report.competition import competition_of
 from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
@@ -93,7 +94,7 @@ def decide_logged(
     """
     read = partial(read_contests, tracking_uri, intersect=intersect)
     contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
-    if contest.is_table:
+    if competition_of(contest) is None:
         raise DataError(
             f"{contest.name}: a gate decides on models of a config, and these are scores of a table"
         )

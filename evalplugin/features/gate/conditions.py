@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags
+from evalplugin.base.arrays import Flags
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
@@ -29,10 +28,11 @@ from evalplugin.comparison.statistics.pairs import paired_difference, standard_d
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
-from evalplugin.data.queries import Unit
 from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.metrics.scores import Units
+from evalplugin.report.competition import facts_of
 from evalplugin.segments import Segmentation
 
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
@@ -61,7 +61,7 @@ class Judge:
 
     def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
-        least, unit = self.gate.min_users, self.contest.unit
+        least, unit = self.gate.min_users, self.contest.units.noun
         if not challenger.has_values(self.metric):
             why = (
                 f"failed: {challenger.error}"
@@ -69,7 +69,7 @@ class Judge:
                 else f"has no scores by {self.metric}"
             )
             return Condition(challenger.model, "result", "result", False, f"scores for each {unit}", note=why)
-        users = self._common(challenger, self.metric).units
+        users = self._common(challenger, self.metric).independent
         if users >= least:
             return None
         return Condition(
@@ -104,7 +104,7 @@ class Judge:
     @property
     def _independent(self) -> str:
         """What ``min_users`` counts: users, or clusters such as the sessions of queries."""
-        return plural(self.contest.independent_unit)
+        return plural(self.contest.units.independent)
 
     @property
     def _confidence(self) -> float:
@@ -112,13 +112,15 @@ class Judge:
 
     def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
         failed = partial(Condition, challenger.model, "metric", metric, False, "no loss beyond the margin")
-        units = plural(self.contest.unit)
+        units = plural(self.contest.units.noun)
         if not self._was_measured(challenger, metric):
             return failed(note="not measured")
         if parse(metric).metric.scope == "user":
             common = self._common(challenger, metric)
-            if common.units < self.gate.min_users:
-                return failed(note=f"only {common.units:,} {self._independent} have scores of both models")
+            if common.independent < self.gate.min_users:
+                return failed(
+                    note=f"only {common.independent:,} {self._independent} have scores of both models"
+                )
             tested = common.above(margin, loss=True)
             return tested.condition(challenger.model, "metric", metric, self._confidence)
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
@@ -133,7 +135,7 @@ class Judge:
         )  # fmt: skip
 
     def _cost(self, challenger: ComparedModel, cost: Cost, limit: CostLimit) -> Iterator[Condition]:
-        theirs, ours = _cost_of(self.champion, cost), _cost_of(challenger, cost)
+        theirs, ours = (_cost_of(self.contest, model, cost) for model in (self.champion, challenger))
         if limit.max is not None:
             yield Condition(
                 challenger.model, "cost", cost, ours <= limit.max, f"at most {limit.max:g}",
@@ -178,12 +180,12 @@ class Judge:
     ) -> Iterator[Condition]:
         name, least = segmentation.name, margins.min_users or self.gate.min_users
         common = self._common(challenger, metric)
-        group = segmentation.of(common.users)
+        group = segmentation.of(common.units.ids)
         small = []
         for number, label in enumerate(segmentation.labels):
             inside = common.only(group == number)
-            if inside.units < least:
-                small.append(f"{label} ({inside.units:,})")
+            if inside.independent < least:
+                small.append(f"{label} ({inside.independent:,})")
                 continue
             tested = inside.above(margin, loss=True)
             shown = _of_segment(name, label, margins.metric and metric)
@@ -234,34 +236,29 @@ class Judge:
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
-        users, values, clusters = aligned((challenger.scores, self.champion.scores), metric)
+        units, values = aligned((challenger.scores, self.champion.scores), metric)
         a, b = values.T
         seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
-        return _Common(metric, users, a, b, seeds, clusters, self.contest.unit).only(
-            ~(np.isnan(a) | np.isnan(b))
-        )
+        return _Common(metric, units, a, b, seeds).only(~(np.isnan(a) | np.isnan(b)))
 
 
 @dataclass(frozen=True)
 class _Common:
-    """Values of one metric by two models, for the users where both are defined."""
+    """Values of one metric by two models, for the units where both are defined."""
 
     metric: str
-    users: npt.NDArray[np.generic]
+    units: Units
     a: Column  # the challenger's
     b: Column  # the champion's
     seeds: tuple[SeedSpread | None, SeedSpread | None]  # of the challenger's mean, and of the champion's
-    clusters: Codes | None  # of the users; None: they are independent
-    unit: Unit
 
     @property
-    def units(self) -> int:
-        """The number of independent units: of users, or of their clusters."""
-        return len(self.users) if self.clusters is None else len(np.unique(self.clusters))
+    def independent(self) -> int:
+        """The number of units, or of the clusters that they are in."""
+        return len(self.units) if self.units.codes is None else len(np.unique(self.units.codes))
 
     def only(self, rows: Flags) -> _Common:
-        clusters = None if self.clusters is None else self.clusters[rows]
-        return replace(self, users=self.users[rows], a=self.a[rows], b=self.b[rows], clusters=clusters)
+        return replace(self, units=self.units.only(rows), a=self.a[rows], b=self.b[rows])
 
     def above(self, amount: Amount, *, loss: bool) -> _Tested:
         """Test whether the gain is above an amount, or with ``loss`` whether the loss is below it.
@@ -281,7 +278,7 @@ class _Common:
         return _Tested(
             amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
             [spread.scaled(factor) for spread, factor in zip(self.seeds, factors, strict=True) if spread is not None],
-            self.clusters, self.unit,
+            self.units,
         )  # fmt: skip
 
 
@@ -296,12 +293,11 @@ class _Tested:
     measured: float
     excess: Column
     seeds: Sequence[SeedSpread]  # what other seeds add to the spread of its mean
-    clusters: Codes | None  # of the users; None: they are independent
-    unit: Unit
+    units: Units
 
     @property
     def p(self) -> float:
-        return p_above_with_seeds(self.excess, self.seeds, clusters=self.clusters)
+        return p_above_with_seeds(self.excess, self.seeds, clusters=self.units.codes)
 
     @property
     def is_defined(self) -> bool:
@@ -317,11 +313,13 @@ class _Tested:
             keeping: Level of the upper bound. It needs no correction for the number of challengers: the champion is
                 kept if the bounds of all exclude ``min_gain``, and that is wrong only if the bound of the best one is.
         """
-        units, _ = independent_units(self.excess, self.clusters)
+        units, _ = independent_units(self.excess, self.units.codes)
         sd = standard_deviation(units)
         if not (self.is_defined and math.isfinite(sd)):
-            return replace(gain, note=gain.note or f"not finite for every {self.unit}")
-        upper = self.limit - bound_with_seeds(-self.excess, self.seeds, level=keeping, clusters=self.clusters)
+            return replace(gain, note=gain.note or f"not finite for every {self.units.noun}")
+        upper = self.limit - bound_with_seeds(
+            -self.excess, self.seeds, level=keeping, clusters=self.units.codes
+        )
         gain = replace(gain, upper=_number(upper), upper_confidence=keeping)
         if not sd:
             return gain
@@ -343,7 +341,8 @@ class _Tested:
 
     def condition(self, challenger: str, kind: ConditionKind, name: str, confidence: float) -> Condition:
         bound = (
-            bound_with_seeds(self.excess, self.seeds, level=confidence, clusters=self.clusters) + self.limit
+            bound_with_seeds(self.excess, self.seeds, level=confidence, clusters=self.units.codes)
+            + self.limit
         )
         rule = "loss below" if self.loss else "gain above"
         return Condition(
@@ -417,9 +416,9 @@ def _overall(model: ComparedModel, metric: str) -> float:
     return float(model.scores.overall[metric])
 
 
-def _cost_of(model: ComparedModel, cost: Cost) -> float:
+def _cost_of(contest: Contest, model: ComparedModel, cost: Cost) -> float:
     """Return the mean cost of a fold; NaN where it was not measured."""
-    costs, scores = model.costs, model.scores
+    costs, scores = facts_of(contest, model.model).costs, model.scores
     if costs is None or scores is None:
         return math.nan
     folds = max(1, len(model.fold_means))

@@ -70,7 +70,8 @@ def decide(
     challengers = _challengers(list(by_name), gate, champion)
     decision = Decision(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
-        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None, contest.unit,
+        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None,
+        contest.units.noun,
     )  # fmt: skip
     if (obstacle := _obstacle(decision, by_name.get(champion))) is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")

@@ -200,7 +200,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     if not is_sequential(MODELS.create(recipe.type, recipe.params)):
         data = data.merged()
     if getattr(splitter, "new_users", False):
-        whom = "sessions that it then has" if won.data.unit == "query" else "users whom it then knows"
+        whom = "sessions that it then has" if won.data.units.noun == "query" else "users whom it then knows"
         workspace.observer.report(
             f"{winner} is fitted on all data to be registered: its lists are of {whom}, and those of new ones are made "
             f"from their histories by the model itself"

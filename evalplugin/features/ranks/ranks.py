@@ -88,7 +88,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
     contest = comparisons[0].contest
     first: dict[str, Comparison] = {}
     for each in comparisons:
-        first.setdefault(each.contest.rules.test_digest, each)
+        first.setdefault(each.contest.digest, each)
     counted = list({each.contest.dataset: each for each in reversed(first.values())}.values())[::-1]
     primaries = {each.contest.primary for each in comparisons}
     if not contest.spec(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
@@ -102,9 +102,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
         seed=contest.seed,
         given=contest.given,
     )
-    shared = {
-        each.contest.dataset: first[each.contest.rules.test_digest].contest.dataset for each in comparisons
-    }
+    shared = {each.contest.dataset: first[each.contest.digest].contest.dataset for each in comparisons}
     return replace(ranks, same_data={name: other for name, other in shared.items() if name != other})
 
 

@@ -14,7 +14,6 @@ from evalplugin.base.numbers import number, seconds
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
-from evalplugin.comparison.compared import budget_text, split_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.components import params_at
 from evalplugin.execution.executor import task_executor
@@ -25,6 +24,7 @@ from evalplugin.execution.runner import Job
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.feature import studies_of
+from evalplugin.report.competition import budget_text, split_text
 from evalplugin.workspace import Workspace
 
 

@@ -196,7 +196,7 @@ class Study:
         name, scores = self.plan.metric.name, result.per_user
         value, users = scores.means[name], len(scores.users)
         if np.isnan(value):
-            text = f"{name} is undefined for all {users:,} {plural(scores.unit)} of the validation data"
+            text = f"{name} is undefined for all {users:,} {plural(scores.units.noun)} of the validation data"
             return TrialOutcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
         column = scores.column(name) if name in scores.metrics else None
         state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"

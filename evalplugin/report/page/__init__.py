@@ -21,6 +21,7 @@ from evalplugin.data.queries import Unit
 from evalplugin.report.charts.library import chart_library
 from evalplugin.report.charts.palette import IN_THE_DARK
 from evalplugin.report.charts.theme import DARK, LIGHT, model_variables, theme_css
+from evalplugin.report.competition import AS_LISTED, competition_of, findings_on
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.page.hit_rates import hit_rates_note
@@ -79,14 +80,14 @@ def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Sectio
 
 
 def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, Any]:
-    contest = comparison.contest
+    contest, competition = comparison.contest, competition_of(comparison.contest)
     data = contest_data(comparison) | {"trend": None, "card": None}
     added: dict[str, Any] = {"card": None}
     for section in sections:
         values = {} if section.tab is None else dict(section.tab(comparison, data["models"]))
         data |= values.pop("data", {})
         added |= values
-    unit = contest.unit
+    unit, findings = contest.units.noun, [f for section in sections for f in section.findings]
     statements = (s.statement for s in sections if s.statement and s.statement.place == contest.place)
     return {
         "name": " · ".join(filter(None, contest.place)),
@@ -96,15 +97,15 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "units": plural(unit),
         "whom": whom(unit),
         "one_by_one": one_by_one(unit),
-        "findings": [asdict(finding) | {"url": finding.url} for finding in contest.findings],
-        "warnings": contest.warnings,
+        "findings": [asdict(finding) | {"url": finding.url} for finding in findings_on(contest, findings)],
+        "warnings": () if competition is None else competition.warnings,
         "verdict": verdict(comparison),
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison, data["models"]),
         "overlap": overlap_matrix(comparison, data["models"]),
         "hit_rates": hit_rates_note(comparison),
         "reading": list(_reading(comparison, data["examples"])),
-        "is_table": contest.is_table,
+        "is_table": competition is None,
         "sample": _sample_text(data["examples"], unit),
         "data": data,
         "json": _json(data),
@@ -120,7 +121,7 @@ def _subtitle(comparison: Comparison) -> str:
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
         count_text(len(contest.models), "model"),
-        f"{users:,} {plural(contest.unit)}",
+        f"{users:,} {plural(contest.units.noun)}",
         f"ranked by {contest.primary}",
     ]
     return " · ".join(filter(None, parts))
@@ -134,8 +135,8 @@ def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iter
     if seeds := seed_lines(comparison):
         yield "Seeds", " ".join(seeds)
     yield from _statistics(comparison)
-    if examples is not None and not comparison.contest.is_table:
-        unit = comparison.contest.unit
+    if examples is not None and competition_of(comparison.contest) is not None:
+        unit = comparison.contest.units.noun
         several = comparison.n_folds > 1
         first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
         yield (
@@ -156,24 +157,25 @@ def _sample_text(examples: Mapping[str, Any] | None, unit: Unit) -> str:
 
 
 def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    contest, rules = comparison.contest, comparison.contest.rules
-    if contest.is_table:
+    contest = comparison.contest
+    if (competition := competition_of(contest)) is None:
         yield from (("Table", f"{note}.") for note in contest.notes)
         yield (
             "Undefined",
-            f"A {contest.unit} without a score has no value, which is left out of means, not set to 0.",
+            f"A {contest.units.noun} without a score has no value, which is left out of means, not set to 0.",
         )
         return
+    rules = competition.rules
     pool = "" if rules.pool is None else f" (pool {rules.pool[:12]})"
     relevant = "rated above 0" if rules.threshold is None else f"rated {rules.threshold:g} or higher"
     yield (
         "Rules",
-        f"Lists of {rules.n} items, candidates: {rules.candidates}{pool}; relevant are held-out items {relevant}. "
-        f"Test data {rules.test_digest[:12]}, metrics {rules.metrics_hash[:12]}.",
+        f"Lists of {rules.n} items, candidates: {rules.candidates or AS_LISTED}{pool}; relevant are held-out items "
+        f"{relevant}. Test data {rules.test_digest[:12]}, metrics {rules.metrics_hash[:12]}.",
     )
     yield (
         "Undefined",
-        f"A {contest.unit} without a relevant held-out item has no value, which is counted and left out of "
+        f"A {contest.units.noun} without a relevant held-out item has no value, which is counted and left out of "
         f"means, not set to 0.",
     )
 
@@ -184,7 +186,7 @@ def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
     pairs = [p for p in comparison.pairs if p.metric == comparison.contest.primary] or list(comparison.pairs)
     if not pairs:
         return
-    units = plural(comparison.contest.unit)
+    units = plural(comparison.contest.units.noun)
     count = sum(p.metric == pairs[0].metric for p in pairs)
     yield (
         "Tests",

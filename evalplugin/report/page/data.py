@@ -17,6 +17,8 @@ from evalplugin.execution.results import Costs
 from evalplugin.report.charts.distribution import axis_limits
 from evalplugin.report.charts.palette import SHAPES, model_colours
 from evalplugin.report.charts.theme import model_variables
+from evalplugin.report.competition import competition_of, facts_of
+from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.page.examples import examples
 from evalplugin.report.tables import group_statistics_legend
 from evalplugin.report.words import whom
@@ -39,17 +41,18 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     ``examples`` (None without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
+    competition = competition_of(contest)
     position = {row.model: i for i, row in enumerate(rows)}
     best = comparison.best.get(contest.primary)
     opening = [position[best.leader], position[best.rival]] if best and best.rival is not None else None
     return {
         "bakeoff": contest.name,
-        "unit": contest.unit,
-        "units": plural(contest.unit),
-        "whom": whom(contest.unit),
-        "isTable": contest.is_table,
-        "n": contest.rules.n,
-        "threshold": contest.rules.threshold,
+        "unit": contest.units.noun,
+        "units": plural(contest.units.noun),
+        "whom": whom(contest.units.noun),
+        "isTable": competition is None,
+        "n": 0 if competition is None else competition.rules.n,
+        "threshold": None if competition is None else competition.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
         "opening": opening,
         "models": _models(comparison),
@@ -140,15 +143,16 @@ def _union(name: str, curves: Sequence[Mapping[int, float]]) -> dict[str, Any]:
 def _costs(comparison: Comparison) -> list[dict[str, Any]]:
     """Return costs against quality, an entry for each kind of cost that was measured."""
     rows, primary = comparison.scored, comparison.contest.primary
+    costs = [facts_of(comparison.contest, row.model).costs for row in rows]
     quality = [row.mean(primary) for row in rows]
     direction = comparison.contest.spec(primary).direction
     kinds = []
     for name, unit, of in _COSTS:
-        values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
+        values = [math.nan if own is None else of(own, row) for own, row in zip(costs, rows, strict=True)]
         if defined := [v for v in values if math.isfinite(v)]:
             kinds.append(
                 {
-                    "name": name.format(unit=comparison.contest.unit),
+                    "name": name.format(unit=comparison.contest.units.noun),
                     "unit": unit,
                     "values": [rounded(v) for v in values],
                     # A linear axis would show most values as nearly 0.
@@ -188,7 +192,7 @@ def _frontier(costs: Sequence[float], quality: Sequence[float]) -> list[int]:
 
 
 def _hit_rates(comparison: Comparison) -> dict[str, Any] | None:
-    if (rates := comparison.hit_rates) is None:
+    if (rates := hit_rates(comparison)) is None:
         return None
     hits = [rates.hits.get(row.model) for row in comparison.scored]
     return {"labels": rates.labels, "items": rates.items, "truth": rates.truth, "hits": hits}

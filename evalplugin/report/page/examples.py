@@ -16,6 +16,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import FOLD, HISTORY
 from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.metrics.relevance import Relevance
+from evalplugin.report.competition import competition_of, facts_of
 
 MAX_USERS = 1000
 MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
@@ -45,14 +46,16 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     metric = next((m for m in contest.metrics if all(m in own.metrics for own in scores)), None)
     if metric is None or len(rows) < 2:
         return None
-    all_users, values, _ = aligned(scores, metric)
-    background = contest.background
+    units, values = aligned(scores, metric)
+    all_users, competition = units.ids, competition_of(contest)
+    background = None if competition is None else competition.background
+    of_sessions = competition is not None and units.noun == "query"
     if background is not None:
         known = _first_fold(background.truth)["user"].to_numpy(zero_copy_only=False)
         in_fold = np.isin(all_users, np.unique(known))
         all_users, values = all_users[in_fold], values[in_fold]
     spec = contest.spec(metric)
-    k = max(1, min(max(_LEAST_K, spec.k or 0), contest.rules.n))
+    k = max(1, min(max(_LEAST_K, spec.k or 0), 0 if competition is None else competition.rules.n))
     extra = 0 if background is None else MAX_TRUTH + HISTORY
     most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
     losses = _losses(values * (spec.direction or 1))
@@ -62,15 +65,16 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     depth = {pair: int(np.cumprod(is_chosen[users.worst]).sum()) for pair, users in losses.items()}
     users = all_users[chosen]
     items = _Items({} if background is None else background.titles)
-    lists = [None if row.top_n is None else _rows_of(row.top_n, users) for row in rows]
+    tables = [facts_of(contest, row.model).top_n for row in rows]
+    lists = [None if table is None else _rows_of(table, users) for table in tables]
     sample: dict[str, Any] = {
         "metric": metric,
         "k": k,
         "of": len(all_users),
         "users": [str(user) for user in users.tolist()],
         # Of queries; null for users.
-        "sessions": session_ids(users).tolist() if contest.of_sessions else None,
-        "positions": positions_of(users).tolist() if contest.of_sessions else None,
+        "sessions": session_ids(users).tolist() if of_sessions else None,
+        "positions": positions_of(users).tolist() if of_sessions else None,
         "values": [[rounded(v, _DIGITS) for v in column] for column in values[chosen].T.tolist()],
         "losers": _matrix(len(rows), {pair: users.total for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
@@ -80,14 +84,14 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         "truth": None,
         "history": None,
     }
-    if background is not None:
+    if competition is not None and background is not None:
         truth = _rows_of(background.truth, users)
-        relevant = truth[Relevance(threshold=contest.rules.threshold).of(truth["rating"].to_numpy())]
+        relevant = truth[Relevance(threshold=competition.rules.threshold).of(truth["rating"].to_numpy())]
         sample["hits"] = [None if frame is None else _hits(relevant, len(users), frame, k) for frame in lists]
         sample["truth"] = _truth(truth, len(users), lists, items)
         history = _rows_of(background.history, users)
         # The history of a query is a session, to be read in its order.
-        ordered = history[::-1] if contest.of_sessions else history
+        ordered = history[::-1] if of_sessions else history
         sample["history"] = _by_user(ordered, len(users), items)
     sample["items"] = items.shown
     return sample

@@ -11,7 +11,9 @@ from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, secon
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import MetricSpec
+from evalplugin.report.competition import competition_of, facts_of
 from evalplugin.report.tables import own_cell
 from evalplugin.report.words import (
     better_words,
@@ -31,8 +33,8 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
     rows, metrics = comparison.scored, comparison.contest.metrics
     specs = [comparison.contest.spec(metric) for metric in metrics]
     best = {spec.name: _best(spec, rows) for spec in specs}
-    with_costs = not comparison.contest.is_table
-    units, primary = plural(comparison.contest.unit), comparison.contest.primary
+    with_costs = competition_of(comparison.contest) is not None
+    units, primary = plural(comparison.contest.units.noun), comparison.contest.primary
     own = [primary] if ranking_basis(comparison, primary) != "" else []  # whose numbers of users are shown
     best_tag = "the best" if len(comparison.may_be_best) == 1 else "may be best"
     return {
@@ -48,17 +50,18 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             {
                 "rank": row.rank or "",
                 "model": model,
-                "type": "" if row.type == row.model else row.type,
-                "tuned": "" if row.tuned is None else row.tuned.budget,
+                "type": "" if facts.type == row.model else facts.type,
+                "tuned": "" if facts.tuned is None else facts.tuned.budget,
                 "best": best_tag if row.model in comparison.may_be_best else "",
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),
                     *(_own_cell(row.cells.get(metric)) for metric in own),
-                    *(_cost_cells(row) if with_costs else ()),
+                    *(_cost_cells(facts.costs) if with_costs else ()),
                 ],
             }
             for row, model in zip(rows, models, strict=True)
+            for facts in (facts_of(comparison.contest, row.model),)
         ],
         "metrics": metrics,
         "spreads": _spreads(comparison),
@@ -85,7 +88,7 @@ def _range(row: ComparedModel, metric: str) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    unit = comparison.contest.unit
+    unit = comparison.contest.units.noun
     sentences = [
         f"Means over {plural(unit)} with {percent(comparison.level)} intervals; the best in bold, where higher or "
         f"lower is better."
@@ -93,7 +96,7 @@ def _note(comparison: Comparison) -> str:
     sentences += shared_lines(comparison, comparison.contest.metrics)
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level, unit))
-        sentences += few_users_legend(comparison.pairs, comparison.contest.independent_unit)
+        sentences += few_users_legend(comparison.pairs, comparison.contest.units.independent)
     if comparison.n_folds > 1:
         sentences.append(f"{plural(unit).capitalize()}' values are averaged over folds.")
     if comparison.n_seeds > 1:
@@ -138,8 +141,8 @@ def _own_cell(cell: Cell | None) -> dict[str, Any]:
     return _cell(math.nan if cell is None else cell.has, shown.text) | {"interval": shown.small}
 
 
-def _cost_cells(row: ComparedModel) -> list[dict[str, Any]]:
-    if (costs := row.costs) is None:
+def _cost_cells(costs: Costs | None) -> list[dict[str, Any]]:
+    if costs is None:
         return [_cell(math.nan, UNDEFINED) for _ in _COSTS]
     return [
         _cell(costs.fit_seconds, seconds(costs.fit_seconds)),

@@ -7,6 +7,7 @@ from typing import Any
 
 from evalplugin.base.numbers import number
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.report.overlap import overlaps
 from evalplugin.report.tables import overlap_legend, overlap_sentence
 
 
@@ -17,7 +18,7 @@ def overlap_matrix(comparison: Comparison, models: Sequence[Mapping[str, Any]]) 
     its tint in percent; None on the diagonal.
     """
     values: dict[tuple[str, str], float] = {}
-    for pair in comparison.overlaps:
+    for pair in overlaps(comparison):
         values[pair.model, pair.against] = pair.rbo
         values[pair.against, pair.model] = pair.jaccard
     having = [model for model in models if any(model["name"] in pair for pair in values)]

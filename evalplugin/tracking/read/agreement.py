@@ -17,12 +17,12 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pd
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import FOLD
 from evalplugin.data.queries import Unit
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.competition import AS_LISTED, Rules
 from evalplugin.tracking.read.logged import LoggedRun
 
 _Users: TypeAlias = npt.NDArray[np.generic]
@@ -35,8 +35,8 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     _LENGTH: (lambda run: run.rules.n, False),
     "candidates": (lambda run: run.rules.candidates, False),
     "pool of candidates": (lambda run: run.rules.pool, False),
-    "order of equal scores": (lambda run: run.rules.ties, False),
-    "users without train data": (lambda run: run.rules.cold_users, False),
+    "order of equal scores": (lambda run: run.rules.ties or AS_LISTED, False),
+    "users without train data": (lambda run: run.rules.cold_users or AS_LISTED, False),
     "relevance threshold": (lambda run: run.rules.threshold, True),
     "units": (lambda run: run.tag("unit") or "user", True),
 }
@@ -64,7 +64,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     Raises:
         DataError: Runs that do not agree; the message has what differs and both values.
     """
-    made = [run for run in runs if not run.rules.are_given]
+    made = [run for run in runs if not run.is_from_elsewhere]
     first = (made or runs)[0]
     models = [run.result for run in runs]
     scored = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
@@ -78,7 +78,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     ]
     other_rules += [
         *_differing("ids of users", _kind_of_ids, scored),
-        *_differing("clusters", _clusters, [r for r in scored if r.is_table or not r.rules.are_given]),
+        *_differing("clusters", _clusters, [r for r in scored if r.given or not r.is_from_elsewhere]),
         *_differing_clusters(models),
     ]
     models = _with_clusters(models)
@@ -88,9 +88,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
         *_differing(_LENGTH, _RULES[_LENGTH][0], runs if _LENGTH in dependent else []),
     ]
     other_scores = [*_differing_metrics(runs)]
-    if not all(
-        run.is_table for run in runs
-    ):  # two models of a table are compared on the units that both have
+    if not all(run.given for run in runs):  # two models of a table are compared on the units that both have
         other_scores += _differing_users(scored, users)
     if other_rules or (not intersect and (other_data or other_scores)):
         lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *other_data, *other_scores])
@@ -133,11 +131,13 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
 
 def _with_clusters(models: Sequence[ComparedModel]) -> list[ComparedModel]:
     """Return models with the clusters that some of them have, such as lists from elsewhere do not have."""
-    known = (m.scores.clustering for m in models if m.scores is not None and m.scores.clustering is not None)
-    if (clustering := next(known, None)) is None:
+    clusters = next((m.scores.units.column for m in models if m.scores and m.scores.units.column), None)
+    if clusters is None:
         return [*models]
+    scored = ((m, m.scores) for m in models)
     return [
-        m if m.scores is None else replace(m, scores=replace(m.scores, clustering=clustering)) for m in models
+        m if own is None else replace(m, scores=replace(own, units=replace(own.units, clusters=clusters)))
+        for m, own in scored
     ]
 
 
@@ -148,12 +148,12 @@ def _kind_of_ids(run: LoggedRun) -> str:
 
 def _clusters(run: LoggedRun) -> str:
     scores = run.result.scores
-    return "none" if scores is None or scores.clustering is None else scores.clustering.name
+    return "none" if scores is None or scores.units.column is None else scores.units.column.name
 
 
 def _differing_clusters(models: Sequence[ComparedModel]) -> Iterator[str]:
     """Yield a line on a unit that is in other clusters in another table; nothing where there is none."""
-    clusterings = [m.scores.clustering for m in models if m.scores and m.scores.clustering]
+    clusterings = [m.scores.units.column for m in models if m.scores and m.scores.units.column]
     for other in clusterings[1:]:
         first = clusterings[0]
         units = np.intersect1d(first.users, other.users)
@@ -174,7 +174,7 @@ def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
         dependent["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
-    if len(lengths := {run.rules.n for run in runs}) > 1 and any(run.rules.are_given for run in runs):
+    if len(lengths := {run.rules.n for run in runs}) > 1 and any(run.is_from_elsewhere for run in runs):
         dependent[_LENGTH] = [spec.name for spec in specs if spec.k is None or spec.k > min(lengths)]
     return {what: metrics for what, metrics in dependent.items() if metrics}
 
@@ -232,7 +232,7 @@ def _common_users(
     Models that lack some of them are compared as those of a table are.
     """
     # The units of tables are the same if their ids are.
-    truths = {same[run.rules.test_digest]: run for run in runs if not run.is_table}
+    truths = {same[run.rules.test_digest]: run for run in runs if not run.given}
     if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
         return None, []
     common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
@@ -260,7 +260,7 @@ def _only(
         rows = np.isin(scores.users, users)
         common = replace(
             scores,
-            users=scores.users[rows],
+            units=scores.units.only(rows),
             values=values[rows],
             metrics=names,
             overall={},
@@ -280,7 +280,7 @@ def _only(
 
 def _unit(runs: Sequence[LoggedRun]) -> Unit:
     """Return what has scores in runs; where they differ in it, users."""
-    units: set[Unit] = {run.result.scores.unit for run in runs if run.result.scores is not None}
+    units: set[Unit] = {run.result.scores.units.noun for run in runs if run.result.scores is not None}
     return units.pop() if len(units) == 1 else "user"
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics.given import with_all_bounds
+from evalplugin.report.competition import Competition, ModelFacts, Rules, competition_of
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
@@ -74,7 +74,9 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    models: list[ComparedModel] = []
+    if (competition := competition_of(contest)) is None:  # a table has none of these
+        return contest
+    facts: dict[str, ModelFacts] = {}
     background: Background | None = None
     with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
@@ -82,8 +84,9 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
             run = LoggedRun(client, client.get_run(model.run_id))
             if background is None or not len(background.history):  # lists from elsewhere have none
                 background = run.background or background
-            models.append(replace(model, top_n=run.table("top_n"), items=run.table("per_item")))
-    return replace(contest, models=tuple(models), background=background)
+            own = competition.facts[model.model]
+            facts[model.model] = replace(own, top_n=run.table("top_n"), items=run.table("per_item"))
+    return replace(competition, facts=facts, background=background)
 
 
 def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> list[list[LoggedRun]]:
@@ -138,25 +141,25 @@ def _asked(
 
 def _first(runs: Sequence[LoggedRun]) -> LoggedRun:
     """Return the first run of a bake-off's model, whose names of data are those of all; else the first."""
-    return next((run for run in runs if not run.rules.are_given), runs[0])
+    return next((run for run in runs if not run.is_from_elsewhere), runs[0])
 
 
 def _under_same_rules(runs: Sequence[LoggedRun], intersect: bool) -> bool:
     """Return whether lists from elsewhere were scored by the metrics and the threshold of the others."""
     rules = {(run.rules.threshold, intersect or run.rules.metrics_hash) for run in runs}
-    return len(rules) == 1 or not any(run.rules.are_given for run in runs)
+    return len(rules) == 1 or not any(run.is_from_elsewhere for run in runs)
 
 
 def _on_same_data(
     first: Sequence[LoggedRun], second: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
 ) -> bool:
     """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
-    if all(run.is_table for run in (*first, *second)) and intersect:
+    if all(run.given for run in (*first, *second)) and intersect:
         return True  # on the units whose ids are the same
     both = first, second
     truths, other_truths = ({(same[run.rules.test_digest], run.folds) for run in runs} for runs in both)
     trains, other_trains = (
-        {run.rules.train_digest for run in runs if not run.rules.are_given} for runs in both
+        {run.rules.train_digest for run in runs if not run.is_from_elsewhere} for runs in both
     )
     if trains and other_trains:
         return (truths, trains) == (other_truths, other_trains)
@@ -178,7 +181,7 @@ def _contest(
     first = _first(runs)
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")
-    contest = Contest(
+    numbers = Contest(
         name=name,
         dataset=first.tag("dataset"),
         split=first.tag("split"),
@@ -186,19 +189,29 @@ def _contest(
         metrics=agreed.metrics,
         baseline=None,
         seed=first.seed,
-        rules=agreed.rules,
+        digest=agreed.rules.test_digest,
         segments=_segments(runs, notes),
-        histories=_histories(runs),
-        findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
-        warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
         given=with_all_bounds([run.given for run in runs]),
     )
+    contest = numbers if all(run.given for run in runs) else _competition(numbers, runs, agreed.rules)
     contest = with_choice(
         contest,
         baseline=baseline or _baseline(runs, labels, notes),
         primary=primary or _primary(runs, agreed.metrics, notes),
     )
     return replace(contest, notes=tuple(dict.fromkeys(notes)))
+
+
+def _competition(contest: Contest, runs: Sequence[LoggedRun], rules: Rules) -> Competition:
+    """Return a contest of recommenders with what their runs say beside the scores."""
+    return Competition(
+        **{field.name: getattr(contest, field.name) for field in fields(contest)},
+        rules=rules,
+        facts={model.model: run.facts for model, run in zip(contest.models, runs, strict=True)},
+        histories=_histories(runs),
+        findings=tuple(dict.fromkeys(finding for run in runs for finding in run.findings)),
+        warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
+    )
 
 
 def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:

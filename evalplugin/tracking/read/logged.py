@@ -18,15 +18,15 @@ import numpy as np
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
-from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
-from evalplugin.comparison.contest import AS_LISTED, Rules
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, DataSplit, Finding
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import AS_LISTED, ModelFacts, Rules, Tuned, budget_text, split_text
 from evalplugin.segments import HistoryLengths, Segmentation
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import check_stored_uri, tracking_call
@@ -132,7 +132,7 @@ class LoggedRun:
     @cached_property
     def given(self) -> dict[str, MetricSpec]:
         """The metrics of a table of scores, by name; empty for other runs."""
-        if not self.is_table:
+        if not self.tag("given"):
             return {}
         try:
             return metrics_of_plain(json_of(self.tag("given")))
@@ -140,11 +140,6 @@ class LoggedRun:
             raise TrackingError(
                 f"{self} does not say which way is better: the tag evalplugin.given is {_quoted(self.tag('given'))}"
             ) from None
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the scores are those of a table, without lists, truth and history."""
-        return bool(self.tag("given"))
 
     def spec(self, metric: str) -> MetricSpec:
         """Return a metric by its name in ``metrics``.
@@ -159,25 +154,30 @@ class LoggedRun:
         """The rules of scoring, which must be equal in two runs to compare them."""
         if "evaluation" not in self.digests:
             raise TrackingError(f"{self} does not say on which test data it was scored")
-        if self.is_table:
-            return Rules(None, self.digests["evaluation"], 0, AS_LISTED, None, self.tag("metrics_hash"))
+        if self.given:
+            return Rules(None, self.digests["evaluation"], 0, None, None, self.tag("metrics_hash"))
         threshold = self.param("eval.threshold")
         return Rules(
             train_digest=self.digests.get("training"),
             test_digest=self.digests["evaluation"],
             n=self._whole("eval.n"),
-            candidates=self._needed("eval.candidates"),
+            candidates=self._rule("eval.candidates"),
             threshold=None if threshold is None else self._number("eval.threshold"),
             metrics_hash=self.tag("metrics_hash"),
-            ties=self._needed("eval.ties"),
-            cold_users=self._needed("eval.cold_users"),
+            ties=self._rule("eval.ties"),
+            cold_users=self._rule("eval.cold_users"),
             pool=self.param("eval.pool"),
         )
+
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether lists or scores were made elsewhere, with candidates and a length that are not known."""
+        return self.rules.candidates is None
 
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return 1 if self.is_table else self._whole("split.folds")
+        return 1 if self.given else self._whole("split.folds")
 
     @cached_property
     def seed(self) -> int:
@@ -200,7 +200,7 @@ class LoggedRun:
         known = self.mapping("definitions")
         # An unknown definition equals none but itself in the same whole set of definitions.
         unknown = f"unknown, of {self.tag('metrics_hash')[:12]}"
-        if not self.is_table:
+        if not self.given:
             self._needed("eval.metrics")
         for name in self.metrics:
             try:
@@ -251,27 +251,26 @@ class LoggedRun:
 
     @cached_property
     def result(self) -> ComparedModel:
-        """The model's results, without the lists."""
+        """The model's scores."""
         scores = None
         fold_means: tuple[Mapping[str, float], ...] = ()
         seed_means: tuple[Mapping[str, float], ...] = ()
         if self.error is None:
             scores = self._scores()
-            if not self.is_table:
+            if not self.given:
                 fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
             if self.param("eval.seeds") is not None and (seeds := self._whole("eval.seeds")) > 1:
                 seed_means = self._means_at("seed", seeds)
+        return ComparedModel(self.model, scores, fold_means, seed_means, self.error, self.id)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The facts about the model beside its scores, without the lists."""
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
-        return ComparedModel(
-            model=self.model,
+        return ModelFacts(
             type=self.tag("model_type"),
-            scores=scores,
             costs=None if all(map(math.isnan, costs.values())) else Costs(**costs),
-            fold_means=fold_means,
-            seed_means=seed_means,
-            run_id=self.id,
-            error=self.error,
             tuned=self._tuned,
         )
 
@@ -315,6 +314,11 @@ class LoggedRun:
     def recorded_inputs(self) -> dict[str, str]:
         """The fingerprints of the files and other inputs that a bake-off's models have used; of a summary run."""
         return {row["input"]: row["fingerprint"] for row in self.json_file("data/inputs.json") or ()}
+
+    def _rule(self, key: str) -> str | None:
+        """Return a rule of the lists; None: it is not known, as they were made elsewhere."""
+        text = self._needed(key)
+        return None if text == AS_LISTED else text
 
     def _number(self, key: str) -> float:
         try:
@@ -384,7 +388,7 @@ class LoggedRun:
         names = tuple(name for name in table.column_names if name != "user")
         expected = [m for m in self.definitions if not is_overall(self.spec(m).metric)]
         # A model of a table may lack all scores by a metric.
-        if not (set(names) <= set(expected) if self.is_table else set(names) == set(expected)):
+        if not (set(names) <= set(expected) if self.given else set(names) == set(expected)):
             raise TrackingError(
                 f"{self}: the artifact data/per_user.parquet has scores of {', '.join(names) or 'no metric'}, but the "
                 f"run's metrics of users are {', '.join(expected)}. {_REPAIR}"
@@ -395,22 +399,20 @@ class LoggedRun:
         logged = self.run.data.metrics
         users = raw_ids(table.column("user"))
         values = np.stack(columns, axis=1) if columns else np.empty((len(table), 0))
-        clustering = None
-        if (self.is_table or self.param("split.cluster") is not None) and self._segments is not None:
-            clustering = clustering_of(self._segments)
-        if self.is_table:
-            unit = self.tag("unit") or "user"
-            return PerUserScores(users, values, names, unit=unit, is_table=True, clustering=clustering)
+        clusters = None
+        if (self.given or self.param("split.cluster") is not None) and self._segments is not None:
+            clusters = clustering_of(self._segments)
+        noun = self.tag("unit") or "user"
+        if self.given:
+            return PerUserScores(Units(users, noun, clusters), values, names)
         return PerUserScores(
-            users=users,
+            units=Units.of_lists(users, "query" if noun == "query" else "user", clusters),
             values=values,
             metrics=names,
             # Undefined values were not logged.
             overall={m: logged.get(metric_name(m), math.nan) for m in self.definitions if m not in names},
             at_k={family: curve for family, curve in curves.items() if curve},
             pr_curve=self._history("pr_curve/precision"),
-            unit="query" if self.tag("unit") == "query" else "user",
-            clustering=clustering,
         )
 
     def _means_at(self, kind: Literal["fold", "seed"], steps: int) -> tuple[Mapping[str, float], ...]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn, TableInfo
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult, Scored
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
 from evalplugin.report.charts.palette import model_styles
@@ -78,8 +78,8 @@ def summary_artifact(
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
     if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
-            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {plural(scores.unit)}: those with the smallest "
-            f"hash of their id, the same in every run; the table per_user in data/ holds all"
+            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {plural(scores.units.noun)}: those with the "
+            f"smallest hash of their id, the same in every run; the table per_user in data/ holds all"
         )
     return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
 
@@ -122,7 +122,7 @@ def _score_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
         group = list(grouped)
         curves = [Curve(m.model, values, styles[m.model], m.model == bakeoff.baseline) for m, values in group]
         where = " · ".join(filter(None, place))
-        for model, draw in user_pictures(primary, curves, limits, where, group[0][0].data.unit):
+        for model, draw in user_pictures(primary, curves, limits, where, group[0][0].data.units.noun):
             yield ModelPicture(place, model, path, draw)
 
 
@@ -149,17 +149,17 @@ def per_user_table(scores: PerUserScores) -> dict[str, list[Any]]:
     return {"columns": ["user", *scores.metrics], "data": data}
 
 
-def _data_tables(data: ScoredOn) -> Iterator[Artifact]:
+def _data_tables(data: Scored) -> Iterator[Artifact]:
     """Yield the files with what the comparison page reads about the data."""
     histories = None
-    if not isinstance(data, TableInfo):
+    if isinstance(data, DataInfo):
         background, histories = data.background, data.histories
         yield _parquet("data/truth.parquet", background.truth)
         yield _parquet("data/history.parquet", background.history)
         if titles := background.titles:
             columns = {"item": list(titles), "title": list(titles.values())}
             yield _parquet("data/titles.parquet", pa.table(columns))
-    if (groups := _groups_arrow(data.segments, histories, data.clustering)) is not None:
+    if (groups := _groups_arrow(data.segments, histories, data.units.column)) is not None:
         yield _parquet("data/segments.parquet", groups)
 
 

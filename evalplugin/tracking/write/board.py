@@ -168,7 +168,7 @@ def _layout(
     curves = metric_names(families).values()
     compared = per_user if any(cell.difference is not None for cell in cells) else []
     by_fold = headline if any(len(m.fold_means) > 1 for m in result.models) else []
-    units = {model.data.unit for model in result.models}
+    units = {model.data.units.noun for model in result.models}
     unit = units.pop() if len(units) == 1 else "user"
     percentiles = f"Every {unit}, lowest to highest (step = percentile of {plural(unit)})"
     yield f"Mean over {plural(unit)}", [_bar(key) for key in means], 3, 280

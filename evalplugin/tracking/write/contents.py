@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.execution.results import Bakeoff, ModelResult, TableInfo
+from evalplugin.execution.results import Bakeoff, Finding, ModelResult
 from evalplugin.files.inputs import Inputs
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.report.competition import findings_on
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown
@@ -52,7 +53,7 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
     if result.notes:
         yield sentences_tag("warnings", result.shown_notes)
-    if isinstance(result.data, TableInfo) and result.data.notes:
+    if bakeoff.given and result.data.notes:
         yield sentences_tag("notes", result.data.notes)
     if result.per_user is not None:
         yield Tag(TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
@@ -104,15 +105,17 @@ def summary_items(
     yield Artifact("leaderboard.md", leaderboard)
 
 
-def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
+def standing_items(
+    bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel, further: Sequence[Finding] = ()
+) -> Iterator[Item]:
     """Yield the items of a model's run that need all models: differences, whether it may be the best, findings.
 
-    The findings are on its data, on its own results and on all models together.
+    The findings are on its data, and of ``further`` ones those on its own results and on all models together.
     """
     yield from difference_metrics(bakeoff, row)
     yield from shared_metrics(bakeoff, comparison, row)
     yield from group_metrics(bakeoff, comparison, row)
-    if findings := [f for f in comparison.contest.findings if f.model in (None, row.model)]:
+    if findings := [f for f in findings_on(comparison.contest, further) if f.model in (None, row.model)]:
         yield findings_tag(findings)
     if row.error is None and comparison.may_be_best:
         yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from evalplugin._version import __version__
 from evalplugin.base.units import plural
-from evalplugin.execution.results import Bakeoff, Finding, ModelResult, ScoredOn, TableInfo
+from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult, Scored
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import plain_metrics
+from evalplugin.report.competition import AS_LISTED
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
@@ -38,7 +39,7 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
         **{f"data.{name}": size for name, size in info.sizes.items()},
     }
     values |= data | flatten("data", info.params, taken=data)
-    if not isinstance(info, TableInfo):
+    if isinstance(info, DataInfo):
         split = {
             "split.name": info.split or info.split_type,
             "split.type": info.split_type,
@@ -66,9 +67,9 @@ def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
 def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
     if not bakeoff.given:  # a table of scores has no lists
         yield Param("eval.n", bakeoff.n)
-        yield Param("eval.candidates", bakeoff.candidates)
-        yield Param("eval.ties", bakeoff.ties)
-        yield Param("eval.cold_users", bakeoff.cold_users)
+        yield Param("eval.candidates", bakeoff.candidates or AS_LISTED)
+        yield Param("eval.ties", bakeoff.ties or AS_LISTED)
+        yield Param("eval.cold_users", bakeoff.cold_users or AS_LISTED)
         yield Param("eval.threshold", bakeoff.relevance.threshold)
     yield Param("eval.metrics", ", ".join(bakeoff.metrics))
     yield Param("eval.primary", bakeoff.primary)
@@ -106,16 +107,16 @@ def given_tag(given: Mapping[str, MetricSpec]) -> Tag:
     return Tag("evalplugin.given", json.dumps(plain_metrics(given), ensure_ascii=False))
 
 
-def model_tags(info: ScoredOn, model: str, model_type: str) -> Iterator[Tag]:
+def model_tags(info: Scored, model: str, model_type: str) -> Iterator[Tag]:
     """Yield the identifying tags of a model's run."""
     yield Tag("evalplugin.role", "model")
     yield Tag("evalplugin.model", model)
     yield Tag("evalplugin.model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
-    if not isinstance(info, TableInfo):
+    if isinstance(info, DataInfo):
         yield Tag("evalplugin.split", info.split or info.split_type)
-    if info.unit != "user":
-        yield Tag("evalplugin.unit", info.unit)
+    if info.units.noun != "user":
+        yield Tag("evalplugin.unit", info.units.noun)
     if info.findings:
         yield findings_tag(info.findings)
 
@@ -153,15 +154,15 @@ def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[
                 yield item
 
 
-def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
+def dataset_inputs(info: Scored) -> Iterator[Dataset]:
     """Yield the train data (of the first fold) and the test data of a run, with digests of their whole content.
 
     Of a table of scores, its units are the test data.
     """
     source: dict[str, object] = {"type": info.type, **info.params}
     schema = json.dumps({"mlflow_colspec": _columns(info)})
-    if isinstance(info, TableInfo):
-        sizes = json.dumps({plural(info.unit): len(info.users)})
+    if not isinstance(info, DataInfo):
+        sizes = json.dumps({plural(info.units.noun): len(info.units)})
         yield Dataset(dataset_name(info, "test"), info.test_digest, source, schema, sizes, "evaluation")
         return
     # MLflow stores one input for a name and digest: where nothing is held out, both have the same digest.
@@ -181,14 +182,14 @@ def dataset_inputs(info: ScoredOn) -> Iterator[Dataset]:
         yield Dataset(dataset_name(info, part), digest, source, schema, json.dumps(profile), context)
 
 
-def dataset_name(info: ScoredOn, part: str) -> str:
+def dataset_name(info: Scored, part: str) -> str:
     """Return the name of a part of the data, ``train`` or ``test``, among the inputs of a run."""
     return f"{info.dataset} {part}"
 
 
-def _columns(info: ScoredOn) -> list[dict[str, Any]]:
-    if isinstance(info, TableInfo):
-        columns = {info.unit: _kind(info.users)}
+def _columns(info: Scored) -> list[dict[str, Any]]:
+    if not isinstance(info, DataInfo):
+        columns = {info.units.noun: _kind(info.units.ids)}
     else:
         data = info.full
         columns = {"user": _kind(data.users), "item": _kind(data.items), "rating": "float"}

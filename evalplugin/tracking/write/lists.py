@@ -12,7 +12,6 @@ from typing import Any
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
-from evalplugin.comparison.contest import AS_LISTED
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
@@ -53,14 +52,14 @@ def bakeoff_from_elsewhere(
     """
     text = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in asked.items())
     unknown: dict[str, Any] = {
-        "seed": 0, "n": 0, "candidates": AS_LISTED, "relevance": Relevance(), "primary": metrics[0].name,
+        "seed": 0, "n": 0, "candidates": None, "relevance": Relevance(), "primary": metrics[0].name,
         "baseline": None,
     }  # fmt: skip
     return Bakeoff(
         id=new_id(),
         experiment=experiment,
-        ties=AS_LISTED,
-        cold_users=AS_LISTED,
+        ties=None,
+        cold_users=None,
         metrics=tuple(spec.name for spec in metrics),
         models=tuple(models),
         config_name=origin,
@@ -90,7 +89,7 @@ class ScoredLists:
     type: str = "lists"  # of the model
     params: Mapping[str, object] = field(default_factory=dict)  # of the model
     data_type: str = "files"
-    candidates: str = AS_LISTED
+    candidates: str | None = None  # None: not known
     top_n: pa.Table | None = None  # user, item, rank, score
     fold_means: tuple[Mapping[str, float], ...] = ()
 
@@ -125,7 +124,7 @@ class ScoredLists:
             n_folds=len(self.folds),
             later=tuple(later),
             counts={"test_users": truth.n_users, "test_interactions": len(truth)},
-            unit=self.scores.unit,
+            units=self.scores.units,
         )
         result = ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
         return replace(result, fold_means=self.fold_means)

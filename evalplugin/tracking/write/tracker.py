@@ -13,7 +13,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, ScoredOn
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
@@ -125,7 +125,7 @@ class MlflowTracker:
         """Return the id of a model's run."""
         return self.ids[key_of(result)]
 
-    def start_model(self, data: ScoredOn, model: str, type: str) -> None:
+    def start_model(self, data: Scored, model: str, type: str) -> None:
         """Start the RUNNING run of a model to fit; a resumed run has started."""
         if (key := (*DataSplit.of(data), model)) in self.ids:
             return
@@ -178,7 +178,8 @@ class MlflowTracker:
             items: Further items of the summary run.
             pictures: What features add to the pictures of the models' runs.
         """
-        bakeoff = self.bakeoff
+        bakeoff, sections = self.bakeoff, list(sections)
+        findings = [finding for section in sections for finding in section.findings]
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
         pages: dict[str, list[Item]] = {}
         drawn = picture_artifacts(result, pictures)
@@ -191,7 +192,7 @@ class MlflowTracker:
         with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
             with tracking_call(self.uri, "log the differences"):
                 for key, standing in rows.items():
-                    self.writer.log(self.ids[key], standing_items(bakeoff, *standing))
+                    self.writer.log(self.ids[key], standing_items(bakeoff, *standing, findings))
             board, warnings = self._save_board(result, comparisons)
             summary = self._start_summary(summary_name(comparisons))
             links = Links(

@@ -13,16 +13,15 @@ from scipy import stats
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import check_decisions, decide
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.report import decision_markdown, decision_statement
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 
 N = 600
-RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="unseen", threshold=None, metrics_hash="c")
 WAVE = np.where(np.arange(N) % 2, 0.1, -0.1)  # gains of 0 on average
 SD = WAVE.std(ddof=1)
 ERROR = SD / math.sqrt(N)
@@ -30,13 +29,13 @@ ERROR = SD / math.sqrt(N)
 
 def model(name: str, gain: Any, **metrics: Any) -> ComparedModel:
     columns = {"ndcg@10": 0.2 + np.broadcast_to(gain, N)} | metrics
-    scores = PerUserScores(np.arange(N), np.stack(list(columns.values()), axis=1), tuple(columns))
-    return ComparedModel(name, "random", scores)
+    scores = PerUserScores(Units(np.arange(N)), np.stack(list(columns.values()), axis=1), tuple(columns))
+    return ComparedModel(name, scores)
 
 
 def decided(*challengers: ComparedModel, budget: DecisionBudget | None = None, **values: Any) -> Decision:
     models = (model("old", 0.0, rr=np.full(N, 0.5)), *challengers)
-    contest = Contest("b-1", "toy", "last_n", models, ("ndcg@10",), None, 0, RULES)
+    contest = Contest("b-1", "toy", "last_n", models, ("ndcg@10",), None, 0, "test")
     return decide(contest, Gate.model_validate(values), "old", budget=budget)
 
 
@@ -160,7 +159,7 @@ def test_one_challenger_that_is_undecided_is_enough() -> None:
 def test_the_loss_of_a_metric_of_which_less_is_better_is_looked_at_the_right_way_round() -> None:
     old, new = np.full(N, 1.0), 1.0 - WAVE - 0.004
     models = (model("old", 0.0, rmse=old), model("new", 0.0, rmse=new))
-    contest = Contest("b-1", "toy", "last_n", models, ("rmse", "ndcg@10"), None, 0, RULES)
+    contest = Contest("b-1", "toy", "last_n", models, ("rmse", "ndcg@10"), None, 0, "test")
     (gain,) = (decision := decide(contest, Gate(), "old")).conditions
     assert (decision.outcome, gain.users_needed) == ("cannot_tell", 3872)
     assert gain.upper is not None and gain.upper > 0.004

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from scipy import stats
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
 from evalplugin.features.gate.decide import check_challengers, choose_contest, decide, gate_without_champion
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.features.gate.report import decision_markdown
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import Competition, ModelFacts, Rules
 from evalplugin.segments import Segmentation
 
 N = 600  # users of most contests here
@@ -32,26 +33,26 @@ HALF = stats.t.ppf(0.95, N - 1) * SD / math.sqrt(N)  # from its mean to its lowe
 
 
 def compared_model(
-    model: str, values: Any, *, users: Any = None, costs: Costs | None = None, folds: int = 1, **metrics: Any
+    model: str, values: Any, *, users: Any = None, folds: int = 1, **metrics: Any
 ) -> ComparedModel:
     """A model whose scores by ndcg@10 are ``values``; further metrics by name, single numbers for all users."""
     columns = {"ndcg@10": np.asarray(values, dtype=float)}
     columns |= {name: np.asarray(v, dtype=float) for name, v in metrics.items() if not np.isscalar(v)}
     scores = PerUserScores(
-        users=np.arange(len(columns["ndcg@10"])) if users is None else users,
+        units=Units(np.arange(len(columns["ndcg@10"])) if users is None else users),
         values=np.stack(list(columns.values()), axis=1),
         metrics=tuple(columns),
         overall={name: float(v) for name, v in metrics.items() if np.isscalar(v)},
     )
-    return ComparedModel(model, "random", scores, costs, tuple({} for _ in range(folds)))
+    return ComparedModel(model, scores, tuple({} for _ in range(folds)))
 
 
 def failed(model: str) -> ComparedModel:
-    return ComparedModel(model, "random", None, error="ValueError: k must be <= 12")
+    return ComparedModel(model, None, error="ValueError: k must be <= 12")
 
 
-def contest(*models: ComparedModel, **changes: Any) -> Contest:
-    made = Contest(
+def contest(*models: ComparedModel, costs: Mapping[str, Costs] | None = None, **changes: Any) -> Competition:
+    made = Competition(
         name="20260101-120000-3f2a",
         dataset="toy",
         split="last_n",
@@ -59,7 +60,9 @@ def contest(*models: ComparedModel, **changes: Any) -> Contest:
         metrics=("ndcg@10",),
         baseline=None,
         seed=0,
+        digest=RULES.test_digest,
         rules=RULES,
+        facts={name: ModelFacts(costs=own) for name, own in (costs or {}).items()},
     )
     return dataclasses.replace(made, **changes)
 
@@ -68,8 +71,13 @@ def gate(**values: Any) -> Gate:
     return Gate.model_validate(values)
 
 
-def decided(*models: ComparedModel, champion: str = "old", **values: Any) -> Decision:
-    return decide(contest(*models), gate(**values), champion)
+def decided(
+    *models: ComparedModel,
+    champion: str = "old",
+    costs: Mapping[str, Costs] | None = None,
+    **values: Any,
+) -> Decision:
+    return decide(contest(*models, costs=costs), gate(**values), champion)
 
 
 def only(decision: Decision, kind: str) -> Condition:
@@ -323,8 +331,9 @@ def test_costs_are_limited_by_a_fold(
     cost: str, limit: dict[str, float], measured: float, passed: bool
 ) -> None:
     decision = decided(
-        compared_model("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0), folds=2),
-        compared_model("new", BASE + WAVE, costs=COSTLY, folds=2),
+        compared_model("old", BASE, folds=2),
+        compared_model("new", BASE + WAVE, folds=2),
+        costs={"old": Costs(10.0, 10.0, 1.0, 300.0), "new": COSTLY},
         guardrails={"costs": {cost: limit}},
     )
     found = only(decision, "cost")
@@ -334,8 +343,9 @@ def test_costs_are_limited_by_a_fold(
 
 def test_both_limits_of_a_cost_are_conditions() -> None:
     decision = decided(
-        compared_model("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0)),
-        compared_model("new", BASE + WAVE, costs=COSTLY),
+        OLD,
+        NEW,
+        costs={"old": Costs(10.0, 10.0, 1.0, 300.0), "new": COSTLY},
         guardrails={"costs": {"fit_seconds": {"max": 100, "max_ratio": 2}}},
     )
     told = [(c.required, c.passed) for c in decision.conditions if c.kind == "cost"]
@@ -344,15 +354,16 @@ def test_both_limits_of_a_cost_are_conditions() -> None:
 
 def test_a_ratio_to_a_cost_that_was_not_measured_does_not_hold() -> None:
     limits = {"costs": {"fit_seconds": {"max_ratio": 2}}}
-    found = only(decided(OLD, compared_model("new", BASE + WAVE, costs=COSTLY), guardrails=limits), "cost")
+    found = only(decided(OLD, NEW, costs={"new": COSTLY}, guardrails=limits), "cost")
     assert (found.passed, found.limit, found.measured) == (False, None, 60.0)
     assert found.required == "at most 2 times the champion's, which was not measured"
 
 
 def test_costs_that_were_not_measured_do_not_hold() -> None:
     unknown = dataclasses.replace(COSTLY, peak_memory_mb=math.nan)
-    models = compared_model("old", BASE, costs=COSTLY), compared_model("new", BASE + WAVE, costs=unknown)
-    found = only(decided(*models, guardrails={"costs": {"peak_memory_mb": {"max": 1000}}}), "cost")
+    costs = {"old": COSTLY, "new": unknown}
+    limits = {"costs": {"peak_memory_mb": {"max": 1000}}}
+    found = only(decided(OLD, NEW, costs=costs, guardrails=limits), "cost")
     assert (found.passed, found.measured, found.measured_text) == (False, None, "not measured")
     assert not only(decided(OLD, NEW, guardrails={"costs": {"fit_seconds": {"max": 1}}}), "cost").passed
 
@@ -579,8 +590,8 @@ def test_gate_without_champion_drops_guardrails_except_cost_maxima() -> None:
 
 def full_decision() -> Decision:
     models = (
-        compared_model("old", BASE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
-        compared_model("new", BASE + WAVE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
+        compared_model("old", BASE, **{"rr": BASE, "coverage@10": 0.5}),
+        compared_model("new", BASE + WAVE, **{"rr": BASE, "coverage@10": 0.5}),
         failed("a | b"),
     )
     guardrails = {
@@ -589,7 +600,10 @@ def full_decision() -> Decision:
         "segments": {"activity": {"margin": 0.1}},
     }
     return decide(
-        contest(*models, segments=(GROUPS,)), gate(guardrails=guardrails), "old", notes=["from there"]
+        contest(*models, costs={"old": COSTLY, "new": COSTLY}, segments=(GROUPS,)),
+        gate(guardrails=guardrails),
+        "old",
+        notes=["from there"],
     )
 
 

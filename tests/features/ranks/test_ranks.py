@@ -11,8 +11,8 @@ from samples import bakeoff, data_info, failed_result, model_result, whole
 from scipy import stats
 
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import contests_of
 from evalplugin.features.ranks.ranks import Ranks, rank_models, ranks_of, signed_rank_p
+from evalplugin.report.competition import competitions_of
 
 
 def ranked(means: dict[str, list[float]], metric: str = "ndcg@10") -> Ranks:
@@ -141,8 +141,8 @@ def on(dataset: str, digest: str, level: float = 0.3, split: str = "last") -> Co
         model_result("knn", info=info, level=level / 2),
         failed_result("svd", info=info),
     ]
-    (contest,) = contests_of(replace(whole(), models=models, bakeoff=bakeoff()))
-    return compare(replace(contest, rules=replace(contest.rules, test_digest=digest)))
+    (contest,) = competitions_of(replace(whole(), models=models, bakeoff=bakeoff()))
+    return compare(replace(contest, digest=digest))
 
 
 def test_splits_and_copies_of_a_dataset_are_not_datasets() -> None:

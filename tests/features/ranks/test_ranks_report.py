@@ -106,8 +106,7 @@ def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (one,) = comparisons(whole())
-    rules = replace(one.contest.rules, test_digest="another")
-    other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
+    other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
     title = "Ranks over 2 datasets by ndcg@10"
     assert title in Comparisons((one, other), rank_sections)._repr_html_()
     assert title not in Comparisons((one,), rank_sections)._repr_html_()

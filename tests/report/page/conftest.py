@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import Competition, ModelFacts, Rules
 from evalplugin.segments import Segmentation
 
 # The first one ranks; popularity@10 is better neither way, coverage@10 is one number a model.
@@ -31,7 +31,7 @@ ODD = (
 N_ITEMS = 60
 
 
-def scores(
+def scores_of(
     values: np.ndarray,
     metrics: Sequence[str],
     users: np.ndarray,
@@ -40,7 +40,7 @@ def scores(
     level: float = 0.5,
 ) -> PerUserScores:
     return PerUserScores(
-        users=users,
+        units=Units(users),
         values=values,
         metrics=tuple(metrics),
         overall=overall or {},
@@ -49,26 +49,44 @@ def scores(
     )
 
 
+class Known(NamedTuple):
+    """A model with its scores, and the facts about it."""
+
+    scored: ComparedModel
+    facts: ModelFacts
+
+
 def compared_model(
-    name: str, level: float, users: np.ndarray, *, seed: int = 0, cost: float = 1.0, **changes: Any
-) -> ComparedModel:
+    name: str,
+    level: float,
+    users: np.ndarray,
+    *,
+    seed: int = 0,
+    cost: float = 1.0,
+    scores: PerUserScores | None = None,
+    fold_means: tuple[Mapping[str, float], ...] | None = None,
+    **changes: Any,
+) -> Known:
     """A model whose ndcg is about ``level``; the last user is undefined, every fourth one scores 0."""
     rng = np.random.default_rng(seed)
     ndcg = np.clip(rng.normal(level, 0.1, len(users)), 0.01, 1)
     ndcg[::4] = 0.0
     values = np.stack([ndcg, ndcg / 2, 1.5 - ndcg, 100 * ndcg], axis=1)
     values[-1] = np.nan
-    own = scores(values, METRICS[:4], users, overall={"coverage@10": level}, level=level)
-    made: dict[str, Any] = {
-        "model": name,
-        "type": "random",
-        "scores": own,
-        "costs": Costs(cost, 2 * cost, 0.1, 100 * cost),
-        "fold_means": (own.means,),
-        "top_n": lists(users, seed),
-        "items": items(seed),
-    }
-    return ComparedModel(**(made | changes))
+    own = scores or scores_of(values, METRICS[:4], users, overall={"coverage@10": level}, level=level)
+    facts = ModelFacts("random", Costs(cost, 2 * cost, 0.1, 100 * cost), lists(users, seed), items(seed))
+    return Known(ComparedModel(name, own, fold_means or (own.means,)), replace(facts, **changes))
+
+
+def failed(name: str, error: str) -> Known:
+    return Known(ComparedModel(name, None, error=error), ModelFacts("random"))
+
+
+def without(contest: Competition, fact: str, *models: str) -> Competition:
+    """The contest without a fact about some models."""
+    return replace(
+        contest, facts=dict(contest.facts) | {m: replace(contest.facts[m], **{fact: None}) for m in models}
+    )
 
 
 def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
@@ -114,7 +132,7 @@ def rated(users: np.ndarray, items: np.ndarray, ratings: Sequence[float]) -> pa.
     )
 
 
-def contest(models: Sequence[ComparedModel] | None = None, *, n_users: int = 40, **changes: Any) -> Contest:
+def contest(models: Sequence[Known] | None = None, *, n_users: int = 40, **changes: Any) -> Competition:
     """Four models of which one failed; users are numbers from 100 on."""
     users = np.arange(100, 100 + n_users)
     if models is None:
@@ -122,24 +140,26 @@ def contest(models: Sequence[ComparedModel] | None = None, *, n_users: int = 40,
             compared_model("base", 0.3, users, seed=0, cost=1.0),
             compared_model("knn", 0.5, users, seed=1, cost=4.0),
             compared_model("svd", 0.2, users, seed=2, cost=2.0),
-            ComparedModel("broken", "random", None, error="ValueError: k must be <= 12"),
+            failed("broken", "ValueError: k must be <= 12"),
         )
     made: dict[str, Any] = {
         "name": "bake-off-1",
         "dataset": "toy",
         "split": "last_n",
-        "models": tuple(models),
+        "models": tuple(known.scored for known in models),
+        "facts": {known.scored.model: known.facts for known in models},
         "metrics": METRICS,
         "baseline": "base",
         "seed": 10,
+        "digest": "b" * 64,
         "rules": Rules("a" * 64, "b" * 64, 20, "unseen", 4.0, "c" * 64),
         "segments": (segmentation(users),),
         "background": background(users),
     }
-    return Contest(**(made | changes))
+    return Competition(**(made | changes))
 
 
-def crowded_contest(n: int) -> Contest:
+def crowded_contest(n: int) -> Competition:
     """``n`` models with long names that are close together, long names of metrics and of groups."""
     users = np.arange(100, 300)
     long = ("two-tower-transformer-with-a-very-long-name", "als(factors=64)", "svd", "slim(l1=0.001, l2=0.5)")
@@ -148,22 +168,18 @@ def crowded_contest(n: int) -> Contest:
     ]
     odd = ["ndcg(gain=exp2, discount=log, base=2)@10", *(f"recall@{k}" for k in range(20, 29))]
     wide = [
-        replace(
-            model,
-            scores=replace(
-                model.scores,
-                metrics=(*METRICS[:4], *odd),
-                values=np.hstack([model.scores.values, np.repeat(model.scores.values[:, :1], len(odd), 1)]),
-            ),
+        known._replace(
+            scored=replace(known.scored, scores=replace(own, metrics=(*METRICS[:4], *odd), values=values))
         )
-        for model in models
-        if model.scores is not None
+        for known in models
+        if (own := known.scored.scores) is not None
+        for values in (np.hstack([own.values, np.repeat(own.values[:, :1], len(odd), 1)]),)
     ]
     return contest(
         wide,
         n_users=200,
         metrics=(*METRICS, *odd),
-        baseline=wide[0].model,
+        baseline=wide[0].scored.model,
         segments=(segmentation(users), segmentation(users, "popularity of what they like")),
     )
 
@@ -172,13 +188,12 @@ def segmentation(users: np.ndarray, name: str = "activity") -> Segmentation:
     return Segmentation(name, ("few", "many"), users, (np.arange(len(users)) % 2).astype(np.int32))
 
 
-def odd_contest() -> Contest:
+def odd_contest() -> Competition:
     """Names, ids and titles that would be HTML, script or template, were they not shown as they are."""
     users = np.array(sorted(f"{ODD[i % 4]} {i:02d}" for i in range(24)), dtype=object)
     models = [compared_model(name, 0.2 + 0.1 * i, users, seed=i) for i, name in enumerate(ODD)]
-    failed = ComparedModel(f"broken {ODD[1]}", "random", None, error=f"ValueError: {ODD[0]}")
     return contest(
-        [*models, failed],
+        [*models, failed(f"broken {ODD[1]}", f"ValueError: {ODD[0]}")],
         name=ODD[0],
         dataset=ODD[1],
         split=ODD[3],
@@ -188,7 +203,7 @@ def odd_contest() -> Contest:
     )
 
 
-def edge_contests() -> dict[str, Contest]:
+def edge_contests() -> dict[str, Competition]:
     """Contests that lack something, by what it is."""
     users = np.arange(100, 140)
     base, knn = compared_model("base", 0.3, users), compared_model("knn", 0.5, users, seed=1)
@@ -199,9 +214,9 @@ def edge_contests() -> dict[str, Contest]:
     return {
         "no baseline": contest([base, knn], baseline=None),
         "one model": contest([base]),
-        "no model": contest([ComparedModel("base", "random", None, error="failed")]),
+        "no model": contest([failed("base", "failed")]),
         "baseline leads": contest([compared_model("base", 0.8, users), knn]),
-        "baseline failed": contest([ComparedModel("base", "random", None, error="failed"), knn]),
+        "baseline failed": contest([failed("base", "failed"), knn]),
         "lower is better": contest(
             [base, knn], metrics=("rmse", "ndcg@10", "recall@10", "popularity@10", "coverage@10")
         ),
@@ -209,14 +224,14 @@ def edge_contests() -> dict[str, Contest]:
         "overall only": contest(
             [
                 compared_model(
-                    m, 0, users, scores=scores(np.empty((40, 0)), (), users, overall={"coverage@10": c})
+                    m, 0, users, scores=scores_of(np.empty((40, 0)), (), users, overall={"coverage@10": c})
                 )
                 for m, c in (("base", 0.25), ("knn", 0.75))
             ],
             metrics=("coverage@10",),
         ),
         "undefined for all": contest(
-            [base, compared_model("knn", 0.5, users, scores=scores(undefined, METRICS[:4], users))]
+            [base, compared_model("knn", 0.5, users, scores=scores_of(undefined, METRICS[:4], users))]
         ),
         "nothing kept": contest(
             [
@@ -280,11 +295,12 @@ def contests() -> SimpleNamespace:
         METRICS=METRICS,
         ODD=ODD,
         compared_model=compared_model,
+        without=without,
         contest=contest,
         crowded=crowded_contest,
         edges=edge_contests,
         odd=odd_contest,
-        scores=scores,
+        scores=scores_of,
         background=background,
         past=past,
     )

@@ -15,11 +15,13 @@ from colours import contrast
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.text import escape_controls
-from evalplugin.comparison import overlap
 from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.report import overlap
 from evalplugin.report.charts.palette import BASELINE_COLOUR, IN_THE_DARK, PALETTE
 from evalplugin.report.charts.specs import chart_specs
 from evalplugin.report.charts.theme import DARK, LIGHT
+from evalplugin.report.competition import facts_of
+from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
 from evalplugin.report.page.data import contest_data
@@ -242,7 +244,7 @@ def test_long_truths_are_cut_and_counted_but_all_hits_are_marked(contests: Simpl
 def test_the_sample_is_bounded_however_many_users(contests: SimpleNamespace) -> None:
     users = np.arange(5000)
     models = [contests.compared_model(f"m{i}", 0.2 + 0.05 * i, users, seed=i) for i in range(6)]
-    models[0] = dataclasses.replace(models[0], model="base")
+    models[0] = contests.compared_model("base", 0.2, users)
     contest = contests.contest(models, n_users=5000, segments=(), background=contests.background(users))
     held = contest_data(compare(contest))["examples"]
     # No more than 20 users for each of 6 x 5 ordered pairs.
@@ -452,7 +454,7 @@ def test_overlap_has_rbo_above_the_diagonal_and_jaccard_below(
     matrix = overlap_matrix(comparison, data["models"])
     assert matrix is not None
     assert tuple(row["model"]["name"] for row in matrix["rows"]) == MODELS
-    pairs = {(pair.model, pair.against): pair for pair in comparison.overlaps}
+    pairs = {(pair.model, pair.against): pair for pair in overlap.overlaps(comparison)}
     for (a, b), pair in pairs.items():
         row, column = MODELS.index(a), MODELS.index(b)
         assert row < column
@@ -468,24 +470,25 @@ def test_the_legend_says_of_how_many_lists_those_compared_were_drawn(
     some = compare(contests.contest())
     matrix = overlap_matrix(some, contest_data(some)["models"])
     assert matrix is not None
-    assert some.scored[0].top_n is not None
-    n_lists = len(some.scored[0].top_n["user"].unique())
+    top_n = facts_of(some.contest, some.scored[0].model).top_n
+    assert top_n is not None
+    n_lists = len(top_n["user"].unique())
     assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in matrix["legend"][0]
 
 
 def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
-    models = contests.contest().models
-    some = compare(contests.contest([dataclasses.replace(models[0], top_n=None), *models[1:]]))
+    contest = contests.contest()
+    some = compare(contests.without(contest, "top_n", "base"))
     matrix = overlap_matrix(some, contest_data(some)["models"])
     assert matrix is not None
     assert [row["model"]["name"] for row in matrix["rows"]] == ["knn", "svd"]
     assert matrix["legend"][-1] == "Without lists: base."
-    none = compare(contests.contest([dataclasses.replace(model, top_n=None) for model in models]))
+    none = compare(contests.without(contest, "top_n", *contest.facts))
     assert overlap_matrix(none, contest_data(none)["models"]) is None
 
 
 def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dict[str, Any]) -> None:
-    rates, held = comparison.hit_rates, data["hitRates"]
+    rates, held = hit_rates(comparison), data["hitRates"]
     assert rates is not None
     assert (held["labels"], held["items"], held["truth"]) == (rates.labels, rates.items, rates.truth)
     assert held["hits"] == [rates.hits[name] for name in MODELS]
@@ -498,12 +501,12 @@ def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dic
 def test_models_without_counts_of_items_are_named_and_without_any_there_are_no_hit_rates(
     contests: SimpleNamespace,
 ) -> None:
-    models = contests.contest().models
-    some = compare(contests.contest([dataclasses.replace(models[0], items=None), *models[1:]]))
+    contest = contests.contest()
+    some = compare(contests.without(contest, "items", "base"))
     held = contest_data(some)["hitRates"]
     assert held["hits"][1] is None
     assert all(held["hits"][::2])
     assert "Without counts of items: base." in comparison_page([some])
-    none = compare(contests.contest([dataclasses.replace(model, items=None) for model in models]))
+    none = compare(contests.without(contest, "items", *contest.facts))
     assert contest_data(none)["hitRates"] is None
     assert "Hit rate by popularity" not in comparison_page([none])

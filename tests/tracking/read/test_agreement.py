@@ -13,9 +13,9 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel, shared_scores
-from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.competition import Rules
 from evalplugin.segments import clustering
 from evalplugin.tracking.read.agreement import agree
 
@@ -27,19 +27,26 @@ def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Any:
     ids = np.array(users, dtype=object if isinstance(users[0], str) else np.int64)
     values = np.stack([np.arange(len(ids)) / 10, np.full(len(ids), 0.5)], axis=1)
     scores = PerUserScores(
-        ids, values, ("ndcg@10", "rr"), {"coverage@10": 0.7}, {"ndcg": {10: 0.1}, "rr": {10: 0.5}}, {0: 1.0}
+        Units(ids),
+        values,
+        ("ndcg@10", "rr"),
+        {"coverage@10": 0.7},
+        {"ndcg": {10: 0.1}, "rr": {10: 0.5}},
+        {0: 1.0},
     )
-    result = ComparedModel(name, "random", scores, fold_means=(scores.means,))
+    result = ComparedModel(name, scores, fold_means=(scores.means,))
     logged = {
         "model": name, "bakeoff": "b1", "result": result, "rules": RULES, "folds": 1,
-        "definitions": DEFINITIONS, "table": lambda name: None, "spec": parse, "is_table": False, "tag": lambda key: "",
+        "definitions": DEFINITIONS, "table": lambda name: None, "spec": parse, "given": {},
+        "is_from_elsewhere": changes.get("rules", RULES).candidates is None,
+        "tag": lambda key: "",
         **changes,
     }  # fmt: skip
     return SimpleNamespace(**logged)
 
 
 def failed(name: str) -> Any:
-    return scored(name, result=ComparedModel(name, "random", None, error="it broke"))
+    return scored(name, result=ComparedModel(name, None, error="it broke"))
 
 
 def test_agreeing_runs_are_compared_unchanged() -> None:
@@ -73,16 +80,17 @@ def test_runs_under_other_rules_are_refused(change: dict[str, Any], line: str) -
 def clustered(name: str, clusters: Sequence[str], noun: str = "visitor") -> Any:
     run = scored(name)
     clustering_ = clustering(noun, np.array(clusters, dtype=object), run.result.scores.users)
-    return scored(name, result=replace(run.result, scores=replace(run.result.scores, clustering=clustering_)))
+    units = replace(run.result.scores.units, clusters=clustering_)
+    return scored(name, result=replace(run.result, scores=replace(run.result.scores, units=units)))
 
 
 def test_clusters_must_be_the_same_and_lists_from_elsewhere_take_them_over() -> None:
     a, b = clustered("a", ["x", "y", "x"]), clustered("b", ["x", "y", "x"])
-    lists = scored("lists", rules=replace(RULES, candidates=AS_LISTED))
+    lists = scored("lists", rules=replace(RULES, candidates=None))
     for model in agree([lists, a, b], intersect=False).models:
         assert model.scores is not None
-        assert model.scores.clusters is not None
-        assert model.scores.clusters.tolist() == [0, 1, 0]
+        assert model.scores.units.codes is not None
+        assert model.scores.units.codes.tolist() == [0, 1, 0]
     for other, line in (
         (scored("b"), "clusters: visitor in a; none in b"),
         (clustered("b", ["x", "y", "x"], "home"), "clusters: visitor in a; home in b"),
@@ -99,16 +107,16 @@ def test_clusters_must_be_the_same_and_lists_from_elsewhere_take_them_over() -> 
 
 def test_users_in_common_stay_in_their_clusters() -> None:
     a, b = clustered("a", ["x", "y", "x"]), scored("b", (1, 3, 4))
-    scores = replace(
-        b.result.scores, clustering=clustering("visitor", np.array(list("xxz")), b.result.scores.users)
-    )
+    units = b.result.scores.units
+    clusters = clustering("visitor", np.array(list("xxz")), units.ids)
+    scores = replace(b.result.scores, units=replace(units, clusters=clusters))
     b = scored("b", result=replace(b.result, scores=scores))
     for model in agree([a, b], intersect=True).models:
         assert model.scores is not None
         common = np.isin(model.scores.users, [1, 3])
         assert np.count_nonzero(common) == 2
-        assert model.scores.clusters is not None
-        assert len(set(model.scores.clusters[common].tolist())) == 1
+        assert model.scores.units.codes is not None
+        assert len(set(model.scores.units.codes[common].tolist())) == 1
 
 
 def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() -> None:
@@ -167,7 +175,7 @@ def test_ids_as_integers_and_as_text_are_refused() -> None:
 
 
 def given_lists(name: str, **changes: Any) -> Any:
-    return scored(name, rules=replace(RULES, train_digest=None, candidates=AS_LISTED, **changes))
+    return scored(name, rules=replace(RULES, train_digest=None, candidates=None, **changes))
 
 
 def test_metrics_of_train_data_and_length_are_not_in_common_with_lists_from_elsewhere() -> None:

@@ -18,7 +18,7 @@ import evalplugin
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import Contest, contests_of
+from evalplugin.report.competition import Competition, competitions_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -50,10 +50,12 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
     )
 
 
-def same(one: Contest, other: Contest) -> None:
+def same(one: Competition, other: Competition) -> None:
     """Assert that two contests hold the same scores and give the same comparison to the last bit."""
     for a, b in zip(one.models, other.models, strict=True):
-        assert (a.model, a.type, a.costs, a.error) == (b.model, b.type, b.costs, b.error)
+        assert (a.model, a.error) == (b.model, b.error)
+        facts, others = one.facts[a.model], other.facts[b.model]
+        assert (facts.type, facts.costs) == (others.type, others.costs)
         if a.scores is None or b.scores is None:
             assert a.scores is b.scores is None
             continue
@@ -75,7 +77,7 @@ def same(one: Contest, other: Contest) -> None:
 def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
     result = store.first.result
     (read,) = read_contests(store.uri, bakeoff=result.bakeoff.id)
-    (made,) = contests_of(result)
+    (made,) = competitions_of(result)
     same(read, made)
     assert (read.name, read.dataset, read.split, read.notes) == (result.bakeoff.id, "tiny", "last_n", ())
     assert [c.error for c in read.models] == [
@@ -91,16 +93,16 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
 
 
 def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
-    (made,) = contests_of(store.first.result)
+    (made,) = competitions_of(store.first.result)
     (read,) = read_contests(store.uri, bakeoff=made.name)
-    assert all(c.top_n is None for c in read.models)
+    assert all(facts.top_n is None for facts in read.facts.values())
     assert read.background is None
     whole = with_lists(read, store.uri)
-    assert whole.models[0].top_n == made.models[0].top_n
-    assert whole.models[1].top_n is None
-    assert whole.models[0].items == made.models[0].items
-    assert whole.models[0].items is not None
-    assert whole.models[1].items is None
+    first, second = (whole.facts[model.model] for model in whole.models[:2])
+    expected = made.facts[whole.models[0].model]
+    assert (first.top_n, first.items) == (expected.top_n, expected.items)
+    assert first.items is not None
+    assert (second.top_n, second.items) == (None, None)
     assert whole.background is not None
     assert made.background is not None
     assert whole.background.truth == made.background.truth
@@ -121,13 +123,13 @@ def test_no_run_is_read_again_for_its_files(store: SimpleNamespace, monkeypatch:
 
 def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
     read = read_contests(store.uri, experiment="folds")
-    made = contests_of(store.folds.result)
+    made = competitions_of(store.folds.result)
     assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
     for one, other in zip(read, made, strict=True):
         same(one, other)
         assert len(one.models[0].fold_means) == 3
         assert [len(model.seed_means) for model in one.models] == [
-            2 if model.type == "random" else 0 for model in one.models
+            2 if one.facts[model.model].type == "random" else 0 for model in one.models
         ]
 
 
@@ -303,6 +305,6 @@ def test_errors_pooled_over_all_ratings_are_read_back(uri: str) -> None:
     outcome = evalplugin.run(config(metrics=names, models=models, compare={}), tracking_uri=uri)
     (contest,) = read_contests(uri)
     assert list(contest.metrics) == names
-    same(contests_of(outcome.result)[0], contest)
+    same(competitions_of(outcome.result)[0], contest)
     assert contest.models[0].scores is not None
     assert contest.models[0].scores.overall["rmse(pooled=true)"] > 0

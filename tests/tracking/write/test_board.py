@@ -78,7 +78,7 @@ def test_a_board_shows_the_parameters_that_differ(make: SimpleNamespace) -> None
 def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("knn",), metrics=("rmse",), primary="rmse", baseline=None)
     scores = make.per_user(0.5)
-    scores = type(scores)(scores.users, scores.values[:, :1], ("rmse",))
+    scores = type(scores)(scores.units, scores.values[:, :1], ("rmse",))
     result = BakeoffResult(asked, (make.model_result("knn", scores=scores),))
     made = board_of(result, make.comparisons(result))
     assert made is not None

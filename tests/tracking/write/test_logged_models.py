@@ -13,8 +13,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import ENDPOINT_NOT_FOUND
 
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.tracker import MlflowTracker
 
@@ -25,7 +25,7 @@ def log(result: BakeoffResult, uri: str, *, twice: bool = False) -> Links:
         tracker.start_model(model.data, model.model, model.type)
         for _ in range(1 + twice):
             tracker.finish_model(model)
-    comparisons = [compare(contest) for contest in contests_of(result)]
+    comparisons = [compare(contest) for contest in competitions_of(result)]
     return tracker.finish_bakeoff(result, comparisons)
 
 

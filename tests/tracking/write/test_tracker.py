@@ -17,8 +17,8 @@ from mlflow.entities import Run, ViewType
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG, Links
@@ -40,7 +40,7 @@ def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNam
         tracker.start_model(model.data, model.model, model.type)
         run_ids.append(tracker.run_id(model))
         tracker.finish_model(model)
-    comparisons = [compare(contest) for contest in contests_of(result)]
+    comparisons = [compare(contest) for contest in competitions_of(result)]
     links = tracker.finish_bakeoff(result, comparisons, items=[Artifact("ranks.txt", "of a feature")])
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
@@ -110,7 +110,7 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
         values = ["create_logged_model", "log_outputs", "log_batch", "log_inputs"]
         ends = ["finalize_logged_model", "set_terminated"]
         assert client.seen() == ([*values, *ends], 9 if model.error is None else 5)
-    tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)])
+    tracker.finish_bakeoff(result, [compare(contest) for contest in competitions_of(result)])
     standings = ["log_batch"] * 3  # one has failed
     board = ["set_experiment_tag", "get_experiment"]
     summary = ["create_run", "log_batch"]

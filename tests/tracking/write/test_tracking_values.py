@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
@@ -85,7 +85,7 @@ def test_a_run_with_many_metrics_has_at_most_250_values(make: SimpleNamespace) -
     rng = np.random.default_rng(1)
     values = np.where(rng.random((200, 10)) < 0.4, 0.0, rng.random((200, 10)))
     scores = PerUserScores(
-        np.arange(200), values, metrics, at_k={"ndcg": {k: k / 1000 for k in range(1, 60)}}
+        Units(np.arange(200)), values, metrics, at_k={"ndcg": {k: k / 1000 for k in range(1, 60)}}
     )
     found = logged(make, make.model_result("knn", scores=scores), make.bakeoff(metrics=metrics))
     later = [metric for metric in metrics for _ in ("mean", "low", "high", "p", "p_holm")]

@@ -144,8 +144,9 @@ def test_a_logged_run_has_the_parameters_that_were_found(
     )
     (contest,) = read_contests(uri, bakeoff=result.bakeoff.id)
     direct = make.comparisons(result)[0].contest
-    assert [m.tuned for m in contest.models] == [m.tuned for m in direct.models]
-    assert contest.models[0].tuned is None
+    tuned = [contest.facts[m.model].tuned for m in contest.models]
+    assert tuned == [direct.facts[m.model].tuned for m in direct.models]
+    assert tuned[0] is None
 
     tracker.client.log_text(ids[1], "[1, 2", "data/params.json")
     with pytest.raises(TrackingError, match=r"data/params\.json"):

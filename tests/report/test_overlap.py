@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.comparison import overlap
-from evalplugin.comparison.overlap import overlap_values, overlaps_of
+from evalplugin.report import overlap
+from evalplugin.report.overlap import overlap_values, overlaps_of
 
 
 def rows(*lists: list[int], k: int = 0) -> np.ndarray:

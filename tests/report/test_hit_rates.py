@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.comparison.hit_rates import hit_rates
+from evalplugin.report.hit_rates import hit_rates_of
 
 # Counts of items: train, truth, hit. Two items a group; the last item is in no relevant truth.
 ITEMS = [
@@ -25,7 +25,9 @@ def table(items: list[tuple[int, int, int]]) -> pa.Table:
 
 
 def test_hit_rates_by_hand() -> None:
-    rates = hit_rates({"knn": table(ITEMS), "none": table([(train, truth, 0) for train, truth, _ in ITEMS])})
+    rates = hit_rates_of(
+        {"knn": table(ITEMS), "none": table([(train, truth, 0) for train, truth, _ in ITEMS])}
+    )
     assert rates is not None
     assert rates.labels == ("0", "3-4", "5", "9", "20-30")
     assert rates.items == (2, 2, 2, 2, 2)
@@ -35,16 +37,16 @@ def test_hit_rates_by_hand() -> None:
 
 
 def test_equally_popular_items_stay_together() -> None:
-    rates = hit_rates({"knn": table([(7, 1, 1)] * 9 + [(8, 1, 0)])})
+    rates = hit_rates_of({"knn": table([(7, 1, 1)] * 9 + [(8, 1, 0)])})
     assert rates is not None
     assert (rates.labels, rates.items, rates.rates("knn")) == (("7", "8"), (9, 1), [1.0, 0.0])
 
 
 def test_there_are_none_without_counts_without_truth_or_of_different_truths() -> None:
-    assert hit_rates({}) is None
-    assert hit_rates({"knn": table([(3, 0, 0)])}) is None
+    assert hit_rates_of({}) is None
+    assert hit_rates_of({"knn": table([(3, 0, 0)])}) is None
     others = [(train, truth + 1, hit) for train, truth, hit in ITEMS]
-    assert hit_rates({"knn": table(ITEMS), "of others": table(others)}) is None
+    assert hit_rates_of({"knn": table(ITEMS), "of others": table(others)}) is None
 
 
 counts = st.lists(
@@ -60,7 +62,7 @@ counts = st.lists(
 def test_groups_divide_the_truth_in_any_order_of_items(
     items: list[tuple[int, int, int]], random: np.random.Generator
 ) -> None:
-    rates = hit_rates({"knn": table(items)})
+    rates = hit_rates_of({"knn": table(items)})
     assert rates is not None
     assert sum(rates.items) == sum(truth > 0 for _, truth, _ in items)
     assert sum(rates.truth) == sum(truth for _, truth, _ in items)
@@ -69,11 +71,11 @@ def test_groups_divide_the_truth_in_any_order_of_items(
     assert all(0 <= rate <= 1 for rate in rates.rates("knn"))
     shuffled = list(items)
     random.shuffle(shuffled)
-    again = hit_rates({"knn": table(shuffled), "same": table(items)})
+    again = hit_rates_of({"knn": table(shuffled), "same": table(items)})
     assert again is not None
     assert again == dataclasses.replace(rates, hits=dict.fromkeys(("knn", "same"), rates.hits["knn"]))
 
 
 @pytest.mark.parametrize("items", [0, 5])
 def test_items_that_are_listed_and_in_no_truth_change_nothing(items: int) -> None:
-    assert hit_rates({"knn": table(ITEMS + [(1, 0, 0)] * items)}) == hit_rates({"knn": table(ITEMS)})
+    assert hit_rates_of({"knn": table(ITEMS + [(1, 0, 0)] * items)}) == hit_rates_of({"knn": table(ITEMS)})

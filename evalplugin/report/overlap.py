@@ -10,8 +10,11 @@ import numpy as np
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.base.libraries import pa, pd
+from evalplugin.base.remembering import remembered
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.tables import Ids
 from evalplugin.data.vocabulary import encode
+from evalplugin.report.competition import facts_of
 
 PERSISTENCE = 0.9  # p of rbo
 _MOST_LISTS = 20_000  # of a model: more change the third digit at most
@@ -36,6 +39,19 @@ class Overlap:
     rbo: float
     jaccard: float
     drawn_from: int | None = None  # the lists of all users, where only some were compared
+
+
+@remembered
+def overlaps(comparison: Comparison) -> tuple[Overlap, ...]:
+    """Return the overlap of every two models up to the cutoff of the primary metric, best models first.
+
+    Empty without two models whose lists are at hand: those of logged runs are read for the page and for
+    ``Comparisons.overlap`` alone.
+    """
+    contest = comparison.contest
+    lists = {row.model: facts_of(contest, row.model).top_n for row in comparison.scored}
+    at_hand = {model: table for model, table in lists.items() if table is not None}
+    return tuple(overlaps_of(at_hand, contest.spec(contest.primary).k))
 
 
 def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overlap]:

@@ -20,8 +20,8 @@ def outcome() -> object:
 
 
 def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome: object) -> None:
-    kept = outcome.comparisons[0].users("popularity", "random")  # type: ignore[attr-defined]
-    read = evalplugin.compare()[0].users("popularity", "random")
+    kept = evalplugin.compare(outcome).users("popularity", "random")  # type: ignore[arg-type]
+    read = evalplugin.compare().users("popularity", "random")
     pd.testing.assert_frame_equal(kept, read)
     results = {model.model: model for model in outcome.result.models}  # type: ignore[attr-defined]
     scores = [results[name].per_user for name in ("popularity", "random")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,14 @@ import numpy as np
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.comparison.compared import ComparedModel, aligned
-from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.queries import positions_of, session_ids
+from evalplugin.report.competition import competition_of
 
 
-def users_frame(
-    contest: Contest, models: Sequence[ComparedModel], a: str, b: str, metric: str | None = None
-) -> pd.DataFrame:
-    """Return one row for each user or query, the largest losses of ``a`` first; see ``Comparison.users``."""
-    first, second = _scored(contest, models, a), _scored(contest, models, b)
+def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = None) -> pd.DataFrame:
+    """Return one row for each user or query, the largest losses of ``a`` first; see ``Comparisons.users``."""
+    contest, first, second = comparison.contest, _scored(comparison, a), _scored(comparison, b)
     if first is second:
         raise DataError(f"{a!r} and {b!r} are one model: name two")
     assert first.scores is not None
@@ -27,17 +25,20 @@ def users_frame(
     shared = [m for m in first.scores.metrics if m in second.scores.metrics]
     if name not in shared:
         raise DataError(
-            f"{name!r} has no value for each {contest.unit}{did_you_mean(name, shared, noun='there are')}"
+            f"{name!r} has no value for each {contest.units.noun}{did_you_mean(name, shared, noun='there are')}"
         )
-    users, values, _ = aligned([first.scores, second.scores], name)
+    units, values = aligned([first.scores, second.scores], name)
+    competition = competition_of(contest)
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.
     order = np.argsort(difference * (contest.spec(name).direction or 1), kind="stable")
-    users, values, difference = users[order], values[order], difference[order]
-    lengths = np.full(len(users), np.nan) if contest.histories is None else contest.histories.of(users)
+    users, values, difference = units.ids[order], values[order], difference[order]
+    histories = None if competition is None else competition.histories
+    lengths = np.full(len(users), np.nan) if histories is None else histories.of(users)
+    of_sessions = competition is not None and units.noun == "query"
     columns: dict[str, Any] = {
-        contest.unit if contest.is_table else "user": users,
-        **({"session": session_ids(users), "position": positions_of(users)} if contest.of_sessions else {}),
+        units.noun if competition is None else "user": users,
+        **({"session": session_ids(users), "position": positions_of(users)} if of_sessions else {}),
         "metric": name,
         "model": first.model,
         "score": values[:, 0],
@@ -52,13 +53,14 @@ def users_frame(
     return pd.DataFrame(columns)
 
 
-def _scored(contest: Contest, models: Sequence[ComparedModel], name: str) -> ComparedModel:
+def _scored(comparison: Comparison, name: str) -> ComparedModel:
     """Return a model by its name, or by the id of its run.
 
     Raises:
         DataError: There is none, or it failed.
     """
-    row = next((row for row in models if name in (row.model, row.run_id)), None)
+    contest, models = comparison.contest, comparison.models
+    row = next((m for m in models if name in (m.model, m.run_id)), None)
     if row is None:
         near = did_you_mean(name, [row.model for row in models if row.scores is not None], noun="there are")
         raise DataError(f"no model is named {name!r} on {contest.place}{near}")

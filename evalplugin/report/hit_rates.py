@@ -9,6 +9,9 @@ import numpy as np
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.libraries import pa
+from evalplugin.base.remembering import remembered
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.report.competition import facts_of
 from evalplugin.segments.groups import by_quantile
 
 _GROUPS = 5
@@ -32,7 +35,17 @@ class HitRates:
         return [hit / truth for hit, truth in zip(self.hits[model], self.truth, strict=True)]
 
 
-def hit_rates(tables: Mapping[str, pa.Table]) -> HitRates | None:
+@remembered
+def hit_rates(comparison: Comparison) -> HitRates | None:
+    """Return the models' hit rates by popularity of items; None where the counts of items are not at hand.
+
+    Those of logged runs are read for the page alone.
+    """
+    counts = {row.model: facts_of(comparison.contest, row.model).items for row in comparison.scored}
+    return hit_rates_of({model: table for model, table in counts.items() if table is not None})
+
+
+def hit_rates_of(tables: Mapping[str, pa.Table]) -> HitRates | None:
     """Return the hit rates of models; None without a table, or where the models' truths differ.
 
     Args:
