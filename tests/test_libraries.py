@@ -23,7 +23,7 @@ HAS_LENSKIT = importlib.util.find_spec("lenskit") is not None
 
 
 def means_of(config: object, **options: Any) -> dict[str, float]:
-    result = evalplugin.run(config, **options).result
+    result = evalplugin.run(config, **options)
     assert not result.failed
     return {model.model: model.per_user.means["ndcg@10"] for model in result.models if model.per_user}
 

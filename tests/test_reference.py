@@ -15,13 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from samples import comparisons, whole
+from samples import comparisons, filled, whole
 
 import evalplugin
 from evalplugin.base import errors
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.features.base import Results
 from evalplugin.features.checks import CHECKS
 from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.tracking.write.items import Item
@@ -378,7 +377,7 @@ def files_of_several_datasets() -> Iterator[Item]:
     (one,) = comparisons(whole())
     rules = replace(one.contest.rules, test_digest="another")
     other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
-    yield from RanksFeature().items(Results(whole(), (one, other)))
+    yield from RanksFeature().items(filled(whole(), (one, other)))
 
 
 def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:

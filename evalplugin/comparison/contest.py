@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import groupby
@@ -16,7 +16,7 @@ from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order
 from evalplugin.data.background import Background
 from evalplugin.data.queries import Unit
-from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
+from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult, Plan
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.given import spec_of
@@ -176,17 +176,16 @@ def findings_of(contests: Iterable[Contest]) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(finding for contest in contests for finding in contest.findings))
 
 
-def contests_of(result: BakeoffResult) -> list[Contest]:
+def contests_of(plan: Plan, results: Sequence[ModelResult]) -> list[Contest]:
     """Return one contest for each dataset and split of a bake-off, in config order."""
-    bakeoff = result.bakeoff
     contests = []
-    for place, group in groupby(result.models, key=lambda m: DataSplit.of(m.data)):
+    for place, group in groupby(results, key=lambda m: DataSplit.of(m.data)):
         models = list(group)
         info = models[0].data
         assert isinstance(info, DataInfo)  # a table of scores is a contest already
         contests.append(
             Contest(
-                name=bakeoff.id,
+                name=plan.id,
                 dataset=place.dataset,
                 split=place.split,
                 models=tuple(
@@ -204,18 +203,18 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     )
                     for m in models
                 ),
-                metrics=bakeoff.headline,
-                baseline=bakeoff.baseline,
-                seed=bakeoff.seed,
+                metrics=plan.headline,
+                baseline=plan.baseline,
+                seed=plan.seed,
                 rules=Rules(
                     train_digest=None if info.train is None else info.train.digest,
                     test_digest=info.test_digest,
-                    n=bakeoff.n,
-                    candidates=bakeoff.candidates,
-                    threshold=bakeoff.relevance.threshold,
-                    metrics_hash=bakeoff.metrics_hash,
-                    ties=bakeoff.ties,
-                    cold_users=bakeoff.cold_users,
+                    n=plan.n,
+                    candidates=plan.candidates,
+                    threshold=plan.relevance.threshold,
+                    metrics_hash=plan.metrics_hash,
+                    ties=plan.ties,
+                    cold_users=plan.cold_users,
                     pool=info.pool,
                 ),
                 segments=info.segments,

@@ -11,7 +11,7 @@ from evalplugin.base.text import escape_controls
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff
+from evalplugin.execution.results import Plan
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import (
@@ -66,7 +66,7 @@ def compare_markdown(
 
 
 def leaderboard_markdown(
-    bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
+    bakeoff: Plan, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
 ) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
     units = units_of(comparisons)

@@ -17,7 +17,7 @@ from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
+from evalplugin.execution.results import Finding, Plan
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.features.checks.feature import data_findings, result_findings
 
@@ -68,14 +68,14 @@ def findings(seeded: Seeded, *, of: tuple[str, ...] = ("data", "models", "result
             return found
         execute = sequential_executor(Observer())
         models = dict(results_of(jobs_of(config, data), execute))
-        result = BakeoffResult(_describe(config), tuple(models[number] for number in sorted(models)))
-        compared = [compare(contest) for contest in contests_of(result)]
-        found += result_findings(config, data, result.models, compared)
+        results = [models[number] for number in sorted(models)]
+        compared = [compare(contest) for contest in contests_of(_plan(config), results)]
+        found += result_findings(config, data, results, compared)
     return list(dict.fromkeys(found))
 
 
-def _describe(config: CheckedConfig) -> Bakeoff:
-    return Bakeoff(
+def _plan(config: CheckedConfig) -> Plan:
+    return Plan(
         id="study",
         experiment="checks",
         seed=config.spec.seed,

@@ -19,7 +19,6 @@ import pytest
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
-from evalplugin.features.base import Results
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.notifications.delivery import deliver
 from evalplugin.features.notifications.feature import failure_payload, payload_of, payload_with
@@ -383,10 +382,12 @@ def test_payload_holds_standings_and_decision_without_credentials(
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
-    links = Links("http://u:p@h", "1", "2", result.bakeoff.id, None, ("3",))
-    message = payload_of(header, Results(result, make.comparisons(result), {"decision": decision}, links))
+    links = Links("http://u:p@h", "1", "2", result.plan.id, None, ("3",))
+    message = payload_of(
+        header, make.filled(result, make.comparisons(result), decision=decision, links=links)
+    )
     assert message["outcome"] == "promote"
-    assert message["bakeoff"] == result.bakeoff.id
+    assert message["bakeoff"] == result.plan.id
     assert message["decision"]["promoted"] == "svd"
     assert message["decision"]["reason"] == "svd is better; see http://***@h"
     assert message["failed"] == [
@@ -408,14 +409,14 @@ def test_payload_holds_standings_and_decision_without_credentials(
 
 def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, header: ConfigHeader) -> None:
     result = make.whole()
-    assert payload_of(header, Results(result, ()))["outcome"] == "failure"
-    fine = type(result)(result.bakeoff, result.models[:3])
-    assert payload_of(header, Results(fine, ()))["outcome"] == "done"
+    assert payload_of(header, make.filled(result))["outcome"] == "failure"
+    fine = type(result)(result.plan, result.models[:3])
+    assert payload_of(header, make.filled(fine))["outcome"] == "done"
 
 
 def test_failure_payload_has_the_same_keys(make: SimpleNamespace, header: ConfigHeader) -> None:
     message = failure_payload(header, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"
-    assert message.keys() == payload_of(header, Results(make.whole(), ())).keys()
+    assert message.keys() == payload_of(header, make.filled(make.whole())).keys()
     assert failure_payload(header, ValueError("x"))["error"] == "ValueError: x"

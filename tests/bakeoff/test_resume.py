@@ -22,7 +22,6 @@ from bakeoffs import interrupt_bakeoff, run_bakeoff
 from samples import RecordingObserver, line_of, write_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
@@ -34,6 +33,7 @@ from evalplugin.execution.store.entry import NewEntry
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskResult, run_task
+from evalplugin.features.base import Bakeoff
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -122,7 +122,7 @@ def fits() -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Outcome, RecordingObserver]:
+def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Bakeoff, RecordingObserver]:
     said = RecordingObserver()
     return run_bakeoff(load(config), observer=said, mode=mode, **options), said
 
@@ -300,8 +300,8 @@ def test_an_unchanged_run_computes_nothing_and_gives_the_same_to_the_last_bit(tm
         f"4 of 6 tasks are in the store {Path.cwd()}/.evalplugin and are not computed again; their costs are those "
         f"measured when they were (--fresh computes anew)"
     )
-    assert again.result.bakeoff.id != first.result.bakeoff.id
-    for one, other in zip(first.result.models, again.result.models, strict=True):
+    assert again.plan.id != first.plan.id
+    for one, other in zip(first.models, again.models, strict=True):
         assert one.costs == other.costs
         assert repr(one.fold_means) == repr(other.fold_means)
         if one.per_user is not None and other.per_user is not None and one.top_n is not None:
@@ -318,7 +318,7 @@ def test_fresh_computes_anew_and_what_it_computed_is_used_from_then_on(tmp_path:
     assert not said.has("are not computed again")
     again, _ = bake(config)
     assert fits() == 4
-    assert again.result.models[0].costs == fresh.result.models[0].costs
+    assert again.models[0].costs == fresh.models[0].costs
 
 
 def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> None:
@@ -334,14 +334,14 @@ def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> No
     assert fits() == 2
     assert not said.has("are not computed again")
     assert said.has("the lists of 4 of 4 tasks are in the store and are only scored")
-    scores = again.result.models[0].per_user
+    scores = again.models[0].per_user
     assert scores is not None
     assert scores.metrics == ("recall@5", "ndcg@10", "rmse")
     assert np.isfinite(scores.column("rmse")).any()
     (tmp_path / "new").mkdir()
     anew, _ = bake(config, "fresh")
-    assert anew.result.models[0].per_user is not None
-    assert anew.result.models[0].per_user.values.tobytes() == scores.values.tobytes()
+    assert anew.models[0].per_user is not None
+    assert anew.models[0].per_user.values.tobytes() == scores.values.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -390,11 +390,9 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     assert fits() == 4
     assert said.has("is damaged and is computed anew")
     assert not said.has("are in the store")
-    assert first.result.models[0].per_user is not None
-    assert again.result.models[0].per_user is not None
-    assert (
-        first.result.models[0].per_user.values.tobytes() == again.result.models[0].per_user.values.tobytes()
-    )
+    assert first.models[0].per_user is not None
+    assert again.models[0].per_user is not None
+    assert first.models[0].per_user.values.tobytes() == again.models[0].per_user.values.tobytes()
 
 
 def task_of(checked: CheckedConfig, cache: StepCache | None = None) -> Task:
@@ -504,7 +502,7 @@ def test_unwritable_journal_does_not_fail_bake_off(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Journal, "_append", full)
     outcome, said = bake(write_own(tmp_path, models=["popularity", "failing"]))
-    assert [model.error is None for model in outcome.result.models] == [True, False]
+    assert [model.error is None for model in outcome.models] == [True, False]
     assert sum("No space left on device; should the bake-off be cut off" in line for line in said.lines) == 1
     assert list(Store(store_path()).journals.iterdir()) == []
 
@@ -590,7 +588,7 @@ def test_resume_without_unfinished_bake_off_is_an_ordinary_run(tmp_path: Path) -
     config = write_own(tmp_path, models=["popularity"])
     outcome, said = bake(config, "resume")
     assert not said.has("continue")  # as on the first night of a schedule
-    assert outcome.result.models[0].error is None
+    assert outcome.models[0].error is None
     assert list(Store(store_path()).journals.iterdir()) == []
 
 
@@ -611,7 +609,7 @@ def test_interrupted_bake_off_resumes_in_the_same_runs(
     before = logged(Path.cwd())
     assert {run["status"] for run in before.values()} == {"FINISHED"}
     outcome, said = bake(config, "resume")
-    assert said.has(f"continuing the bake-off {outcome.result.bakeoff.id}, started ")
+    assert said.has(f"continuing the bake-off {outcome.plan.id}, started ")
     assert {run["bakeoff"] for run in logged(Path.cwd()).values()} == {before["counted"]["bakeoff"]}
     assert "summary" in logged(Path.cwd())
     assert fits() == 2
@@ -653,7 +651,7 @@ def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     assert said.has("is given up for this one; use --resume to continue one instead")
     _, said = bake(config, "resume")
     assert not said.has("continu")
-    assert outcome.result.models[0].error is None
+    assert outcome.models[0].error is None
 
 
 @pytest.mark.parametrize(
@@ -691,7 +689,7 @@ def test_resume_refuses_changed_data_code_or_experiment(tmp_path: Path, change: 
     outcome, said = bake(config, "resume", **options)
     assert said.has("nothing to continue: ")
     assert said.has(words), said.lines
-    assert outcome.result.models[0].error is None
+    assert outcome.models[0].error is None
 
 
 def test_resume_skips_bake_off_of_running_process(tmp_path: Path) -> None:
@@ -712,7 +710,7 @@ def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path
     assert fits() == 4
     outcome, _ = bake(config, "resume")
     assert fits() == 4
-    assert outcome.result.models[0].costs != old.result.models[0].costs
+    assert outcome.models[0].costs != old.models[0].costs
 
 
 def test_resumed_fresh_bake_off_ignores_older_entries(
@@ -735,7 +733,7 @@ def test_resumed_fresh_bake_off_ignores_older_entries(
     outcome, said = bake(config, "resume")
     assert not said.has("are not computed again")
     assert fits() == 5
-    assert outcome.result.models[0].costs != old.result.models[0].costs
+    assert outcome.models[0].costs != old.models[0].costs
 
 
 def test_resume_and_fresh_exclude_each_other(tmp_path: Path) -> None:
@@ -749,7 +747,7 @@ def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_pa
     config = write_own(tmp_path, models=["counted", "popularity"], limits=limits, relevance=relevance)
     interrupted(config)
     outcome = evalplugin.run(config, resume=True, workers=2)
-    assert not outcome.result.failed
+    assert not outcome.failed
     assert fits() == 2
 
 

@@ -13,24 +13,24 @@ from mlflow import MlflowClient
 from samples import RecordingObserver
 from tuning_samples import DIAL, dial_config, fits
 
-from evalplugin.bakeoff.flow import Outcome
-from evalplugin.bakeoff.plan import plan
+from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import UnchangedError
 from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
+from evalplugin.features.base import Bakeoff
 from evalplugin.features.tuning.study import Study
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 
-def bake(config: dict[str, Any], **options: Any) -> tuple[Outcome, list[str]]:
+def bake(config: dict[str, Any], **options: Any) -> tuple[Bakeoff, list[str]]:
     observer = RecordingObserver()
     return run_bakeoff(load(config), observer=observer, **options), observer.lines
 
 
-def of(outcome: Outcome, model: str) -> ModelResult:
-    return next(result for result in outcome.result.models if result.model == model)
+def of(outcome: Bakeoff, model: str) -> ModelResult:
+    return next(result for result in outcome.models if result.model == model)
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def test_a_tuned_model_is_tested_with_its_best_parameters() -> None:
 
 def test_the_plan_has_the_trials_of_each_model() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 12}})
-    assert [planned.trials for planned in plan(Workspace.open(load(config))).jobs] == [0, 24]
+    assert [planned.trials for planned in dry_run(Workspace.open(load(config))).jobs] == [0, 24]
     config["tune"] = {"budget": {"seconds": 5}}
-    assert [planned.trials for planned in plan(Workspace.open(load(config))).jobs] == [0, None]
+    assert [planned.trials for planned in dry_run(Workspace.open(load(config))).jobs] == [0, None]
     assert fits() == 0
 
 

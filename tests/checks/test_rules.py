@@ -20,7 +20,6 @@ from evalplugin.data import Interactions, Split
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults, of_data, of_results
 from evalplugin.metrics.scores import PerUserScores
@@ -179,7 +178,7 @@ def test_too_few_users_are_not_found_after_a_promotion() -> None:
         model_result(name, scores=PerUserScores(np.arange(30), column[:, None], ("ndcg@10",)))
         for name, column in values.items()
     ]
-    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0])
+    comparison = compare(contests_of(bakeoff(tuple(values)), tuple(results))[0])
     decided = SplitResults(checked, data, results, comparison)
     (found,) = of_results["EV108"].find(decided)
     assert "30 users are too few to find a true gain below" in found.text
@@ -284,7 +283,7 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
     result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
-    comparison = compare(contests_of(BakeoffResult(bakeoff(), (result,)))[0])
+    comparison = compare(contests_of(bakeoff(), (result,))[0])
     texts = [one.text for one in of_results["EV106"].find(SplitResults(checked, data, [result], comparison))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
@@ -308,7 +307,7 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
     lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
     results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
-    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(lists)), tuple(results)))[0])
+    comparison = compare(contests_of(bakeoff(tuple(lists)), tuple(results))[0])
     texts = [one.text for one in of_results["EV111"].find(SplitResults(checked, data, results, comparison))]
     assert texts == [f"{found}: there is nothing to compare"]
 
@@ -336,7 +335,7 @@ def losses_in_groups(
         model_result(name, scores=PerUserScores(users, column[:, None], ("ndcg@10",)))
         for name, column in values.items()
     ]
-    contest = contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0]
+    contest = contests_of(bakeoff(tuple(values)), tuple(results))[0]
     divided = [Segmentation(f"age {i}", ("few", "many"), users, group, from_truth) for i in range(segments)]
     comparison = compare(replace(contest, segments=tuple(divided)))
     found = of_results["EV119"].find(SplitResults(checked, data, results, comparison))
@@ -379,7 +378,7 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     prepared = prepare(checked, None, Observer())
     results = list(dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values())
     names = tuple(result.model for result in results)
-    comparison = compare(contests_of(BakeoffResult(bakeoff(names), tuple(results)))[0])
+    comparison = compare(contests_of(bakeoff(names), tuple(results))[0])
     return [
         found.text
         for found in of_results["EV106"].find(SplitResults(checked, prepared[0], results, comparison))

@@ -229,7 +229,7 @@ def test_recall_is_made_of_its_repeats_and_its_new_items(tmp_path: Path) -> None
     user = np.sort(fold.test.user)
     n = np.bincount(user)
     repeats = np.bincount(user[repeated], minlength=len(n))
-    for model in outcome.result.models:
+    for model in outcome.models:
         assert model.per_user is not None, model.error
         both, repeat, explore = (model.per_user.column(name) for name in config(tmp_path)["metrics"])
         assert np.isnan(repeat).tolist() == (repeats == 0).tolist()
@@ -262,7 +262,7 @@ def test_parts_of_the_truth_by_hand() -> None:
 def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bits(tmp_path: Path) -> None:
     outcome = run_bakeoff(load(config(tmp_path)))
     (fold,) = prepare(load(config(tmp_path)), None, RecordingObserver())[0].folds
-    model = outcome.result.models[1]
+    model = outcome.models[1]
     assert model.top_n is not None
     assert model.per_user is not None
     scores = evalplugin.score(

@@ -324,7 +324,7 @@ config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout
           "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [],
           "tracking": {{"uri": {uri!r}}}}}
 if {guard}:
-    sys.exit(len(evalplugin.run(config, workers=2).result.failed))
+    sys.exit(len(evalplugin.run(config, workers=2).failed))
 """
 
 

@@ -64,13 +64,13 @@ def lines(*models: ModelResult, metric: str = "ndcg@10") -> dict[tuple[str, str]
 def test_every_model_gets_pictures_of_the_same_size_if_any_was_tuned() -> None:
     result = whole()
     models = (result.models[0], replace(result.models[1], tuning=tuning()))
-    pictures = list(study_pictures(replace(result, models=models)))
+    pictures = list(study_pictures(*replace(result, models=models)))
     names = ["tune_history.png", "tune_importance.png"]
     assert [(p.model, p.path) for p in pictures] == [
         (model.model, name) for model in models for name in names
     ]
     assert {Image.open(io.BytesIO(picture.png)).size for picture in pictures} == {(960, 660)}
-    assert not list(study_pictures(result))
+    assert not list(study_pictures(*result))
 
 
 def test_the_best_so_far_is_of_trials_that_are_done() -> None:

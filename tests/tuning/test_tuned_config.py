@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 @pytest.mark.slow
 def test_tuned_models_run_in_one_bakeoff_and_beat_the_baseline() -> None:
-    result = evalplugin.run(CONFIG).result
+    result = evalplugin.run(CONFIG)
     tuned = {model.model: model.tuning for model in result.models if model.tuning is not None}
     assert sorted(tuned) == sorted(model.name for model in load(CONFIG).models if model.space)
     assert len(tuned) == 3

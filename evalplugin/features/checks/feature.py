@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
@@ -12,25 +12,24 @@ from evalplugin.config import CheckedConfig
 from evalplugin.config.sections import CheckRules
 from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.checks.base import Check, SplitResults, of_data, of_models, of_results
 from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
-from evalplugin.workspace import Workspace
 
 
 class ChecksFeature(Feature):
     """Looks for known defects of evaluations; each finding is a warning, or an error if the config says so."""
 
-    def with_data(self, workspace: Workspace, prepared: list[PreparedData]) -> list[PreparedData]:
+    def with_data(self, bakeoff: Bakeoff) -> None:
         """Add the findings in the data.
 
         Raises:
             DataError: Findings that the config declares to be errors.
         """
-        observer = workspace.observer
+        observer, prepared = bakeoff.workspace.observer, bakeoff.prepared
         with observer.progress("check the data"):
-            findings = data_findings(workspace.config, prepared)
+            findings = data_findings(bakeoff.workspace.config, prepared)
         for line in dict.fromkeys(_silent_checks(prepared)):
             observer.report(line)
         for finding in findings:
@@ -38,32 +37,42 @@ class ChecksFeature(Feature):
                 observer.warn(finding.line)
         if errors := [finding.line for finding in findings if finding.is_error]:
             raise DataError("\n".join(f"{line} (checks.error)" for line in errors))
-        return [
+        bakeoff.prepared = [
             replace(data, info=replace(data.info, findings=_concerning(data.info, findings)))
             for data in prepared
         ]
 
-    def after(self, running: Running, results: Results) -> Results:
+    def after(self, bakeoff: Bakeoff) -> None:
         """Add the findings in the results to the contests of the comparisons."""
-        observer, prepared = running.workspace.observer, running.prepared
-        models = results.result.models
+        observer, prepared, comparisons = bakeoff.workspace.observer, bakeoff.prepared, bakeoff.comparisons
         with observer.progress("check the results"):
-            promoted = getattr(results.values.get("decision"), "promoted", None) is not None
+            promoted = bakeoff.facts().get("decision", {}).get("promoted") is not None
             findings = result_findings(
-                running.workspace.config, prepared, models, results.comparisons, promoted
+                bakeoff.workspace.config, prepared, bakeoff.models, comparisons, promoted
             )
             for finding in findings:
                 observer.warn(finding.line)
-        comparisons = tuple(
+        bakeoff.comparisons = tuple(
             comparison.with_findings(_concerning(data.info, findings))
-            for data, comparison in zip(prepared, results.comparisons, strict=True)
+            for data, comparison in zip(prepared, comparisons, strict=True)
         )
-        return replace(results, comparisons=comparisons)
 
-    def items(self, results: Results) -> Iterator[Item]:
+    def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""
-        if results.findings:
-            yield findings_tag(results.findings)
+        if bakeoff.findings:
+            yield findings_tag(bakeoff.findings)
+
+    def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
+        """Return all findings, and the first one that is an error."""
+        findings, errors = bakeoff.findings, bakeoff.errors
+        return {
+            "checks": [asdict(finding) for finding in findings],
+            "error": errors[0].line if errors else None,
+        }
+
+    def fails(self, bakeoff: Bakeoff) -> bool:
+        """Return whether a finding is an error."""
+        return bool(bakeoff.errors)
 
 
 def _silent_checks(prepared: Sequence[PreparedData]) -> Iterator[str]:

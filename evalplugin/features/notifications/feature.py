@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ConfigHeader
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
-from evalplugin.workspace import Workspace
 
 Payload = dict[str, Any]
 
@@ -31,12 +30,11 @@ class NotificationsFeature(Feature):
     """Sends the outcome to the notifier of the config and to the workspace's file, where there is one."""
 
     bakeoff: str | None = None  # id, once the bake-off is in MLflow
-    results: Results | None = None
 
     @contextmanager
-    def around(self, workspace: Workspace) -> Iterator[None]:
+    def around(self, bakeoff: Bakeoff) -> Iterator[None]:
         """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
-        config = workspace.config
+        workspace, config = bakeoff.workspace, bakeoff.workspace.config
         header = ConfigHeader(config.name, config.folder, workspace.experiment, config.spec.notify)
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):
             workspace.observer.warn(
@@ -45,8 +43,7 @@ class NotificationsFeature(Feature):
         payload = None
         try:
             yield
-            assert self.results is not None
-            payload = payload_of(header, self.results)
+            payload = payload_of(header, bakeoff)
         except UnchangedError as error:
             payload = payload_with(header, outcome="unchanged", bakeoff=error.bakeoff)
             raise
@@ -60,14 +57,9 @@ class NotificationsFeature(Feature):
             if payload is not None:
                 notify(header, payload, workspace.observer, workspace.outcome_file)
 
-    def opened(self, running: Running) -> None:
+    def opened(self, bakeoff: Bakeoff) -> None:
         """Keep the id."""
-        self.bakeoff = running.bakeoff.id
-
-    def end(self, running: Running, results: Results) -> Results:
-        """Keep the results."""
-        self.results = results
-        return results
+        self.bakeoff = bakeoff.plan.id
 
 
 def notify(
@@ -96,32 +88,24 @@ def notify(
         observer.warn(warning)
 
 
-def payload_of(header: ConfigHeader, results: Results) -> Payload:
+def payload_of(header: ConfigHeader, bakeoff: Bakeoff) -> Payload:
     """Return the payload of a bake-off that was run to its end.
 
     Under ``failed`` each model that failed is listed once for every dataset and split on which it did: ``dataset``,
-    ``split``, ``model``, ``error``. Why the winner could not be registered becomes ``error``, and so does a finding
-    that the config declares to be an error.
+    ``split``, ``model``, ``error``. The facts of the features are added.
     """
-    result, links, decision = results.result, results.links, results.values.get("decision")
-    wrong = next((finding.line for finding in results.findings if finding.is_error), None)
-    ended = "failure" if result.failed else "done"
-    return payload_with(
-        header,
-        outcome=ended if decision is None else decision.outcome,
-        bakeoff=result.bakeoff.id,
-        decision=None if decision is None else json.loads(decision.to_json()),
-        standings=[_standings(comparison) for comparison in results.comparisons],
-        failed=[
+    links = bakeoff.links
+    known = {
+        "outcome": "failure" if bakeoff.failed else "done",
+        "bakeoff": bakeoff.plan.id,
+        "standings": [_standings(comparison) for comparison in bakeoff.comparisons],
+        "failed": [
             {**DataSplit.of(model.data)._asdict(), "model": model.model, "error": model.failure}
-            for model in result.failed
+            for model in bakeoff.failed
         ],
-        checks=[asdict(finding) for finding in results.findings],
-        error=results.values.get("unregistered") or wrong,
-        links={}
-        if links is None
-        else {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
-    )
+        "links": {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
+    }
+    return payload_with(header, **(known | bakeoff.facts()))
 
 
 def failure_payload(header: ConfigHeader, error: BaseException, *, bakeoff: str | None = None) -> Payload:

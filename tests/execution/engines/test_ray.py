@@ -168,7 +168,7 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
 
     engine = {"type": "ray", "address": cluster.address, "retries": 2}
     outcome = evalplugin.run(noting_config(plugin, {"fails": True}, engine=engine))
-    failed, popularity = outcome.result.models
+    failed, popularity = outcome.models
     assert failed.failure == f"noting.py:{line_of('raise', PLUGIN)}: ValueError: of the model"
     assert popularity.error is None
     assert len(noted(tmp_path / "fits")) == 1

@@ -34,7 +34,7 @@ def store_uri() -> str:
 
 def run(models: list[Any], **changes: Any) -> list[ModelResult]:
     config = small_config(models=models, compare={}, **changes)
-    return list(run_bakeoff(load(config), tracking_uri=store_uri()).result.models)
+    return list(run_bakeoff(load(config), tracking_uri=store_uri()).models)
 
 
 def run_ids(experiment: str) -> dict[str, str]:

@@ -386,7 +386,7 @@ def evaluated(*models: Any, **changes: Any) -> Any:
     ]
     config = small_config(models=["random", *named], experiment="deployed", **changes)
     outcome = run_bakeoff(load(config), tracking_uri=store_uri(), observer=said)
-    return outcome.result.models[1:], said.lines
+    return outcome.models[1:], said.lines
 
 
 @pytest.mark.slow

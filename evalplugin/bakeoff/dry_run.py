@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evalplugin.bakeoff.flow import FEATURES, read_data
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.runner import Job
+from evalplugin.features.base import Bakeoff
 from evalplugin.features.power import PowerReport, power_of_config
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
@@ -25,7 +26,7 @@ class PlannedJob:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DryRun:
     """All jobs of a config, in the order in which they would run."""
 
     config: str
@@ -34,7 +35,7 @@ class Plan:
     power: PowerReport  # of the gate, or else of the comparison
 
 
-def plan(workspace: Workspace) -> Plan:
+def dry_run(workspace: Workspace) -> DryRun:
     """Return the jobs of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
     The tracking store is opened only for what the config names in it: a champion, models of runs, a count of decisions.
@@ -44,10 +45,13 @@ def plan(workspace: Workspace) -> Plan:
         ConfigError: A model or a run that a model names is not in the tracking store.
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
-    workspace, data, jobs = read_data(workspace, [kind() for kind in FEATURES], cached=False)
-    config = workspace.config
-    planned = tuple(_planned(config, job) for job in jobs)
-    return Plan(config.name, workspace.experiment, planned, power_of_config(workspace, data))
+    bakeoff = Bakeoff(workspace, [kind() for kind in FEATURES])
+    read_data(bakeoff, cached=False)
+    config = bakeoff.workspace.config
+    planned = tuple(_planned(config, job) for job in bakeoff.jobs)
+    return DryRun(
+        config.name, workspace.experiment, planned, power_of_config(bakeoff.workspace, bakeoff.prepared)
+    )
 
 
 def _planned(config: CheckedConfig, job: Job) -> PlannedJob:
