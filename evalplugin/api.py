@@ -63,9 +63,9 @@ def run(
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.bakeoff.flow import run_bakeoff
-    from evalplugin.config import ConfigHeader, load
     from evalplugin.execution.observer import PythonWarnings
-    from evalplugin.features.notifications.feature import failure_payload, notify
+    from evalplugin.features.config import load
+    from evalplugin.features.notifications.feature import tell_of_failure
     from evalplugin.workspace import Workspace
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
@@ -84,8 +84,7 @@ def run(
             fresh_models=() if isinstance(fresh, bool) else _names(fresh),
         )
     except Exception as error:
-        header = ConfigHeader.read(source, overrides, experiment)
-        notify(header, failure_payload(header, error), observer)
+        tell_of_failure(error, source, observer, overrides=overrides, experiment=experiment)
         raise
     if workers is not None and workers < 1:
         raise DataError(f"workers: must be 1 or more, not {workers}")

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from evalplugin.bakeoff.flow import FEATURES
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
@@ -23,7 +22,7 @@ from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan, Tuning
-from evalplugin.features.base import Bakeoff
+from evalplugin.features.base import Bakeoff, all_features
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
@@ -319,7 +318,7 @@ def whole() -> Results:
 
 def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: Any) -> Bakeoff:
     """A bake-off as it is once it is logged; ``found``: ``links``, and what features have found, by any name."""
-    bakeoff = Bakeoff(SimpleNamespace(), [kind() for kind in FEATURES])  # type: ignore[arg-type]
+    bakeoff = Bakeoff(SimpleNamespace(), all_features())  # type: ignore[arg-type]
     bakeoff.plan, bakeoff.models = results
     bakeoff.comparisons = tuple(comparisons)
     bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))

@@ -13,7 +13,7 @@ import yaml
 
 import evalplugin
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "libraries.yaml"

@@ -20,8 +20,8 @@ from samples import comparisons, filled, whole
 import evalplugin
 from evalplugin.base import errors
 from evalplugin.cli import main
-from evalplugin.config import load
-from evalplugin.features.checks import CHECKS
+from evalplugin.features.checks.catalogue import CHECKS
+from evalplugin.features.config import load
 from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.tracking.write.items import Item
 

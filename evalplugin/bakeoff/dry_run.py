@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalplugin.bakeoff.flow import FEATURES, read_data
+from evalplugin.bakeoff.flow import read_data
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.runner import Job
-from evalplugin.features.base import Bakeoff
-from evalplugin.features.power import PowerReport, power_of_config
+from evalplugin.features.base import Bakeoff, all_features
+from evalplugin.features.power.power import PowerReport, power_of_config
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
 
@@ -45,7 +45,7 @@ def dry_run(workspace: Workspace) -> DryRun:
         ConfigError: A model or a run that a model names is not in the tracking store.
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
-    bakeoff = Bakeoff(workspace, [kind() for kind in FEATURES])
+    bakeoff = Bakeoff(workspace, all_features())
     read_data(bakeoff, cached=False)
     config = bakeoff.workspace.config
     planned = tuple(_planned(config, job) for job in bakeoff.jobs)

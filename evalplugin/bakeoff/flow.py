@@ -14,30 +14,10 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.worker import refuse_in_worker
-from evalplugin.features.base import Bakeoff, Feature
-from evalplugin.features.checks.feature import ChecksFeature
-from evalplugin.features.data_card.feature import DataCardsFeature
-from evalplugin.features.gate.feature import GateFeature
-from evalplugin.features.history.feature import HistoryFeature
-from evalplugin.features.notifications.feature import NotificationsFeature
-from evalplugin.features.ranks.feature import RanksFeature
-from evalplugin.features.resume import ResumeFeature
-from evalplugin.features.tuning.feature import TuningFeature
+from evalplugin.features.base import Bakeoff, all_features
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
-
-# Called in this order at each moment.
-FEATURES: tuple[type[Feature], ...] = (
-    GateFeature,
-    TuningFeature,
-    ChecksFeature,
-    DataCardsFeature,
-    HistoryFeature,
-    RanksFeature,
-    ResumeFeature,
-    NotificationsFeature,
-)
 
 
 def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Sequence[str] = ()) -> Bakeoff:
@@ -55,7 +35,7 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
         StoreError: The store cannot be used.
         TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
     """
-    bakeoff = Bakeoff(workspace, [kind() for kind in FEATURES], command)
+    bakeoff = Bakeoff(workspace, all_features(), command)
     with ExitStack() as opened:
         for feature in reversed(bakeoff.features):  # so that they end in their order
             opened.enter_context(feature.around(bakeoff))

@@ -91,12 +91,13 @@ def run(
         )
     except Exception as error:
         if not dry_run:
-            from evalplugin.config import ConfigHeader
-            from evalplugin.features.notifications.feature import failure_payload, notify
+            from evalplugin.features.notifications.feature import tell_of_failure
 
             for path in configs:
-                header = ConfigHeader.read(path, overrides, where["experiment"])
-                notify(header, failure_payload(header, error), observer, outcome_file)
+                tell_of_failure(
+                    error, path, observer,
+                    overrides=overrides, experiment=where["experiment"], outcome_file=outcome_file,
+                )  # fmt: skip
         raise
     if dry_run:
         from evalplugin.bakeoff.dry_run import dry_run as planned

@@ -25,8 +25,6 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 from evalplugin.segments import Segmenter
 
-CHAMPION = "champion"  # the name of a champion from MLflow among the models
-
 T = TypeVar("T")
 
 
@@ -195,6 +193,16 @@ class CheckedConfig:
         """The plugin files."""
         return tuple(self.folder / path for path in self.spec.plugins)
 
+    def section(self, key: str) -> Any:
+        """Return the section of a feature; None where it is left out, or where there is no such feature."""
+        return self.spec.section(key)
+
+    @property
+    def needed_segments(self) -> set[str]:
+        """The names of segments that are shown even where all users are in one group, for sections of features."""
+        given = ((section, self.section(section.key)) for section in self.spec.SECTIONS)
+        return {name for section, value in given if value is not None for name in section.segments(value)}
+
     def model_names(self, names: Sequence[str], *, given_as: str) -> tuple[str, ...]:
         """Return the names of some models, in the order of the config; the name of a grid means all its points.
 
@@ -219,19 +227,21 @@ class CheckedConfig:
     def with_models(self, names: Sequence[str]) -> tuple[CheckedConfig, list[str]]:
         """Return the config of a part of its models, and notes on what it cannot do without the others.
 
-        A gate decides about the models of the whole config or not at all: how sure a decision is depends on their
-        number.
+        Sections that hold only for all models of a config are left out.
         """
         models = tuple(model for model in self.models if model.name in names)
         if models == self.models:
             return self, []
-        notes, changes = [], {"compare": self.spec.compare, "gate": None, "registered": None}
+        notes: list[str] = []
+        changes: dict[str, Any] = {}
         baseline = self.spec.compare.baseline
         if baseline is not None and baseline not in names:
             changes["compare"] = self.spec.compare.model_copy(update={"baseline": None})
             notes.append(f"the baseline {baseline} is not run: no model is compared with it")
-        if self.spec.gate is not None:
-            notes.append("the gate decides nothing: this is a part of the models of the config")
+        for section in self.spec.SECTIONS:
+            if section.of_all_models is not None and self.section(section.key) is not None:
+                changes[section.field] = None
+                notes += [section.of_all_models] if section.of_all_models else []
         return replace(self, models=models, spec=self.spec.model_copy(update=changes)), notes
 
     def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
@@ -266,7 +276,7 @@ class CheckedConfig:
     def deciding(self, *effects: Effect) -> dict[str, Any]:
         """Return the resolved sections that have one of the effects, in the order of the effects."""
         resolved = self.resolved
-        return {name: resolved[name] for name in Config.sections(*effects) if name in resolved}
+        return {name: resolved[name] for name in self.spec.sections(*effects) if name in resolved}
 
     @property
     def hash(self) -> str:

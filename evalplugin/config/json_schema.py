@@ -14,13 +14,13 @@ from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a config.
+def json_schema(config: type[Config]) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a config; ``config`` is from ``root_schema``.
 
     Components of a config's own plugin files are unknown: their types are allowed, their parameters are not
     described.
     """
-    schema = Config.model_json_schema()
+    schema = config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
     filters = definitions["DatasetSpec"]["properties"]["filters"] | {"items": _reference("filter")}
     name = {"type": "string", "minLength": 1}

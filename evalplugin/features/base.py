@@ -16,6 +16,7 @@ from evalplugin.execution.engines import Session
 from evalplugin.execution.results import Finding, ModelResult, Plan
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Header, Journal
+from evalplugin.features import modules
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.plain import comparisons_text
@@ -183,3 +184,8 @@ class Feature:
     def fails(self, bakeoff: Bakeoff) -> bool:
         """Return whether the command ends with exit code 1 for what this feature has found."""
         return False
+
+
+def all_features() -> list[Feature]:
+    """Return the features of a new bake-off, in the order of ``FEATURES``."""
+    return [module.FEATURE() for module in modules("feature")]

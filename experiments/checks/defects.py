@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.execution.executor import sequential_executor
@@ -20,6 +20,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding, Plan
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.features.checks.feature import data_findings, result_findings
+from evalplugin.features.config import load
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
 

@@ -28,10 +28,10 @@ import mlflow
 
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.costs import cheap_collections
-from evalplugin.config import load
 from evalplugin.config.document import read_document
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
+from evalplugin.features.config import load
 from evalplugin.report.charts import pictures
 from evalplugin.tracking.write import writer
 from evalplugin.workspace import Workspace

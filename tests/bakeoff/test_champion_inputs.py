@@ -12,7 +12,8 @@ from mlflow import MlflowClient
 from samples import RecordingObserver
 
 from evalplugin.base.errors import DataError, UnchangedError
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
+from evalplugin.features.config import load
 from evalplugin.features.gate.champion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")

@@ -15,7 +15,7 @@ from samples import write_config
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
 from evalplugin.components.registry import load_plugin_file
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.features.gate.champion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -176,7 +176,7 @@ def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(
 
 def test_trust_alone_needs_a_register() -> None:
     asked = shop("sqlite:///x.db", gate={"champion": {"trust": True}})
-    assert load(asked).spec.gate is not None
+    assert load(asked).section("gate") is not None
     del asked["register"]
     with pytest.raises(
         ConfigError, match=r"gate\.champion: needs a run or a registry, one of them, where no"

@@ -17,12 +17,12 @@ from samples import RecordingObserver, small_config, write_config
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.features.config import load
 from evalplugin.workspace import Mode
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")

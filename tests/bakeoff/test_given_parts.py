@@ -22,9 +22,9 @@ from tuning_samples import DIAL, dial_config, fits
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import LoadContext, in_one_piece
 from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 

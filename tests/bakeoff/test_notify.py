@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.config import ConfigHeader, load
-from evalplugin.config.sections import Notify
+from evalplugin.features.config import load
 from evalplugin.features.gate.decision import Decision
 from evalplugin.features.notifications.delivery import deliver
-from evalplugin.features.notifications.feature import failure_payload, payload_of, payload_with
+from evalplugin.features.notifications.feature import ConfigHeader, failure_payload, payload_of, payload_with
+from evalplugin.features.notifications.section import Notify
 from evalplugin.tracking.write.board import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
@@ -78,7 +78,7 @@ def hook() -> Iterator[Hook]:
 @pytest.fixture
 def header() -> ConfigHeader:
     config = load(CONFIG)
-    return ConfigHeader(config.name, config.folder, config.spec.experiment, config.spec.notify)
+    return ConfigHeader(config.name, config.folder, config.spec.experiment, config.section("notify"))
 
 
 def notify(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:

@@ -11,7 +11,7 @@ from samples import CHANCE, RecordingObserver, small_config, write_config
 import evalplugin
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")

@@ -17,7 +17,7 @@ from samples import RecordingObserver, write_config
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run, with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -56,7 +56,7 @@ def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
     observer = RecordingObserver()
     outcome = run_bakeoff(checked, observer=observer)
     client = MlflowClient(uri)
-    name = checked.spec.registered.name if checked.spec.registered else NAME
+    name = checked.section("register").name if checked.section("register") else NAME
     registered = client.search_registered_models(f"name = '{name}'")
     return SimpleNamespace(
         gated=gated,

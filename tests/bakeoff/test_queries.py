@@ -15,11 +15,11 @@ from samples import small_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.checks.feature import data_findings
+from evalplugin.features.config import load
 
 DAY = 86_400
 # Lists what was clicked last, and then the items of the train data in order; notes the rows that it was given.

@@ -24,7 +24,7 @@ from samples import RecordingObserver, line_of, write_config
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
@@ -34,6 +34,7 @@ from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")

@@ -6,8 +6,8 @@ import pytest
 from bakeoffs import run_bakeoff
 from samples import small_config
 
-from evalplugin.config import load
 from evalplugin.execution.engines import local
+from evalplugin.features.config import load
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 

@@ -15,9 +15,9 @@ from tuning_samples import DIAL, dial_config, fits
 
 from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import UnchangedError
-from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
 from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 from evalplugin.features.tuning.study import Study
 from evalplugin.workspace import Workspace
 

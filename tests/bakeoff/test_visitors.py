@@ -17,10 +17,10 @@ import evalplugin
 from evalplugin.base.errors import ConfigError, UnchangedError
 from evalplugin.cli import main
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 
 DAY = 86_400
 METRICS = ["rr@10", "hit@3"]

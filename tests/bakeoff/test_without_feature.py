@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -12,68 +11,51 @@ import pytest
 from samples import small_config, write_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import FEATURES
+from evalplugin.features import FEATURES, modules
+from evalplugin.features.base import Feature
 
 PACKAGE = Path(evalplugin.__file__).parent
-# The sections of the config that belong to a feature, by their names in the schema.
 SECTIONS = {
-    "gate": ("gate", "registered"),
-    "tuning": ("tune",),
-    "checks": ("checks",),
-    "notifications": ("notify",),
+    module.__name__.split(".")[-2]: [section.key for section in module.SECTIONS]
+    for module in modules("section")
 }
-# Where each is, below `features/`; power has no moment of a bake-off.
-PLACES = {kind: kind.__module__.removeprefix("evalplugin.features.").partition(".")[0] for kind in FEATURES}
+COMMANDS = {module.__name__.split(".")[-2]: module.COMMAND.name for module in modules("command")}
 
 
-def test_every_feature_of_a_bakeoff_has_a_place_of_its_own() -> None:
-    assert len(set(PLACES.values())) == len(FEATURES)
+def test_every_folder_of_features_is_a_feature() -> None:
+    folders = {path.parent.name for path in (PACKAGE / "features").glob("*/__init__.py")}
+    assert folders == set(FEATURES)
+    assert all(issubclass(module.FEATURE, Feature) for module in modules("feature"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [*PLACES.values(), "power"])
-def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", FEATURES)
+def test_bakeoff_runs_without_a_feature(tmp_path: Path, name: str) -> None:
     copy = tmp_path / "evalplugin"
     shutil.copytree(PACKAGE, copy)  # with its compiled modules
-    removed = copy / "features" / place
-    if removed.is_dir():
-        shutil.rmtree(removed)
-    else:
-        removed.with_suffix(".py").unlink()
-    flow = copy / "bakeoff" / "flow.py"
-    source = re.sub(rf" *from evalplugin\.features\.{place}\b.*\n", "", flow.read_text())
-    for kind, name in PLACES.items():
-        if name == place:
-            source = source.replace(f"\n    {kind.__name__},", "")
-    flow.write_text(source)
-    cut_sections(copy / "config", place)
-    config = small_config(tracking={"uri": "sqlite:///mlflow.db"}, checks=None)
-    write_config({key: value for key, value in config.items() if value}, tmp_path / "config.yaml")
-    # Called as a function, the command logs in its own process, which takes half the time of two.
-    call = "import sys; from evalplugin.cli import main; sys.exit(main(['run', 'config.yaml']))"
-    done = subprocess.run(
-        [sys.executable, "-c", call],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )  # the copy comes first on the path, as the working directory
+    shutil.rmtree(copy / "features" / name)
+    features = copy / "features" / "__init__.py"
+    features.write_text(features.read_text().replace(f'    "{name}",\n', ""))
+    own = SECTIONS.get(name, ())
+    config = small_config(tracking={"uri": "sqlite:///mlflow.db"})
+    write_config({key: value for key, value in config.items() if key not in own}, tmp_path / "config.yaml")
+    done = evalplugin_in(tmp_path, "run", "config.yaml")
     assert done.returncode == 0, done.stderr
     assert "popularity" in done.stdout
-    assert not (tmp_path / "evalplugin" / "features" / place).exists()
+    for key in own:
+        write_config({**config, key: {}}, tmp_path / "config.yaml")
+        refused = evalplugin_in(tmp_path, "validate", "config.yaml")
+        assert refused.returncode == 2
+        assert f"unknown key {key!r}" in refused.stderr
+    if name in COMMANDS:
+        refused = evalplugin_in(tmp_path, COMMANDS[name], "--help")
+        assert refused.returncode == 2
+        assert "No such command" in refused.stderr
+    assert not (copy / "features" / name).exists()
 
 
-def cut_sections(config: Path, place: str) -> None:
-    """Take the sections of a feature out of the schema, with the modules that only they need."""
-    schema, load = config / "schema.py", config / "load.py"
-    source = schema.read_text().replace("import Annotated,", "import Annotated, ClassVar,")
-    for section in SECTIONS.get(place, ()):
-        # Who asks a config for it finds None.
-        source, n = re.subn(rf"(    {section}): Annotated\[.+", r"\1: ClassVar[None] = None", source)
-        assert n == 1
-        source = source.replace(f', "{section}"', "").replace(f'"{section}", ', "")
-    if place == "gate":
-        for module in config.glob("gate*.py"):
-            module.unlink()
-        source = re.sub(r"from evalplugin\.config\.gate\b.*\n", "", source)
-        load.write_text(re.sub(r".*\b(gate_checks|check_gate)\b.*\n", "", load.read_text()))
-    schema.write_text(source)
+def evalplugin_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run evalplugin of a folder, which comes first on the path as the working directory."""
+    # Called as a function, the command logs in its own process, which takes half the time of two.
+    call = f"import sys; from evalplugin.cli import main; sys.exit(main({list(arguments)}))"
+    return subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evalplugin.features.checks import CHECKS
-from evalplugin.features.checks.base import of_models, of_results
+from evalplugin.features.checks.catalogue import CHECKS, of_models, of_results
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "checks"))
 from defects import DEFECTS, clean, findings

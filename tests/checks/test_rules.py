@@ -15,13 +15,14 @@ from samples import bakeoff, model_result, small_config
 
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
-from evalplugin.config import load
 from evalplugin.data import Interactions, Split
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
-from evalplugin.features.checks.base import SplitResults, of_data, of_results
+from evalplugin.features.checks.base import SplitResults
+from evalplugin.features.checks.catalogue import of_data, of_results
+from evalplugin.features.config import load
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 

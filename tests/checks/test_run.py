@@ -8,13 +8,13 @@ from samples import small_config
 
 from evalplugin.base.errors import ConfigError, DataError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.config.sections import Code
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import prepare
-from evalplugin.features.checks import CHECKS, check_of
+from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.features.checks.feature import ChecksFeature, data_findings
+from evalplugin.features.config import load
 from evalplugin.workspace import Workspace
 
 

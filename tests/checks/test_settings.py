@@ -11,9 +11,9 @@ import pytest
 from samples import dataset_of_values, small_config
 
 import evalplugin
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.config import load
 from evalplugin.models import MODELS
 from evalplugin.workspace import Workspace
 

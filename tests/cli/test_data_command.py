@@ -13,9 +13,9 @@ from samples import TINY, small_config, write_config
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.config import load
 from evalplugin.features.data_card import feature as module
 from evalplugin.features.data_card.card import DataCard, DescribedData
 from evalplugin.features.data_card.feature import cards_of, describe_data, sizes_since

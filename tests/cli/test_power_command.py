@@ -13,10 +13,10 @@ from samples import write_config
 from evalplugin.cli import main
 from evalplugin.cli.show.tables import show_power
 from evalplugin.comparison.statistics import detectable_gain, users_needed
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.features.power import (
+from evalplugin.features.config import load
+from evalplugin.features.power.power import (
     ASSUMED,
     PowerTest,
     power_of_config,

@@ -11,7 +11,7 @@ import yaml
 from samples import small_config
 
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 SVD: dict[str, Any] = {
     "name": "svd",

@@ -14,7 +14,6 @@ from samples import RecordingObserver
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.seeding import generator
-from evalplugin.config import load
 from evalplugin.config.sections import Recommend
 from evalplugin.data import Interactions, Split, Splitter
 from evalplugin.data.splits import Holdout, KFold, LastN, SampleUsers
@@ -22,6 +21,7 @@ from evalplugin.data.temporal import Temporal
 from evalplugin.execution.runner import prepare
 from evalplugin.execution.store.contents import folds_files, read_folds
 from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.config import load
 from evalplugin.features.data_card.card import card_of, split_card
 from evalplugin.features.tuning.feature import studies_of
 from evalplugin.metrics import evaluate

@@ -17,11 +17,11 @@ from samples import RecordingObserver
 
 from evalplugin.base.errors import ConfigError, DataError, UnchangedError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.runner import prepare
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.config import load
 from evalplugin.metrics import Blocks, parse
 from evalplugin.metrics.scoring import score_part, score_top_n, with_ids
 from evalplugin.metrics.states import ScorerState

@@ -15,7 +15,7 @@ from samples import small_config
 
 from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, ModelRecipe, load
+from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.sections import Recommend
 from evalplugin.data import (
     Candidates,
@@ -36,6 +36,7 @@ from evalplugin.execution.runner import (
     results_of,
 )
 from evalplugin.execution.tasks import Task, run_task
+from evalplugin.features.config import load
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import MODELS
 from evalplugin.tracking.registry.served import make_lists

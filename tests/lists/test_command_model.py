@@ -21,8 +21,8 @@ import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, ModelError
 from evalplugin.base.processes import run_program, with_output
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender

@@ -11,7 +11,7 @@ import evalplugin
 from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.models import MODELS
 from evalplugin.workspace import Workspace
 

@@ -12,9 +12,9 @@ import pytest
 from samples import FAILING, TINY, interactions, small_config
 
 import evalplugin
-from evalplugin.config import load
 from evalplugin.data import Split
 from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 from evalplugin.models import TopN
 from evalplugin.report.plain import LINES, WIDTH, plain_text
 from evalplugin.report.tables import TextCell, TextTable

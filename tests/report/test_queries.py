@@ -21,10 +21,10 @@ from evalplugin.cli import main
 from evalplugin.cli.show.tables import show_bakeoff
 from evalplugin.comparison.compared import metric_cells
 from evalplugin.comparison.comparison import compare
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.report import decision_markdown
-from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.features.gate.schema import Gate
+from evalplugin.features.power.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.frames import compare_frame

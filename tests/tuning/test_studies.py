@@ -15,7 +15,6 @@ from samples import RecordingObserver
 from tuning_samples import DIAL, Counted, dial_config, fits, rows, run, tuning
 
 from evalplugin.base.errors import DataError
-from evalplugin.config import load
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import task_executor
@@ -23,6 +22,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
+from evalplugin.features.config import load
 from evalplugin.features.tuning.feature import studies_of
 
 

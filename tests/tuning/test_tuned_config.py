@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import evalplugin
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 CONFIG = Path(__file__).parents[2] / "configs" / "tuned.yaml"
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from evalplugin.execution.results import Plan
     from evalplugin.features.base import Bakeoff
     from evalplugin.features.data_card.feature import DataReport
-    from evalplugin.features.power import PowerReport
+    from evalplugin.features.power.power import PowerReport
     from evalplugin.lists.output import Row
     from evalplugin.tracking.write.board import Links
 

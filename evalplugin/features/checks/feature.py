@@ -9,11 +9,12 @@ from typing import Any
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
-from evalplugin.config.sections import CheckRules
 from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
-from evalplugin.features.checks.base import Check, SplitResults, of_data, of_models, of_results
+from evalplugin.features.checks.base import Check, SplitResults
+from evalplugin.features.checks.catalogue import of_data, of_models, of_results
+from evalplugin.features.checks.section import CheckRules
 from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
 
@@ -129,7 +130,7 @@ def _run(
     checks: Mapping[str, Check[Any]], config: CheckedConfig, info: DataInfo, arguments: tuple[Any, ...]
 ) -> Iterator[Finding]:
     """Yield the findings of checks in the order of their codes, without those that the config ignores."""
-    rules = config.spec.checks or CheckRules()
+    rules = config.section("checks") or CheckRules()
     for code, check in sorted(checks.items()):
         if code not in rules.ignore:
             for text, model in check.find(*arguments):
@@ -158,3 +159,6 @@ def _merged(findings: Sequence[Finding], prepared: Sequence[PreparedData]) -> li
 def _concerning(info: DataInfo, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings on a dataset and split, in order."""
     return tuple(f for f in findings if f.dataset == info.dataset and f.split in ("", info.split))
+
+
+FEATURE = ChecksFeature

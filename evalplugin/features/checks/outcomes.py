@@ -129,7 +129,7 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
 def _too_few_users(results: SplitResults) -> Iterator[Found]:
     from evalplugin.metrics import parse
 
-    gate, contest, champion = results.config.spec.gate, results.comparison.contest, _champion(results)
+    gate, contest, champion = results.config.section("gate"), results.comparison.contest, _champion(results)
     if gate is None or champion is None or gate.least_gain.value <= 0 or results.promoted:
         return
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
@@ -158,9 +158,9 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
 
 def _champion(results: SplitResults) -> ComparedModel | None:
     """Return the champion if a gate decides on this dataset and split: a model with scores, or else the baseline."""
-    from evalplugin.config.checked import CHAMPION
+    from evalplugin.features.words import CHAMPION
 
-    gate, contest = results.config.spec.gate, results.comparison.contest
+    gate, contest = results.config.section("gate"), results.comparison.contest
     if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
         return None
     rows = {row.model: row for row in results.comparison.scored if row.scores is not None}

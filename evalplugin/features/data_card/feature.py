@@ -190,3 +190,6 @@ def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:
             out.write(card_picture(card))
         written.append(file)
     return written
+
+
+FEATURE = DataCardsFeature

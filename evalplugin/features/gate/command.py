@@ -1,228 +1,128 @@
-"""Gate decisions on logged models: runs read from MLflow, the champion among them, the decision, and its log."""
+"""The command ``gate``: a promotion decision on logged models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import ValidationError
+import click
 
-from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
-from evalplugin.comparison.contest import Contest, with_choice, with_common_users
-from evalplugin.components.parameters import problems_of
-from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
-from evalplugin.config.gate_checks import champion_of
-from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
-from evalplugin.features.gate.decide import (
-    check_challengers,
-    choose_contest,
-    decide,
-    gate_without_champion,
-    no_champion_note,
+from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data
+
+_HELP = """Decide on logged models: is a challenger to take the champion's place?
+
+RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. Nothing is fitted and
+nothing is registered. The decision is logged on the bake-off's summary run: tags, decision.md and decision.json. What
+was decided there before is not replaced: a further decision goes to a run of its own, with the role decision.
+
+\b
+The outcome is one of
+  promote      a challenger passed every condition
+  keep         none passed, and none can be better by more than min_gain, or it fails a guardrail: the champion stays
+  cannot tell  none passed, but one may be better by more than min_gain: too few users to find out; the champion stays
+  refuse       nothing could be judged: the champion failed, too few users, no challenger, all decisions taken
+
+\b
+Exit codes:
+  0  the outcome is none to fail on
+  1  it is one: with --fail-on refuse a refusal, with keep also keep and cannot tell, with never none
+  2  runs, champion or options that are not there or do not fit together
+"""
+
+
+@options.command(help=_HELP)
+@options.runs
+@options.bakeoff
+@options.source_experiment
+@options.tracking_uri
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Take the gate of this config, which must be right as a whole, and without RUN the latest bake-off of its "
+    "experiment; the options below win over it.",
+)  # fmt: skip
+@click.option(
+    "--champion", metavar="MODEL",
+    help="Who is to be beaten: a model, a run by id or name, or a registered model as NAME@ALIAS; else the gate's, or "
+    "the baseline.",
+)  # fmt: skip
+@click.option(
+    "--challenger", "challengers", metavar="MODEL", multiple=True,
+    help="Who may be promoted, several times; else all but the champion.",
+)  # fmt: skip
+@click.option("--metric", metavar="NAME", help="What decides; else the bake-off's primary metric.")
+@click.option("--dataset", metavar="NAME", help="Where it is decided, if there are several.")
+@click.option("--split", metavar="NAME", help="Where it is decided, if there are several.")
+@click.option(
+    "--min-gain", metavar="AMOUNT", help='Such as 0.002, or "1 %" of the champion\'s mean.  [default: 0]'
 )
-from evalplugin.features.gate.decision import Decision
-from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.report import decision_files, decision_tags
-from evalplugin.tracking.connection import existing_store, tracking_call
-from evalplugin.tracking.read.contests import read_contests
-from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
-from evalplugin.tracking.write.items import Tag
-from evalplugin.tracking.write.writer import RunWriter
+@click.option("--confidence", type=float, help="One-sided, all challengers together.  [default: 0.95]")
+@click.option(
+    "--decisions", type=int,
+    help="Over how many decisions the confidence holds; those taken are counted in the experiment.  [default: 1 each]",
+)  # fmt: skip
+@click.option("--min-users", type=int, help="Fewer are no evidence.  [default: 500]")
+@options.intersect
+@click.option(
+    "--fail-on", type=click.Choice(["keep", "refuse", "never"]),
+    help="When the exit code is 1; see above.  [default: refuse]",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Decide and show, and log nothing.")
+@options.shown("table", "json", "markdown")
+@options.set_value
+@options.plugin
+@options.debug
+def gate(
+    runs: tuple[str, ...],
+    bakeoff: str | None,
+    experiment: str | None,
+    tracking_uri: str | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    challengers: tuple[str, ...],
+    min_gain: str | None,
+    intersect: bool,
+    dry_run: bool,
+    shown: str,
+    **options: Any,
+) -> int:
+    """Decide on logged models, show the decision, log it; return its exit code."""
+    from evalplugin.cli import show
+    from evalplugin.cli.show.console import show_statement
+    from evalplugin.features.gate.logged import decide_logged, gate_of, log_decision
+    from evalplugin.features.gate.report import decision_markdown, decision_statement
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
-
-def gate_of(
-    config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]
-) -> tuple[Gate, Register | None, str | None, str | None]:
-    """Return the gate of a config, or an empty one, in which options that are not None win.
-
-    With it come the config's register section, tracking URI and experiment, if any.
-
-    Raises:
-        ConfigError: Every mistake of the config, or of the options.
-    """
-    gate, register, uri, experiment = Gate(), None, None, None
-    if config is not None:
-        from evalplugin.config import load
-
-        spec = load(config, overrides=overrides).spec
-        if spec.gate is None:
-            raise ConfigError([f"{config}: has no gate"])
-        gate, register, uri, experiment = spec.gate, spec.registered, spec.tracking.uri, spec.experiment
-    given = {key: value for key, value in options.items() if value is not None}
-    values = {**gate.model_dump(), **given}
-    try:
-        return Gate.model_validate(values), register, uri, experiment
-    except ValidationError as error:
-        problems = problems_of(error, Gate, values, noun="key")
-        raise ConfigError([_of_option(problem) for problem in problems]) from None
-
-
-def decide_logged(
-    gate: Gate,
-    register: Register | None = None,
-    *,
-    runs: Sequence[str] = (),
-    bakeoff: str | None = None,
-    experiment: str | None = None,
-    tracking_uri: str | None = None,
-    intersect: bool = False,
-    counted: bool = True,
-) -> tuple[Decision, tuple[str, ...]]:
-    """Return the decision of a gate on logged models, and the ids of the challengers' runs.
-
-    The champion is one of these models, or another run on the same data. For a registered one, which may be named by
-    name@alias, it is the model of the same type and parameters; as long as none is registered, the baseline. Where
-    none is named, it is the baseline.
-
-    Args:
-        gate: The conditions.
-        register: The config's section, if any.
-        runs, bakeoff, experiment, tracking_uri, intersect: The runs to read, as in ``read_contests``.
-        counted: Whether the decision spends one of ``gate.decisions``.
-
-    Raises:
-        DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
-        TrackingError: The store cannot be reached, or a run lacks logged files.
-    """
-    read = partial(read_contests, tracking_uri, intersect=intersect)
-    contest = choose_contest(read(bakeoff=bakeoff, runs=runs, experiment=experiment), gate)
-    if contest.is_table:
-        raise DataError(
-            f"{contest.name}: a gate decides on models of a config, and these are scores of a table"
-        )
-    champion = champion_of(gate, register, contest.baseline)
-    if champion is None:
-        raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
-    models = {c.model for c in contest.models}
-    if isinstance(champion, str) and champion not in models and is_registered(champion):
-        champion = ChampionSpec(registry=champion)
-    if isinstance(champion, ChampionSpec) and champion.registry is not None:
-        name, gate, note = _registered(contest, gate, champion.registry, tracking_uri)
-    elif isinstance(champion, str) and champion in models:
-        name, note = champion, None
+    if overrides and config is None:
+        raise click.UsageError("--set sets a value of the config: give it with --config")
+    given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
+    spec, register, config_uri, config_experiment = gate_of(config, overrides, given)
+    uri = tracking_uri or config_uri
+    if config_experiment is not None and not (runs or bakeoff or experiment):
+        bakeoff, experiment = "latest", config_experiment
+    observer = show.observer()
+    with observer.progress("read the runs and decide"):
+        decision, run_ids = decide_logged(
+            spec, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect,
+            counted=not dry_run,
+        )  # fmt: skip
+    if shown == "json":
+        echo_data(decision.to_json())
+    elif shown == "markdown":
+        echo_data(decision_markdown(decision), nl=False)
     else:
-        run = champion if isinstance(champion, str) else champion.run
-        assert run is not None
-        contest, name = _with_run(contest, run, tracking_uri, read)
-        note = f"the champion is the run {run}, here called {name}"
-    check_challengers(gate, name)
-    contest = with_common_users(contest)  # of those that pass, the largest gain wins
-    if gate.metric is not None:
-        contest = with_choice(contest, primary=gate.metric)
-    named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
-    run_ids = tuple(c.run_id for c in named or contest.models if c.run_id is not None)
-    by_budget = partial(decide, contest, gate, name, [*contest.notes, *([note] if note else [])])
-    if gate.decisions is None or not run_ids:
-        return by_budget(), run_ids
-    ledger = Ledger.beside(tracking_uri, run_ids, contest.place)
-    if not counted:
-        return by_budget(ledger.budget(gate.decisions)), run_ids
-    return ledger.decide(gate.decisions, by_budget), run_ids
+        show_statement(decision_statement(decision))
+    if not dry_run and run_ids:
+        with observer.progress("log the decision"):
+            message = log_decision(uri, decision, run_ids)
+        observer.report(message)
+    return decision.exit_code(spec.fail_on)
 
 
-def _registered(
-    contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
-) -> tuple[str, Gate, str]:
-    """Return the model of the contest that is the registered one, the gate for the others, and a note on it."""
-    recipe = recipe_of_registered(tracking_uri, champion)
-    if recipe is None:
-        if contest.baseline is None:
-            raise DataError(f"there is no {champion} in the registry yet, and no baseline to stand for it")
-        return contest.baseline, gate_without_champion(gate), no_champion_note(champion, contest.baseline)
-    for model in contest.models:
-        assert model.run_id is not None
-        other = recipe_of_run(tracking_uri, model.run_id)
-        if other.type == recipe.type and dict(other.params) == dict(recipe.params):
-            return model.model, gate, f"the champion is {model.model}, as {recipe.origin}"
-    models = ", ".join(model.model for model in contest.models)
-    raise DataError(
-        f"the champion ({recipe.origin}) is none of the models of {contest.name}: {models}; a bake-off whose config "
-        f"has this gate fits it anew"
-    )
+def _amount(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
-def _with_run(
-    contest: Contest, run: str, tracking_uri: str | None, read: Callable[..., Sequence[Contest]]
-) -> tuple[Contest, str]:
-    """Return the contest with a run among its models, and the name of its model; ``read`` reads it with others."""
-    ours, theirs = [c.run_id for c in contest.models if c.run_id is not None], ids_of(tracking_uri, run)
-    contests: Sequence[Contest] = [contest]
-    if not set(theirs) & set(ours):
-        contests = read(runs=[*ours, *theirs], primary=contest.primary)
-    for joined in contests:
-        models = {c.run_id: c.model for c in joined.models}
-        names = [model for run_id, model in models.items() if run_id in theirs]
-        if names and set(ours) <= models.keys():
-            return joined, names[0]
-    raise DataError(
-        f"the champion {run} was not scored on the data of {contest.dataset}: they cannot be compared"
-    )
-
-
-def _of_option(problem: Problem) -> str:
-    key = str(problem.path[0]).replace("_", "-") if problem.path else ""
-    return f"--{key}: {problem.message}"
-
-
-def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence[str]) -> str:
-    """Log a decision on logged models and return a message with the run that has it.
-
-    It is the summary run of their bake-off; or a new run with the role ``decision`` beside them, where they are of
-    several bake-offs, where there is no summary, or where that has another decision, which may have registered a model.
-
-    Raises:
-        TrackingError: The store cannot be reached or refuses.
-    """
-    with existing_store(tracking_uri, "log the decision") as client:
-        runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        writer, summary = RunWriter(client, runs[0].experiment_id), _summary_of(client, runs)
-        if summary is not None and not summary.tag("outcome"):
-            _log(writer, summary.id, decision)
-            return _logged_on(summary.id)
-        tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", bakeoff_of(runs))]
-        run_id = writer.start(f"decision {decision.contest}", tags)
-        try:
-            _log(writer, run_id, decision)
-        except BaseException:
-            with suppress(TrackingError), tracking_call(client.tracking_uri, "end the run of the decision"):
-                writer.end(run_id, "FAILED")
-            raise
-        writer.end(run_id, "FINISHED")
-    note = "" if summary is None else f"; the summary run {summary.id} keeps the decision that it has"
-    return _logged_on(run_id) + note
-
-
-def ids_of(tracking_uri: str | None, run: str) -> tuple[str, ...]:
-    """Return the ids of the runs that an id, a run's name or a model's name stands for: one a dataset and split.
-
-    Raises:
-        DataError: There is none.
-        TrackingError: The store cannot be reached.
-    """
-    with existing_store(tracking_uri, f"find the run {run}") as client:
-        return tuple(logged.id for logged in find_runs(client, runs=[run]).runs)
-
-
-def _log(writer: RunWriter, run_id: str, decision: Decision) -> None:
-    writer.log(run_id, decision_files(decision))
-    writer.log(run_id, decision_tags(decision))  # last: a run with these tags has a decision
-
-
-def _logged_on(run_id: str) -> str:
-    return f"logged on the run {run_id}: decision.md, decision.json"
-
-
-def _summary_of(client: MlflowClient, runs: Sequence[LoggedRun]) -> LoggedRun | None:
-    bakeoffs = {(run.experiment_id, run.bakeoff) for run in runs}
-    if len(bakeoffs) > 1:
-        return None
-    ((experiment, bakeoff),) = bakeoffs
-    query = f"tags.`evalplugin.role` = 'summary' and tags.`evalplugin.bakeoff` = '{bakeoff}'"
-    return next(iter(search_runs(client, [experiment], query, limit=1)), None)
+COMMAND = gate

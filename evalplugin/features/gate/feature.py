@@ -12,7 +12,6 @@ from typing import Any
 from evalplugin.base.errors import EXIT_DONE, EngineError, ModelError, StoreError, TrackingError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ModelRecipe
-from evalplugin.config.gate_checks import CHAMPION_ALIAS
 from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.engines import Call, run_calls
 from evalplugin.execution.isolation import TaskFailure, last_line
@@ -36,6 +35,7 @@ from evalplugin.features.gate.report import (
 from evalplugin.models import MODELS
 from evalplugin.models.base import is_sequential
 from evalplugin.report.sections import Section
+from evalplugin.tracking.names import CHAMPION_ALIAS
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
@@ -106,7 +106,7 @@ class GateFeature(Feature):
 
     def fails(self, bakeoff: Bakeoff) -> bool:
         """Return whether the outcome is one to fail on, or the winner could not be registered."""
-        gate = bakeoff.workspace.config.spec.gate
+        gate = bakeoff.workspace.config.section("gate")
         if gate is None:
             return False
         return Unregistered in bakeoff.found or bakeoff.found[Decision].exit_code(gate.fail_on) != EXIT_DONE
@@ -119,7 +119,7 @@ class GateFeature(Feature):
         journal.resumable = True  # until the winner is registered
         try:
             wrong = next((finding for finding in bakeoff.findings if finding.is_error), None)
-            if self.gated.config.spec.registered is not None and wrong is not None:
+            if self.gated.config.section("register") is not None and wrong is not None:
                 raise ModelError(f"nothing is registered: {wrong.line} (checks.error)")
             registered = register_winner(self.gated, bakeoff)
             if registered is not None:
@@ -142,7 +142,7 @@ def _check_budget(workspace: Workspace) -> None:
         DataError: More were taken than ``gate.decisions``, or their count cannot be read.
         TrackingError: The store cannot be reached.
     """
-    config, gate = workspace.config, workspace.config.spec.gate
+    config, gate = workspace.config, workspace.config.section("gate")
     if gate is None or gate.decisions is None:
         return
     place = DataSplit(gate.dataset or config.datasets[0].name, gate.split or config.splits[0].name)
@@ -165,7 +165,7 @@ def decide_bakeoff(gated: GatedConfig, bakeoff: Bakeoff) -> Decision:
         DataError: With ``gate.decisions``, the count of earlier decisions cannot be read.
         TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
     """
-    gate = gated.config.spec.gate
+    gate = gated.config.section("gate")
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
@@ -182,7 +182,7 @@ def decide_bakeoff(gated: GatedConfig, bakeoff: Bakeoff) -> Decision:
 
 def _notes_on_old_lists(gated: GatedConfig, decision: Decision) -> Iterator[str]:
     """Yield a note that the registered lists stay as they are, unless they are replaced or there are none."""
-    register = gated.config.spec.registered
+    register = gated.config.section("register")
     if register is None or gated.is_first or decision.outcome == "promote":
         return
     if decision.champion_stays and register.refresh:
@@ -207,7 +207,7 @@ def register_winner(gated: GatedConfig, bakeoff: Bakeoff) -> Registered | None:
     """
     workspace = bakeoff.workspace
     decision: Decision = bakeoff.found[Decision]
-    config, register = gated.config, gated.config.spec.registered
+    config, register = gated.config, gated.config.section("register")
     # A baseline in the role of the champion is none, and is not refreshed.
     stays = decision.champion if decision.champion_stays and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
@@ -282,3 +282,6 @@ def _lists(bakeoff: Bakeoff, recipe: ModelRecipe, data: Interactions, n: int | N
             raise ModelError(f"{recipe.name} cannot be registered: fitted on all data, {error}") from error
     assert isinstance(made, ServedLists)
     return made
+
+
+FEATURE = GateFeature

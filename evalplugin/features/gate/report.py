@@ -7,9 +7,9 @@ from typing import Literal
 
 from evalplugin.base.numbers import p_value, percent, signed
 from evalplugin.base.units import plural
-from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
+from evalplugin.features.words import GateOutcome
 from evalplugin.report.markdown import statement_markdown
 from evalplugin.report.sections import Statement
 from evalplugin.report.tables import TextCell, TextTable

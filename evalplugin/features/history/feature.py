@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.history.chart import history_tab
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
+from evalplugin.features.words import GateOutcome
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import existing_store, tracking_call
@@ -193,3 +193,6 @@ def _values(run: LoggedRun) -> dict[str, Value]:
 
 def _count(users: float) -> int:
     return int(users) if math.isfinite(users) else 0
+
+
+FEATURE = HistoryFeature

@@ -15,7 +15,7 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.placeholders import fill_placeholders, variables_in
 from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
-from evalplugin.config.sections import Notify
+from evalplugin.features.notifications.section import Notify
 from evalplugin.report.words import outcome_words
 
 _LONGEST_WAIT = 30  # seconds between two tries of a webhook

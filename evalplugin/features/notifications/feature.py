@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from evalplugin._version import __version__
-from evalplugin.base.errors import EvalpluginError, UnchangedError
+from evalplugin.base.errors import ConfigError, EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config import ConfigHeader
+from evalplugin.config.load import read_source
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
+from evalplugin.features.notifications.section import Notify
 
 Payload = dict[str, Any]
 
@@ -35,7 +38,7 @@ class NotificationsFeature(Feature):
     def around(self, bakeoff: Bakeoff) -> Iterator[None]:
         """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
         workspace, config = bakeoff.workspace, bakeoff.workspace.config
-        header = ConfigHeader(config.name, config.folder, workspace.experiment, config.spec.notify)
+        header = ConfigHeader(config.name, config.folder, workspace.experiment, config.section("notify"))
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):
             workspace.observer.warn(
                 f"notify: nobody will be told, as no value is set for {', '.join(missing)}"
@@ -60,6 +63,60 @@ class NotificationsFeature(Feature):
     def opened(self, bakeoff: Bakeoff) -> None:
         """Keep the id."""
         self.bakeoff = bakeoff.plan.id
+
+
+@dataclass(frozen=True)
+class ConfigHeader:
+    """A config's name, experiment and notifier; known even where the rest of the config is wrong."""
+
+    name: str
+    folder: Path
+    experiment: str | None = None
+    notify: Notify | None = None
+
+    @classmethod
+    def read(
+        cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = (), experiment: str | None = None
+    ) -> ConfigHeader:
+        """Return the parts that can be read, whatever is wrong with the config and the assignments.
+
+        An experiment that is given wins over the config's.
+        """
+        try:
+            document, folder = read_source(source)
+        except Exception:  # noqa: BLE001 - `load` reports it
+            name, folder = (
+                (str(source), source.parent) if isinstance(source, Path) else ("python", Path.cwd())
+            )
+            return cls(name, folder, experiment)
+        for assignment in overrides:
+            with suppress(ConfigError):
+                document = document.override([assignment])
+        named, notify = document.data.get("experiment"), None
+        with suppress(ValidationError):
+            notify = Notify.model_validate(document.data.get("notify"))
+        return cls(document.name, folder, experiment or (named if isinstance(named, str) else None), notify)
+
+
+def tell_of_failure(
+    error: BaseException,
+    source: Path | Mapping[str, Any],
+    observer: Observer,
+    *,
+    overrides: Sequence[str] = (),
+    experiment: str | None = None,
+    outcome_file: Path | None = None,
+) -> None:
+    """Tell the notifier of a config, right or wrong, that its bake-off could not be run.
+
+    Args:
+        error: The reason.
+        source, overrides: The config, as in ``config.load``.
+        observer, outcome_file: As in ``notify``.
+        experiment: Wins over the config's.
+    """
+    header = ConfigHeader.read(source, overrides, experiment)
+    notify(header, failure_payload(header, error), observer, outcome_file)
 
 
 def notify(
@@ -156,3 +213,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+FEATURE = NotificationsFeature

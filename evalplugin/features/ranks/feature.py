@@ -212,3 +212,6 @@ def _text(text: str, x: float, y: float, side: str, *, quiet: bool = False) -> s
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{side}" dominant-baseline="central"{style}>'
         f"{escape_html(text)}</text>"
     )
+
+
+FEATURE = RanksFeature

@@ -157,3 +157,6 @@ def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:
     split = next(split for split in config.splits if split.name == prepared.info.split)
     of_train_data: Callable[[], Splitter] = getattr(split.component, "of_train_data", lambda: split.component)
     return replace(split, component=of_train_data())
+
+
+FEATURE = TuningFeature

@@ -15,11 +15,11 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
 from evalplugin.features.gate.decide import check_challengers, choose_contest, decide, gate_without_champion
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.features.gate.report import decision_markdown
+from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 

@@ -14,8 +14,8 @@ from mlflow import MlflowClient
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.execution.results import ModelResult, Plan
-from evalplugin.features.gate.command import ids_of, log_decision
 from evalplugin.features.gate.decision import Decision
+from evalplugin.features.gate.logged import ids_of, log_decision
 from evalplugin.features.history import feature
 from evalplugin.features.history.feature import past_of, read_past, with_decision
 from evalplugin.tracking.read.runs import last_finished

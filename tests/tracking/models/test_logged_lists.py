@@ -16,8 +16,8 @@ from mlflow import MlflowClient
 from samples import small_config, write_config
 
 from evalplugin.base.errors import ConfigError, ParameterError
-from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
+from evalplugin.features.config import load
 from evalplugin.models import MODELS
 
 pytestmark = [

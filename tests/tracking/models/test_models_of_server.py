@@ -15,7 +15,7 @@ from bakeoffs import run_bakeoff
 from samples import small_config
 from servers import ObjectStorage, mlflow_server
 
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.tracking.connection import connect
 
 

@@ -18,8 +18,8 @@ from samples import RecordingObserver, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError, ModelError, ParameterError, TrackingError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender

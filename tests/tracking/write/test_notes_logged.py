@@ -11,8 +11,8 @@ from bakeoffs import run_bakeoff
 from samples import bakeoff, model_result, small_config
 
 import evalplugin
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
+from evalplugin.features.config import load
 from evalplugin.tracking.names import MAX_TAG
 from evalplugin.tracking.write.contents import model_items
 from evalplugin.tracking.write.items import Tag

@@ -61,7 +61,7 @@ def power(
     """
     from evalplugin.cli import show
     from evalplugin.cli.show.tables import show_power
-    from evalplugin.features import power as power_of
+    from evalplugin.features.power import power as power_of
     from evalplugin.tracking.read.contests import read_contests
 
     observer = show.observer()
@@ -103,3 +103,6 @@ def power(
     else:
         show_power(report)
     return EXIT_DONE
+
+
+COMMAND = power

@@ -54,3 +54,6 @@ def data(
         for file in write_pictures([card for report in reports for card in report.cards], folder):
             echo(file, err=shown == "json")
     return EXIT_DONE
+
+
+COMMAND = data

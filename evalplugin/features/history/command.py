@@ -42,10 +42,11 @@ def history(
     tracking_uri: str | None,
 ) -> int:
     """Show how models did from one bake-off to the next, and what was decided."""
-    from evalplugin import api
     from evalplugin.cli import show
     from evalplugin.cli.show.console import WIDTH, show_text_table, stdout
     from evalplugin.features.history.chart import check_picture, write_history
+    from evalplugin.features.history.feature import read_past
+    from evalplugin.features.history.history import history_of
     from evalplugin.files.outputs import refuse_input
     from evalplugin.report.frames import frame_csv, frame_json
     from evalplugin.tracking.location import store_file
@@ -55,7 +56,7 @@ def history(
         check_picture(chart)
     observer = show.observer()
     with observer.progress("read the bake-offs"):
-        bakeoffs = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
+        bakeoffs = history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
     if chart is not None:
         with observer.progress("draw the picture"):
             write_history(bakeoffs, chart)
@@ -77,3 +78,6 @@ def parts_that_fit(table: TextTable, width: int) -> Iterator[TextTable]:
         rows = tuple(tuple(row[i] for i in shown) for row in table.rows)
         legend = table.legend if shown[-1] == len(table.heads) - 1 else ()
         yield table._replace(heads=tuple(table.heads[i] for i in shown), rows=rows, legend=legend)
+
+
+COMMAND = history

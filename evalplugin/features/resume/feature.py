@@ -133,3 +133,6 @@ def _resumable(bakeoff: Bakeoff, journals: Sequence[Journal]) -> tuple[Journal |
             names = " and ".join(_CHANGED[part] for part in parts)
             different = different or f"{earlier} differs in {names}"
     return None, f"nothing to continue: {different or 'no bake-off of this config was cut off'}"
+
+
+FEATURE = ResumeFeature

@@ -198,7 +198,7 @@ def power_of_config(
         TrackingError: The store cannot be reached.
     """
     config = workspace.config
-    gate = config.spec.gate
+    gate = config.section("gate")
     others = max(1, len(config.models) - 1)
     if gate is None:
         test, least = PowerTest(power=power, comparisons=others), None

@@ -1,17 +1,18 @@
-"""Checks of ``gate:`` and ``register:`` against the rest of the config."""
+"""The sections ``gate`` and ``register``, and their checks against the rest of the config."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from evalplugin.base.errors import EvalpluginError, KeyPath
-from evalplugin.config.checked import CHAMPION, ModelRecipe
+from evalplugin.config.checked import ModelRecipe
 from evalplugin.config.checks import Checks
-from evalplugin.config.gate import ChampionSpec, Gate, Register
+from evalplugin.config.schema import FeatureSection
+from evalplugin.features.gate.schema import ChampionSpec, Gate, Register
+from evalplugin.features.words import CHAMPION
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
-
-CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
+from evalplugin.tracking.names import CHAMPION_ALIAS
 
 
 def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> str | ChampionSpec | None:
@@ -128,3 +129,17 @@ def _check_metric(
     elif per_user and metric.metric.scope != "user":
         message = f"{metric.name!r} is one number for all users: a decision takes a value for each user"
         checks.add(path, message, at_key)
+
+
+SECTIONS = (
+    FeatureSection(
+        "gate",
+        Gate,
+        "decision",
+        check=check_gate,
+        segments=lambda gate: gate.guardrails.segments,
+        # How sure a decision is depends on their number.
+        of_all_models="the gate decides nothing: this is a part of the models of the config",
+    ),
+    FeatureSection("register", Register, "decision", of_all_models=""),
+)
