@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from evalplugin.bakeoff.flow import read_data
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
@@ -22,11 +23,14 @@ from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan, Tuning
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, all_features
+from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.write.board import Links
+from evalplugin.workspace import Workspace
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]
@@ -324,6 +328,13 @@ def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: An
     bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))
     bakeoff.found = {type(value): value for value in found.values()}
     return bakeoff
+
+
+def checked_data(workspace: Workspace) -> list[PreparedData]:
+    """The data of a config as the checks leave it."""
+    bakeoff = Bakeoff(workspace, [ChecksFeature()])
+    read_data(bakeoff, cached=False)
+    return bakeoff.prepared
 
 
 def comparisons(result: Results) -> list[Comparison]:

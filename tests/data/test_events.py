@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver
+from samples import RecordingObserver, checked_data
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError
@@ -20,7 +20,6 @@ from evalplugin.data.splits import Holdout, KFold, LastN, SampleUsers
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.runner import prepare
 from evalplugin.execution.store.contents import folds_files, read_folds
-from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.features.config import load
 from evalplugin.features.data_card.card import card_of, split_card
 from evalplugin.features.tuning.feature import studies_of
@@ -298,7 +297,7 @@ def test_a_long_tail_of_repeats_is_found_where_values_are_gains(tmp_path: Path) 
     plays = config(tmp_path, metrics=["ndcg@5", "ndcg(gain=binary)@5"])
     frame.to_csv(tmp_path / "plays.csv", index=False)
     workspace = Workspace.open(load(plays))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     lines = [finding.line for finding in checked.info.findings if finding.code == "EV115"]
     assert any("metrics: ndcg@5 takes raw values" in line for line in lines)
 

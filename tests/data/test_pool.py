@@ -13,14 +13,13 @@ import pandas as pd
 import pytest
 import yaml
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver
+from samples import RecordingObserver, checked_data
 
 from evalplugin.base.errors import ConfigError, DataError, UnchangedError
 from evalplugin.cli import main
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.runner import prepare
 from evalplugin.features.base import Bakeoff
-from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.features.config import load
 from evalplugin.metrics import Blocks, parse
 from evalplugin.metrics.scoring import score_part, score_top_n, with_ids
@@ -311,12 +310,12 @@ def test_configs_without_a_pool_keep_their_hashes() -> None:
 def test_a_pool_made_from_the_truth_is_a_finding(files: Path) -> None:
     pool_of([(u, i) for u, i, t in DATA if t == 3] + [(1, "e"), (2, "e"), (5, "c")])
     workspace = Workspace.open(load(config()))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     (finding,) = (f for f in checked.info.findings if f.code == "EV107")
     assert "have every held-out item" in finding.line
     pool_of(POOL)
     workspace = Workspace.open(load(config()))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     assert "EV107" not in {finding.code for finding in checked.info.findings}
 
 

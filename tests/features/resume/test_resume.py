@@ -36,7 +36,7 @@ from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.config import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 PLUGIN = """

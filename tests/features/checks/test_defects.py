@@ -10,7 +10,7 @@ import pytest
 
 from evalplugin.features.checks.catalogue import CHECKS, of_models, of_results
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "checks"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "experiments" / "checks"))
 from defects import DEFECTS, clean, findings
 
 

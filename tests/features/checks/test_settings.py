@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from samples import dataset_of_values, small_config
+from samples import checked_data, dataset_of_values, small_config
 
 import evalplugin
 from evalplugin.execution.observer import Observer
-from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.features.config import load
 from evalplugin.models import MODELS
 from evalplugin.workspace import Workspace
@@ -44,7 +43,7 @@ def check(tmp_path: Path) -> Check:
         mine_alone = {"checks": {"ignore": ["EV101", "EV102"]}}  # all items of the data are in every row
         config = load(small_config(datasets=[mine], **mine_alone, **changes))
         workspace = Workspace.open(config, observer=observer)
-        (prepared,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+        (prepared,) = checked_data(workspace)
         assert [finding.line for finding in prepared.info.findings] == observer.warnings
         return observer.warnings
 

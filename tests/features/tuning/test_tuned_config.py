@@ -9,7 +9,7 @@ import pytest
 import evalplugin
 from evalplugin.features.config import load
 
-CONFIG = Path(__file__).parents[2] / "configs" / "tuned.yaml"
+CONFIG = Path(__file__).parents[3] / "configs" / "tuned.yaml"
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 

@@ -4,16 +4,16 @@ import json
 from typing import Any, get_args
 
 import pytest
-from samples import small_config
+from samples import checked_data, small_config
 
 from evalplugin.base.errors import ConfigError, DataError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.config.sections import Code
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import prepare
 from evalplugin.features.checks.catalogue import CHECKS, check_of
-from evalplugin.features.checks.feature import ChecksFeature, data_findings
+from evalplugin.features.checks.feature import data_findings
+from evalplugin.features.checks.section import Code
 from evalplugin.features.config import load
 from evalplugin.workspace import Workspace
 
@@ -63,7 +63,7 @@ def test_ignored_checks_find_nothing_and_findings_of_error_checks_are_errors() -
 def test_an_error_of_the_data_is_raised_before_anything_is_fitted() -> None:
     config = load(small_config(relevance={}, checks={"error": ["EV114"]}))
     with pytest.raises(DataError, match=r"^EV114 tiny: .* \(checks.error\)$"):
-        ChecksFeature().with_data(Workspace.open(config), prepare(config, None, Observer()))
+        checked_data(Workspace.open(config))
 
 
 def test_what_is_the_same_under_every_split_is_found_once() -> None:
