@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Bakeoff:
-    """A bake-off: one value that fills up, from the workspace to the links. A notebook and ``print`` show the models.
+    """A bake-off, one value that fills up: ``evalplugin.run`` returns it full. A notebook and ``print`` show the models.
 
-    The flow fills the fields in their order; one that is not filled yet raises an AttributeError.
+    ``models`` has each model's result, ``comparisons`` has one for each dataset and split, ``links`` leads into MLflow,
+    ``plan`` says what was compared by which rules, and ``found`` has what features add, by its type:
+    ``found[DescribedData]``. The flow fills the fields in their order; reading one too early raises an AttributeError.
     """
 
     workspace: Workspace

@@ -14,8 +14,8 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoff.test_resume import assert_same_end, kill_and_resume, logged
 from bakeoffs import run_bakeoff
+from features.resume.test_resume import assert_same_end, kill_and_resume, logged
 from mlflow import MlflowClient
 from samples import RecordingObserver, write_config
 from tuning_samples import DIAL, dial_config, fits
