@@ -171,7 +171,7 @@ def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
     path = key.path.replace("[]", ".0").replace("COST", "fit_seconds").replace("SEGMENT", "activity")
     path = path.replace("PARAMETER", "values" if path.endswith("choices") else "l2")
     value: Any = load(COMPLETE | BESIDE.get(key.path, {}), overrides=[f"{path}={key.example}"]).spec
-    fields = {"register": "registered", "int": "integers", "float": "floats"}
+    fields = {"register": "register_", "int": "integers", "float": "floats"}
     for part in [fields.get(part, part) for part in path.split(".")]:
         value = (
             value[part]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Bakeoff:
-    """A bake-off, one value that fills up: ``evalplugin.run`` returns it full. A notebook and ``print`` show the models.
+    """A bake-off: one value that fills up, and that ``evalplugin.run`` returns. A notebook shows its models.
 
     ``models`` has each model's result, ``comparisons`` has one for each dataset and split, ``links`` leads into MLflow,
     ``plan`` says what was compared by which rules, and ``found`` has what features add, by its type:
