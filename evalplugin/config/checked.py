@@ -195,7 +195,8 @@ class CheckedConfig:
 
     def section(self, key: str) -> Any:
         """Return the section of a feature; None where it is left out, or where there is no such feature."""
-        return self.spec.section(key)
+        spec = self.spec
+        return next((getattr(spec, section.field) for section in spec.SECTIONS if section.key == key), None)
 
     @property
     def needed_segments(self) -> set[str]:

@@ -219,10 +219,6 @@ class Config(Closed):
     def _one_or_several(cls, value: Any) -> Any:
         return value if isinstance(value, list) else [value]
 
-    def section(self, key: str) -> Any:
-        """Return the section of a feature; None where it is left out, or where there is no such feature."""
-        return next((getattr(self, section.field) for section in self.SECTIONS if section.key == key), None)
-
     @classmethod
     def sections(cls, *effects: Effect) -> list[str]:
         """Return the top-level keys with one of some effects, in the order of the effects and then of the schema."""

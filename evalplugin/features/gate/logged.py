@@ -51,15 +51,11 @@ def gate_of(
     if config is not None:
         from evalplugin.features.config import load
 
-        spec = load(config, overrides=overrides).spec
-        if spec.section("gate") is None:
+        loaded = load(config, overrides=overrides)
+        gate, register = loaded.section("gate"), loaded.section("register")
+        uri, experiment = loaded.spec.tracking.uri, loaded.spec.experiment
+        if gate is None:
             raise ConfigError([f"{config}: has no gate"])
-        gate, register, uri, experiment = (
-            spec.section("gate"),
-            spec.section("register"),
-            spec.tracking.uri,
-            spec.experiment,
-        )
     given = {key: value for key, value in options.items() if value is not None}
     values = {**gate.model_dump(), **given}
     try:

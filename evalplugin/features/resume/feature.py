@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from evalplugin.base.errors import TrackingError, UnchangedError
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.features.base import Bakeoff, Feature
+from evalplugin.features.words import outcome_words
 from evalplugin.files.inputs import CHANGED, changed_input
-from evalplugin.report.words import outcome_words
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.runs import last_finished
 
