@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
@@ -34,10 +33,8 @@ def fingerprints_of(
         *(code_of(SPLITS.entry(split.type)) for split in config.splits),
         *(code_of(FILTERS.entry(type)) for dataset in config.datasets for type, _ in dataset.filters),
     }
-    if config.tune is not None:
-        codes.add(f"optuna {version('optuna')}")
-        if config.tune.split is not None:
-            codes.add(code_of(SPLITS.entry(config.tune.split.type)))
+    for section in config.checked.values():
+        codes.update(section.codes())
     return {
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,

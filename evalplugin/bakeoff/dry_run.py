@@ -9,6 +9,7 @@ from evalplugin.config import CheckedConfig
 from evalplugin.execution.runner import Job
 from evalplugin.features.base import Bakeoff, all_features
 from evalplugin.features.power.power import PowerReport, power_of_config
+from evalplugin.features.tuning.feature import planned_trials
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
 
@@ -66,5 +67,5 @@ def _planned(config: CheckedConfig, job: Job) -> PlannedJob:
         lists_mb=users * task.n * (4 + 8) / 2**20,
         block_mb=min(BLOCK_BYTES, users * job.info.full.n_items * 8) / 2**20,
         fit_mb=None if needed is None else needed / 2**20,
-        trials=config.planned_trials(model, job.folds),
+        trials=planned_trials(config, model, job.folds),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
 
@@ -14,8 +14,8 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config.document import Document
-from evalplugin.config.schema import Config, Effect
-from evalplugin.config.tuning import Budget, Space
+from evalplugin.config.schema import CheckedSection, Config, Effect
+from evalplugin.config.spaces import Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
 from evalplugin.data.files import find_files
 from evalplugin.files.inputs import ENV, inputs_named_in
@@ -149,25 +149,6 @@ class ModelRecipe:
 
 
 @dataclass(frozen=True)
-class TuningPlan:
-    """How models are tuned: the same for all of them."""
-
-    split: Named[Splitter] | None  # of the train data; None: the split of the data
-    metric: MetricSpec
-    budget: Budget  # of each model on each fold
-    prune: Literal["race", "none"]
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the plan as a config names it."""
-        return {
-            "split": None if self.split is None else self.split.as_mapping(),
-            "metric": self.metric.name,
-            "budget": self.budget.model_dump(exclude_none=True),
-            "prune": self.prune,
-        }
-
-
-@dataclass(frozen=True)
 class CheckedConfig:
     """A config whose names are known, whose parameters are checked and whose grids are expanded."""
 
@@ -180,8 +161,9 @@ class CheckedConfig:
     metrics: tuple[MetricSpec, ...]
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
-    tune: TuningPlan | None = None  # None: no model is tuned
     engine: Named[Any] | None = None  # where tasks run; None: on this machine
+    # Of features, by key: what their checks have made of sections.
+    checked: Mapping[str, CheckedSection] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -194,7 +176,9 @@ class CheckedConfig:
         return tuple(self.folder / path for path in self.spec.plugins)
 
     def section(self, key: str) -> Any:
-        """Return the section of a feature; None where it is left out, or where there is no such feature."""
+        """Return the checked section of a feature; None where it is left out, or where there is no such feature."""
+        if key in self.checked:
+            return self.checked[key]
         spec = self.spec
         return next((getattr(spec, section.field) for section in spec.SECTIONS if section.key == key), None)
 
@@ -245,27 +229,20 @@ class CheckedConfig:
                 notes += [section.of_all_models] if section.of_all_models else []
         return replace(self, models=models, spec=self.spec.model_copy(update=changes)), notes
 
-    def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
-        """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""
-        if self.tune is None or not model.space:
-            return 0
-        trials = self.tune.budget.trials
-        return None if trials is None else trials * folds
-
     @property
     def resolved(self) -> dict[str, Any]:
         """The config as plain values, with every default filled in and every grid expanded."""
-        checked = {
+        checked: dict[str, Any] = {
             "datasets": [dataset.as_mapping() for dataset in self.datasets],
             "split": [split.as_mapping() for split in self.splits],
             "metrics": [metric.name for metric in self.metrics],
             "models": [model.as_mapping() for model in self.models],
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
-            "tune": None if self.tune is None else self.tune.as_mapping(),
             "engine": None if self.engine is None else {"type": self.engine.type, **self.engine.params},
             "seeds": self.spec.seeds if self.spec.seeds > 1 else None,  # hashes of before it existed stay
         }
+        checked |= {key: section.as_mapping() for key, section in self.checked.items()}
         sections = self.spec.model_dump(by_alias=True) | checked
         return {name: section for name, section in sections.items() if section is not None}
 

@@ -54,7 +54,10 @@ def json_schema(config: type[Config]) -> dict[str, Any]:
         properties[key]["items"] = _reference(key.removesuffix("s"))
     properties["split"] = {"anyOf": [_reference("split"), properties["split"]]}
     properties["engine"]["anyOf"][0] = _reference("engine")
-    definitions["Tune"]["properties"]["split"]["anyOf"][0] = _reference("split")
+    for definition in definitions.values():
+        for field in definition.get("properties", {}).values():  # sections of features may have a split
+            if _reference("InlineSpec") in field.get("anyOf", ()):
+                field["anyOf"][field["anyOf"].index(_reference("InlineSpec"))] = _reference("split")
     choices = {"type": "array", "items": {}, "minItems": 1, "description": "Values without an order."}
     definitions["Space"] = {"anyOf": [choices, definitions["Space"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

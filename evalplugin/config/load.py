@@ -21,7 +21,6 @@ from evalplugin.config.engines import ENGINES
 from evalplugin.config.new_checks import check_new, check_units
 from evalplugin.config.schema import Config, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Recommend, Tracking
-from evalplugin.config.tuning_checks import check_tuning
 from evalplugin.data import SPLITS, LoadContext
 from evalplugin.segments import SEGMENTS
 
@@ -81,13 +80,9 @@ def _checked(checks: Checks) -> CheckedConfig:
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)
     primary = checks.primary(compare, metrics)
-    for section in checks.schema.SECTIONS:
-        section.check(checks, models, compare.baseline)
+    checked = {section.key: section.check(checks, models, primary) for section in checks.schema.SECTIONS}
     check_new(checks, splits, models)
     check_units(checks, splits, segments)
-    tune = check_tuning(checks, models, primary)
-    if tune is not None and tune.split is not None:
-        check_new(checks, [tune.split], models, tuning=True)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()
     assert checks.spec is not None
@@ -102,8 +97,8 @@ def _checked(checks: Checks) -> CheckedConfig:
         metrics=tuple(metrics),
         primary=primary,
         segments=tuple(segments),
-        tune=tune,
         engine=engines[0] if engines else None,
+        checked={key: section for key, section in checked.items() if section is not None},
     )
 
 

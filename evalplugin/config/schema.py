@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import (
     AfterValidator,
@@ -28,12 +28,13 @@ from evalplugin.config.sections import (
     TaskLimits,
     Tracking,
 )
-from evalplugin.config.tuning import Space, Tune
+from evalplugin.config.spaces import Space
 from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
     from evalplugin.config.checked import ModelRecipe
     from evalplugin.config.checks import Checks
+    from evalplugin.metrics import MetricSpec
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them
@@ -123,6 +124,18 @@ def _not_empty(value: Any) -> Any:
     return value
 
 
+class CheckedSection(Protocol):
+    """What the check of a feature has made of its section, with all names looked up."""
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the section as a config has it, with every default."""
+        ...
+
+    def codes(self) -> Iterator[str]:
+        """Yield what names the code that decides by it."""
+        ...
+
+
 @dataclass(frozen=True)
 class FeatureSection:
     """A section of the config that belongs to a feature of bake-offs."""
@@ -131,8 +144,10 @@ class FeatureSection:
     model: type[Closed]
     effect: Effect
     may_be_empty: bool = False  # whether the key alone, without a value, is the same as nothing
-    # Adds the problems of the section with the rest of the config: models, and the name of the baseline.
-    check: Callable[[Checks, Sequence[ModelRecipe], str | None], None] = lambda checks, models, baseline: None
+    # Given the models and the metric that ranks them, adds problems; returns what stands for the section, None: itself.
+    check: Callable[[Checks, Sequence[ModelRecipe], MetricSpec | None], CheckedSection | None] = (
+        lambda checks, models, primary: None
+    )
     # Returns the names of segments that are shown even where all users are in one group.
     segments: Callable[[Any], Collection[str]] = lambda section: ()
     # A note on why the section holds only for all models of the config; None: it holds for a part of them too.
@@ -189,7 +204,6 @@ class Config(Closed):
         description="Models, each a type with a name and parameters.",
         examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
     )
-    tune: Annotated[Tune | None, BeforeValidator(_not_empty), Decides("scores")] = None
     segments: Annotated[list[SegmentSpec], Decides("groups")] = Field(
         default=[SegmentSpec(type=name) for name in ("activity", "popularity", "cold")],
         description="Ways to divide the test users into groups, each with means of its own; left out: activity, "

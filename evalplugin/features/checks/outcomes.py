@@ -15,7 +15,7 @@ from evalplugin.features.checks.base import Found, SplitResults, result_check
 
 if TYPE_CHECKING:
     from evalplugin.comparison.compared import ComparedModel
-    from evalplugin.config.tuning import Space
+    from evalplugin.config.spaces import Space
 
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
@@ -105,7 +105,7 @@ def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
 
 
 def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str = "") -> Found:
-    from evalplugin.config.tuning import values_text
+    from evalplugin.config.spaces import values_text
 
     low, high = ends
     return Found(

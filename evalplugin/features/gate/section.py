@@ -8,9 +8,10 @@ from evalplugin.base.errors import EvalpluginError, KeyPath
 from evalplugin.config.checked import ModelRecipe
 from evalplugin.config.checks import Checks
 from evalplugin.config.schema import FeatureSection
+from evalplugin.config.sections import Compare
 from evalplugin.features.gate.schema import ChampionSpec, Gate, Register
 from evalplugin.features.words import CHAMPION
-from evalplugin.metrics import parse
+from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.tracking.names import CHAMPION_ALIAS
 
@@ -22,12 +23,13 @@ def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> 
     return baseline if gate.champion is None else gate.champion
 
 
-def check_gate(checks: Checks, models: Iterable[ModelRecipe], baseline: str | None) -> None:
+def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpec | None) -> None:
     """Add the problems of ``gate`` and ``register`` to the others, where the sections are well formed.
 
     Each model that the gate may promote must be one that can be fitted on all data, as it is to be registered.
     """
     gate, register = checks.section("gate", Gate), checks.section("register", Register)
+    baseline = (checks.section("compare", Compare) or Compare()).baseline
     if gate is None:
         # A malformed gate is a gate: that there is none must not be reported.
         if register is not None and "gate" not in checks.document.data:

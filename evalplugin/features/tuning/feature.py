@@ -13,8 +13,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.registry import call_component
-from evalplugin.config import CheckedConfig, Named
-from evalplugin.config.checked import TuningPlan
+from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
@@ -24,6 +23,7 @@ from evalplugin.execution.runner import Job, PreparedData, candidates_of
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.pictures import study_pictures
+from evalplugin.features.tuning.section import TuningPlan
 from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
 from evalplugin.report.charts.pictures import ModelPicture
@@ -60,13 +60,22 @@ class TuningFeature(Feature):
         bakeoff.jobs = run_studies(self.studies, bakeoff.jobs, run, workspace.cache, workspace.observer)
 
 
+def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:
+    """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""
+    plan = config.section("tune")
+    if plan is None or not model.space:
+        return 0
+    trials = plan.budget.trials
+    return None if trials is None else trials * folds
+
+
 def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Sequence[Job]) -> list[Study]:
     """Return a study for each fold of each job of a tuned model; nothing is fitted.
 
     Raises:
         DataError: The train data of a fold cannot be split into train and validation data.
     """
-    plan = config.tune
+    plan = config.section("tune")
     if plan is None:
         return []
     studies = []

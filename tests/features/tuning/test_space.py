@@ -9,7 +9,7 @@ import optuna
 import pytest
 from pydantic import TypeAdapter
 
-from evalplugin.config.tuning import Space
+from evalplugin.config.spaces import Space
 from evalplugin.features.tuning.space import SearchSpace
 
 

@@ -1,4 +1,4 @@
-"""The sections on tuning: search spaces of parameters, the budget, the validation split."""
+"""Search spaces: the values that a tuned parameter of a model may take."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, model_validator
 
-from evalplugin.config.components import InlineSpec
 from evalplugin.config.sections import Closed
 
 _EDGE = 0.02  # share of a range of floats that counts as its end
@@ -164,54 +163,3 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-class Budget(Closed):
-    """What each tuned model may spend on each fold, the same for all: a number of trials, seconds, or both."""
-
-    trials: int | None = Field(
-        default=None,
-        ge=1,
-        description="Number of trials, the defaults included; fewer if the search space has no more points.",
-        examples=[40],
-    )
-    seconds: float | None = Field(
-        default=None,
-        gt=0,
-        description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
-        "a trial was computed. What has begun is finished.",
-        examples=[600],
-    )
-
-    @model_validator(mode="after")
-    def _not_empty(self) -> Budget:
-        if self.trials is None and self.seconds is None:
-            raise ValueError("needs trials, seconds, or both")
-        return self
-
-
-class Tune(Closed):
-    """The tuning of the models that have a `tune` of their own, inside the train data of each fold."""
-
-    split: InlineSpec | None = Field(
-        default=None,
-        description="Split of the train data, whose first fold is the validation data; left out: as the data is "
-        "split.",
-        examples=[{"type": "last_n", "n": 2}],
-    )
-    metric: str | None = Field(
-        default=None,
-        description="Metric to tune for, one of `metrics`; left out: the primary one.",
-        examples=["ndcg@10"],
-    )
-    budget: Budget = Field(
-        default=Budget(trials=30),
-        description="What each tuned model may spend on each fold.",
-        examples=[{"trials": 40, "seconds": 600}],
-    )
-    prune: Literal["race", "none"] = Field(
-        default="race",
-        description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
-        "beyond chance; none: every trial sees all users.",
-        examples=["none"],
-    )

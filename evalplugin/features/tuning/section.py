@@ -1,27 +1,111 @@
-"""Checks of search spaces and of ``tune:`` against the models, the splits and the metrics."""
+"""The section ``tune``, and its checks, and those of search spaces, against models, splits and metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from importlib.metadata import version
 from operator import getitem
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
 
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
-from evalplugin.config.checked import ModelRecipe, TuningPlan
+from evalplugin.config.checked import ModelRecipe, Named
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec, is_related, params_at
-from evalplugin.config.schema import ModelSpec
-from evalplugin.config.tuning import Space, Tune
-from evalplugin.data import SPLITS
+from evalplugin.config.new_checks import check_new
+from evalplugin.config.schema import FeatureSection, ModelSpec
+from evalplugin.config.sections import Closed
+from evalplugin.config.spaces import Space
+from evalplugin.data import SPLITS, Splitter
 from evalplugin.metrics import MetricSpec, is_overall, parse
 from evalplugin.models import MODELS
 
 _NO_TEST = "none"  # the split whose test data is the train data
 
 
+class Budget(Closed):
+    """What each tuned model may spend on each fold, the same for all: a number of trials, seconds, or both."""
+
+    trials: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of trials, the defaults included; fewer if the search space has no more points.",
+        examples=[40],
+    )
+    seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
+        "a trial was computed. What has begun is finished.",
+        examples=[600],
+    )
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Budget:
+        if self.trials is None and self.seconds is None:
+            raise ValueError("needs trials, seconds, or both")
+        return self
+
+
+class Tune(Closed):
+    """The tuning of the models that have a `tune` of their own, inside the train data of each fold."""
+
+    split: InlineSpec | None = Field(
+        default=None,
+        description="Split of the train data, whose first fold is the validation data; left out: as the data is "
+        "split.",
+        examples=[{"type": "last_n", "n": 2}],
+    )
+    metric: str | None = Field(
+        default=None,
+        description="Metric to tune for, one of `metrics`; left out: the primary one.",
+        examples=["ndcg@10"],
+    )
+    budget: Budget = Field(
+        default=Budget(trials=30),
+        description="What each tuned model may spend on each fold.",
+        examples=[{"trials": 40, "seconds": 600}],
+    )
+    prune: Literal["race", "none"] = Field(
+        default="race",
+        description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
+        "beyond chance; none: every trial sees all users.",
+        examples=["none"],
+    )
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """How models are tuned: the same for all of them."""
+
+    split: Named[Splitter] | None  # of the train data; None: the split of the data
+    metric: MetricSpec
+    budget: Budget  # of each model on each fold
+    prune: Literal["race", "none"]
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the plan as a config names it."""
+        return {
+            "split": None if self.split is None else self.split.as_mapping(),
+            "metric": self.metric.name,
+            "budget": self.budget.model_dump(exclude_none=True),
+            "prune": self.prune,
+        }
+
+    def codes(self) -> Iterator[str]:
+        """Yield the version of the sampler, and what names the code of the split."""
+        from evalplugin.execution.store.versions import code_of  # sections are imported to check any config
+
+        yield f"optuna {version('optuna')}"
+        if self.split is not None:
+            yield str(code_of(SPLITS.entry(self.split.type)))
+
+
 def check_tuning(
-    checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpec | None
+    checks: Checks, models: Sequence[ModelRecipe], primary: MetricSpec | None
 ) -> TuningPlan | None:
     """Return how models are tuned, None without a tuned model; report problems of ``tune`` and of search spaces.
 
@@ -44,6 +128,8 @@ def check_tuning(
     if split is not None and getattr(split.component, "user_columns", None):
         text = "cluster is for intervals and tests, and trials are compared by their means: leave it out"
         checks.add(checks.nested(("tune", "split"), "cluster"), text)
+    if split is not None:
+        check_new(checks, [split], models, tuning=True)
     metric = _metric(checks, tune, primary)
     return None if metric is None else TuningPlan(split, metric, tune.budget, tune.prune)
 
@@ -159,3 +245,6 @@ def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
     for other, allowed in spaces[key].conditions.items():
         values |= {**_met(other, spaces), other: allowed[0]}
     return values
+
+
+SECTIONS = (FeatureSection("tune", Tune, "scores", check=check_tuning),)
