@@ -118,6 +118,6 @@ for command in (
     describe,
     schema,
     new,
-    *(module.COMMAND for module in modules("command")),
+    *(module.COMMAND for module in modules("cli")),
 ):
     cli.add_command(command)

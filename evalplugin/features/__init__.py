@@ -20,9 +20,9 @@ FEATURES = (
 
 
 def modules(name: str) -> Iterator[ModuleType]:
-    """Yield the module of a name of each feature that has one: ``section``, ``command`` or ``feature``.
+    """Yield the module of a name of each feature that has one: ``section``, ``cli`` or ``feature``.
 
-    ``section`` has ``SECTIONS``, the sections of the config; ``command`` has ``command``, for the command line;
+    ``section`` has ``SECTIONS``, the sections of the config; ``cli`` has ``COMMAND``, for the command line;
     ``feature`` has ``FEATURE``, the subclass of ``Feature``.
     """
     for feature in FEATURES:

@@ -19,7 +19,7 @@ SECTIONS = {
     module.__name__.split(".")[-2]: [section.key for section in module.SECTIONS]
     for module in modules("section")
 }
-COMMANDS = {module.__name__.split(".")[-2]: module.COMMAND.name for module in modules("command")}
+COMMANDS = {module.__name__.split(".")[-2]: module.COMMAND.name for module in modules("cli")}
 
 
 def test_every_folder_of_features_is_a_feature() -> None:
