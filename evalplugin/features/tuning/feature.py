@@ -58,6 +58,7 @@ class TuningFeature(Feature):
         workspace = bakeoff.workspace
         run = task_executor(bakeoff.session, Observer())  # the progress of all trials together is shown
         bakeoff.jobs = run_studies(self.studies, bakeoff.jobs, run, workspace.cache, workspace.observer)
+        self.studies = []  # they have folds, which may be large
 
 
 def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:
