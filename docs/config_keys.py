@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from evalplugin.components.parameters import class_in
 from evalplugin.config.components import FilterSpec, InlineSpec
-from evalplugin.config.schema import Config
+from evalplugin.features.config import Config
 
 __all__ = ["ConfigKey", "config_keys", "top_level_keys"]
 

@@ -27,8 +27,7 @@ from evalplugin.cli.list import registry_of
 from evalplugin.cli.program import cli
 from evalplugin.components.parameters import Parameter, parameters_of
 from evalplugin.components.registry import Entry
-from evalplugin.features.checks import CHECKS, check_of
-from evalplugin.features.checks.base import of_data, of_models
+from evalplugin.features.checks.catalogue import CHECKS, check_of, of_data, of_models
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 

@@ -18,10 +18,10 @@ from evalplugin.metrics import is_overall
 from evalplugin.metrics.relevance import Relevance
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.comparison import Comparison
     from evalplugin.comparison.contest import Contest
     from evalplugin.comparison.statistics.paired import Test
+    from evalplugin.features.base import Bakeoff
     from evalplugin.features.history.history import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.report.notebook import Comparisons
@@ -40,8 +40,8 @@ def run(
     resume: bool = False,
     only: str | Sequence[str] = (),
     fresh: bool | str | Sequence[str] = False,
-) -> Outcome:
-    """Return the outcome of a bake-off: ``.result`` with every model's scores, and ``.links`` into MLflow.
+) -> Bakeoff:
+    """Return a bake-off that has run: ``.models`` with their scores, ``.comparisons``, and ``.links`` into MLflow.
 
     Args:
         config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then, a table
@@ -63,9 +63,9 @@ def run(
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.bakeoff.flow import run_bakeoff
-    from evalplugin.config import ConfigHeader, load
     from evalplugin.execution.observer import PythonWarnings
-    from evalplugin.features.notifications.feature import failure_payload, notify
+    from evalplugin.features.config import load
+    from evalplugin.features.notifications.feature import tell_of_failure
     from evalplugin.workspace import Workspace
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
@@ -84,8 +84,7 @@ def run(
             fresh_models=() if isinstance(fresh, bool) else _names(fresh),
         )
     except Exception as error:
-        header = ConfigHeader.read(source, overrides, experiment)
-        notify(header, failure_payload(header, error), observer)
+        tell_of_failure(error, source, observer, overrides=overrides, experiment=experiment)
         raise
     if workers is not None and workers < 1:
         raise DataError(f"workers: must be 1 or more, not {workers}")
@@ -107,7 +106,7 @@ def _pairing(contest: Contest, asked: Literal["baseline", "all"] | None) -> Lite
 
 
 def compare(
-    *sources: Outcome | str,
+    *sources: Bakeoff | str,
     bakeoff: str | None = None,
     experiment: str | None = None,
     tracking_uri: str | None = None,
@@ -124,7 +123,7 @@ def compare(
     """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
     Args:
-        sources: The outcome of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest run
+        sources: A bake-off of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest run
             of each name. Without: the bake-off or the experiment that is named, or else the latest bake-off.
         bakeoff: A bake-off's id, or ``latest``.
         experiment: Name of the MLflow experiment; by itself: the latest run of each model in it.

@@ -10,8 +10,8 @@ import pytest
 from samples import RecordingObserver
 
 from evalplugin.bakeoff import flow
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.config import CheckedConfig
+from evalplugin.features.base import Bakeoff
 from evalplugin.workspace import Workspace
 
 
@@ -22,7 +22,7 @@ def run_bakeoff(
     command: Sequence[str] = (),
     if_changed: bool = False,
     **where: Any,
-) -> Outcome:
+) -> Bakeoff:
     """Run a bake-off in a workspace of its own; ``where`` are arguments of ``Workspace.open``."""
     workspace = replace(Workspace.open(config, **where), if_changed=if_changed)
     return flow.run_bakeoff(workspace, workers=workers, command=command)

@@ -23,7 +23,7 @@ from sybil.region import Lexeme
 
 from evalplugin.cli import main
 from evalplugin.cli.list import COMPONENT_KINDS, registry_of
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 __all__ = ["run_page"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,23 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from evalplugin.bakeoff.flow import read_data
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan, Tuning
+from evalplugin.execution.runner import PreparedData
+from evalplugin.features.base import Bakeoff, all_features
+from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
+from evalplugin.tracking.write.board import Links
+from evalplugin.workspace import Workspace
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]
@@ -42,6 +49,17 @@ class Failing:
 
     def scores(self, users): ...
 """
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """A plan and the results of its models, which ``*results`` gives to functions of both."""
+
+    plan: Plan
+    models: tuple[ModelResult, ...]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.plan, self.models))
 
 
 def line_of(part: str, code: str) -> int:
@@ -268,8 +286,8 @@ def failed_result(name: str, *, info: DataInfo | None = None, error: str | None 
     return ModelResult(info or data_info(), name, "random", {}, error=text)
 
 
-def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object) -> Bakeoff:
-    asked = Bakeoff(
+def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object) -> Plan:
+    asked = Plan(
         id="20260101-120000-3f2a",
         experiment="toy bake-off",
         seed=10,
@@ -291,7 +309,7 @@ def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object)
     return dataclasses.replace(asked, **changes)  # type: ignore[arg-type]
 
 
-def whole() -> BakeoffResult:
+def whole() -> Results:
     """Three models that differ clearly, and one that failed."""
     models = (
         model_result("random", 0.1),
@@ -299,14 +317,31 @@ def whole() -> BakeoffResult:
         model_result("svd", 0.5),
         failed_result("broken"),
     )
-    return BakeoffResult(bakeoff(("random", "knn", "svd", "broken")), models)
+    return Results(bakeoff(("random", "knn", "svd", "broken")), models)
 
 
-def comparisons(result: BakeoffResult) -> list[Comparison]:
-    return [compare(contest) for contest in competitions_of(result)]
+def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: Any) -> Bakeoff:
+    """A bake-off as it is once it is logged; ``found``: ``links``, and what features have found, by any name."""
+    bakeoff = Bakeoff(SimpleNamespace(), all_features())  # type: ignore[arg-type]
+    bakeoff.plan, bakeoff.models = results
+    bakeoff.comparisons = tuple(comparisons)
+    bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))
+    bakeoff.found = {type(value): value for value in found.values()}
+    return bakeoff
 
 
-def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
+def checked_data(workspace: Workspace) -> list[PreparedData]:
+    """The data of a config as the checks leave it."""
+    bakeoff = Bakeoff(workspace, [ChecksFeature()])
+    read_data(bakeoff, cached=False)
+    return bakeoff.prepared
+
+
+def comparisons(result: Results) -> list[Comparison]:
+    return [compare(contest) for contest in competitions_of(*result)]
+
+
+def headline_of(asked: Plan, result: ModelResult) -> dict[str, Cell]:
     return metric_cells(
         result.per_user, list(map(parse, asked.headline)), asked.seed, seed_means=result.seed_means
     )

@@ -13,7 +13,7 @@ import yaml
 
 import evalplugin
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "libraries.yaml"
@@ -23,7 +23,7 @@ HAS_LENSKIT = importlib.util.find_spec("lenskit") is not None
 
 
 def means_of(config: object, **options: Any) -> dict[str, float]:
-    result = evalplugin.run(config, **options).result
+    result = evalplugin.run(config, **options)
     assert not result.failed
     return {model.model: model.per_user.means["ndcg@10"] for model in result.models if model.per_user}
 

@@ -94,7 +94,7 @@ def test_a_program_makes_the_lists_of_its_library(program: str, store: Path, no_
         "models": ["popularity", {"name": "theirs", "type": "command", "params": {"command": keeping}}],
         "tracking": {"uri": "sqlite:///mlflow.db"},
     }
-    theirs = evalplugin.run(config).result.models[1]
+    theirs = evalplugin.run(config).models[1]
     assert theirs.error is None, theirs.error
     assert theirs.notes == ()
     command = [python, "-c", OWN[program], "train.parquet", "own.parquet", Path("seed").read_text()]
@@ -139,7 +139,7 @@ def test_rectools_sasrec_lists_the_next_items_of_sessions(store: Path, no_drawin
         ],
         "tracking": {"uri": "sqlite:///mlflow.db"},
     }
-    popularity, theirs = evalplugin.run(config).result.models
+    popularity, theirs = evalplugin.run(config).models
     assert theirs.error is None, theirs.error
     assert theirs.notes == ()
     # The next item is known in 9 of 10 cases, and is otherwise any of 60.

@@ -16,7 +16,7 @@ import pytest
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

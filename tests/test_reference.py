@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from samples import comparisons, whole
+from samples import comparisons, filled, whole
 
 import evalplugin
 from evalplugin.base import errors
 from evalplugin.cli import main
-from evalplugin.config import load
-from evalplugin.features.base import Results
-from evalplugin.features.checks import CHECKS
+from evalplugin.features.checks.catalogue import CHECKS
+from evalplugin.features.config import load
 from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.tracking.write.items import Item
 
@@ -172,7 +171,7 @@ def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
     path = key.path.replace("[]", ".0").replace("COST", "fit_seconds").replace("SEGMENT", "activity")
     path = path.replace("PARAMETER", "values" if path.endswith("choices") else "l2")
     value: Any = load(COMPLETE | BESIDE.get(key.path, {}), overrides=[f"{path}={key.example}"]).spec
-    fields = {"register": "registered", "int": "integers", "float": "floats"}
+    fields = {"register": "register_", "int": "integers", "float": "floats"}
     for part in [fields.get(part, part) for part in path.split(".")]:
         value = (
             value[part]
@@ -377,7 +376,7 @@ def files_of_several_datasets() -> Iterator[Item]:
     """Yield what the summary run has only with several datasets."""
     (one,) = comparisons(whole())
     other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
-    yield from RanksFeature().items(Results(whole(), (one, other)))
+    yield from RanksFeature().items(filled(whole(), (one, other)))
 
 
 def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:

@@ -108,7 +108,7 @@ class Shop:
         self.runs += 1
         uri = f"sqlite:///{self.folder}/{self.runs}.db"
         outcome = evalplugin.run({**self.config, **changes}, tracking_uri=uri, fresh=True)
-        (result,) = outcome.result.models
+        (result,) = outcome.models
         assert result.error is None, result.error
         return result
 

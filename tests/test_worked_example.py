@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
+from evalplugin.features.base import Bakeoff
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,17 +28,17 @@ RELEVANT = {0, 2, 7, 8, 10, 11, 16, 18, 19, 20, 22, 23, 27}
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Bakeoff:
     folder = tmp_path_factory.mktemp("blobs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return evalplugin.run(ROOT / "configs" / "blobs.yaml", tracking_uri=f"sqlite:///{folder}/mlflow.db")
 
 
-def lists(outcome: Outcome, model: str) -> pd.DataFrame:
+def lists(outcome: Bakeoff, model: str) -> pd.DataFrame:
     from mlflow import MlflowClient
 
-    bakeoff = outcome.result.bakeoff
+    bakeoff = outcome.plan
     client = MlflowClient(outcome.links.tracking_uri)
     experiment = client.get_experiment_by_name(bakeoff.experiment)
     (run,) = client.search_runs([experiment.experiment_id], f"tags.`evalplugin.model` = '{model}'")
@@ -47,26 +47,26 @@ def lists(outcome: Outcome, model: str) -> pd.DataFrame:
     return table[table["user"] == 8].sort_values("rank")
 
 
-def test_the_knn_scores_and_order_of_object_8(outcome: Outcome) -> None:
+def test_the_knn_scores_and_order_of_object_8(outcome: Bakeoff) -> None:
     table = lists(outcome, "knn")
     assert table["item"].tolist() == KNN_ORDER
     assert table["rank"].tolist() == list(range(1, 31))
     np.testing.assert_allclose(table.sort_values("item")["score"], KNN_SCORES, atol=5e-7)
 
 
-def test_items_with_equal_knn_scores_stand_in_catalogue_order(outcome: Outcome) -> None:
+def test_items_with_equal_knn_scores_stand_in_catalogue_order(outcome: Bakeoff) -> None:
     score = lists(outcome, "knn").set_index("item")["score"]
     for lower, higher in ((4, 9), (2, 7), (13, 17)):
         assert score[lower] == score[higher]
         assert KNN_ORDER.index(higher) == KNN_ORDER.index(lower) + 1
 
 
-def test_the_random_order_of_object_8(outcome: Outcome) -> None:
+def test_the_random_order_of_object_8(outcome: Bakeoff) -> None:
     assert lists(outcome, "random")["item"].tolist() == RANDOM_ORDER
 
 
-def test_the_metrics_of_object_8_follow_from_its_lists(outcome: Outcome) -> None:
-    for model, order in zip(outcome.result.models, (RANDOM_ORDER, KNN_ORDER), strict=True):
+def test_the_metrics_of_object_8_follow_from_its_lists(outcome: Bakeoff) -> None:
+    for model, order in zip(outcome.models, (RANDOM_ORDER, KNN_ORDER), strict=True):
         row = model.per_user.to_frame().loc[8]
         hits = [item in RELEVANT for item in order[:10]]
         assert row["precision@10"] == sum(hits) / 10

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalplugin.config import load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Tuning
@@ -14,6 +13,7 @@ from evalplugin.execution.runner import Job, Result, TaskExecutor, jobs_of, prep
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
+from evalplugin.features.config import load
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.feature import studies_of
 from evalplugin.features.tuning.study import Study

@@ -95,7 +95,7 @@ def of_config(name: str, page: Page) -> None:
     outcome = evalplugin.run(ROOT / "configs" / f"{name}.yaml", tracking_uri="sqlite:///mlflow.db")
     show(outcome.to_html(f"{name}.html"), page)
     page.screenshot(path=HERE / f"{name}.png")
-    if all(result.tuning is None for result in outcome.result.models):
+    if all(result.tuning is None for result in outcome.models):
         return
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     tuned = "metrics.`tune/seconds` > 0"

@@ -1,15 +1,14 @@
-"""The description of a bake-off, as its runs in MLflow have it, and the fingerprints of all that decides it."""
+"""The plan of a bake-off, as its runs in MLflow have it, and the fingerprints of all that decides it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import FILTERS, SPLITS
-from evalplugin.execution.results import Bakeoff, DataInfo, new_id
+from evalplugin.execution.results import DataInfo, Plan, new_id
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS, definitions_hash
@@ -34,10 +33,8 @@ def fingerprints_of(
         *(code_of(SPLITS.entry(split.type)) for split in config.splits),
         *(code_of(FILTERS.entry(type)) for dataset in config.datasets for type, _ in dataset.filters),
     }
-    if config.tune is not None:
-        codes.add(f"optuna {version('optuna')}")
-        if config.tune.split is not None:
-            codes.add(code_of(SPLITS.entry(config.tune.split.type)))
+    for section in config.checked.values():
+        codes.update(section.codes())
     return {
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
@@ -58,13 +55,13 @@ def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[st
     return {"config": fingerprint(deciding), "data": fingerprints["data"], "code": fingerprints["code"]}
 
 
-def describe_bakeoff(config: CheckedConfig, experiment: str, inputs: Mapping[str, str]) -> Bakeoff:
-    """Return the description of a bake-off that is about to run, under a new id."""
+def plan_of(config: CheckedConfig, experiment: str, inputs: Mapping[str, str]) -> Plan:
+    """Return the plan of a bake-off that is about to run, under a new id."""
     spec, recommend = config.spec, config.spec.recommend
     candidates: str = recommend.candidates
     if recommend.negatives is not None:
         candidates += f", {recommend.negatives} negatives, seed {spec.seed}"
-    return Bakeoff(
+    return Plan(
         id=new_id(),
         experiment=experiment,
         inputs=inputs,

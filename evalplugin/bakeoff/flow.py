@@ -3,113 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from evalplugin.bakeoff.description import describe_bakeoff, fingerprints_of, inputs_of
-from evalplugin.bakeoff.tasks import ModelRuns, load_results, run_tasks
-from evalplugin.base.libraries import pd
-from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.execution.results import BakeoffResult, Finding
-from evalplugin.execution.runner import Job, PreparedData
+from evalplugin.bakeoff.description import fingerprints_of, inputs_of, plan_of
+from evalplugin.bakeoff.tasks import ModelRuns, load_results, report_seeds, run_tasks
+from evalplugin.comparison.comparison import compare
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.worker import refuse_in_worker
-from evalplugin.features.base import Feature, Planned, Results, Running
-from evalplugin.features.checks.feature import ChecksFeature
-from evalplugin.features.data_card.feature import DataCardsFeature
-from evalplugin.features.gate.feature import GateFeature
-from evalplugin.features.history.feature import HistoryFeature
-from evalplugin.features.notifications.feature import NotificationsFeature
-from evalplugin.features.ranks.feature import RanksFeature
-from evalplugin.features.resume import ResumeFeature
-from evalplugin.features.seeds import SeedsFeature
-from evalplugin.features.tuning.feature import TuningFeature
-from evalplugin.report.competition import competitions_of, findings_of
-from evalplugin.report.notebook import Comparisons
-from evalplugin.report.plain import comparisons_text
-from evalplugin.report.sections import Section
-from evalplugin.tracking.write.board import Links
+from evalplugin.features.base import Bakeoff, all_features
+from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
 from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.workspace import Workspace
 
-if TYPE_CHECKING:
-    import altair as alt
 
-    from evalplugin.features.data_card.card import DescribedData
-    from evalplugin.features.gate.decision import Decision
-    from evalplugin.features.history.past import PastBakeoff
-
-# Called in this order at each moment.
-FEATURES: tuple[type[Feature], ...] = (
-    GateFeature,
-    SeedsFeature,
-    TuningFeature,
-    ChecksFeature,
-    DataCardsFeature,
-    HistoryFeature,
-    RanksFeature,
-    ResumeFeature,
-    NotificationsFeature,
-)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A bake-off's results and the links to them. A notebook and ``print`` show the models by the primary metric."""
-
-    result: BakeoffResult
-    comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
-    links: Links
-    decision: Decision | None = None  # of the gate, where there is one
-    past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
-    unregistered: str | None = None  # why the winner could not be registered, where the config has a register
-    data: DescribedData | None = None  # cards of the datasets
-    checked: tuple[Finding, ...] = ()  # findings in the results
-
-    def sections(self, comparisons: Sequence[Comparison] | None = None) -> list[Section]:
-        """Return what the features add to the reports on the comparisons, or on others of the same results."""
-        return _sections([kind() for kind in FEATURES], comparisons or self.comparisons, vars(self))
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What the checks have found in the data and in the results."""
-        return findings_of(self.comparisons, self.checked)
-
-    @property
-    def errors(self) -> list[Finding]:
-        """The findings that the config declares to be errors."""
-        return [finding for finding in self.findings if finding.is_error]
-
-    def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
-        """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
-        return self._shown.to_frame(metric, segment=segment)
-
-    def plot(self, metric: str | None = None) -> alt.VConcatChart:
-        """Return an Altair chart of the differences from the baseline; see ``Comparisons.plot``."""
-        return self._shown.plot(metric)
-
-    def to_html(self, path: str | Path) -> str | Path:
-        """Write the page with everything about the bake-off, one file; return its path or URI."""
-        return self._shown.to_html(path)
-
-    @property
-    def _shown(self) -> Comparisons:
-        return Comparisons(self.comparisons, self.sections)
-
-    def __repr__(self) -> str:
-        reasons = [self.decision.reason] if self.decision else ()
-        return comparisons_text(self.comparisons, reasons, self.checked)
-
-    def _repr_html_(self) -> str:
-        return self._shown._repr_html_()
-
-
-def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Sequence[str] = ()) -> Outcome:
+def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Sequence[str] = ()) -> Bakeoff:
     """Run a bake-off: every model on every dataset under every split, each logged to MLflow as soon as it is done.
 
     Args:
@@ -124,127 +35,129 @@ def run_bakeoff(workspace: Workspace, *, workers: int | None = None, command: Se
         StoreError: The store cannot be used.
         TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
     """
-    features = [kind() for kind in FEATURES]
+    bakeoff = Bakeoff(workspace, all_features(), command)
     with ExitStack() as opened:
-        for feature in reversed(features):  # so that they end in their order
-            opened.enter_context(feature.around(workspace))
+        for feature in reversed(bakeoff.features):  # so that they end in their order
+            opened.enter_context(feature.around(bakeoff))
         refuse_in_worker()
-        workspace, prepared, jobs = read_data(workspace, features)
-        planned = _planned(workspace, prepared, jobs, command)
-        journal = opened.enter_context(_journal(planned, features))
-        load_results(workspace, [job for job in jobs if not job.model.space])
-        running = opened.enter_context(_running(planned, journal, workers))
-        for feature in features:
-            feature.opened(running)
-        for feature in features:
-            running = feature.before_tasks(running)
-        load_results(workspace, [job for job in running.jobs if job.model.space], of=" of tuned models")
-        results = _compute_and_log(running, features)
-        for feature in features:
-            results = feature.end(running, results)
-        assert results.links is not None
-        return Outcome(results.result, results.comparisons, results.links, **results.values)
+        read_data(bakeoff)
+        _plan(bakeoff)
+        opened.enter_context(_journal(bakeoff))
+        load_results(bakeoff.workspace, [job for job in bakeoff.jobs if not job.model.space])
+        opened.enter_context(_running(bakeoff, workers))
+        for feature in bakeoff.features:
+            feature.opened(bakeoff)
+        for feature in bakeoff.features:
+            feature.before_tasks(bakeoff)
+        load_results(
+            bakeoff.workspace, [job for job in bakeoff.jobs if job.model.space], of=" of tuned models"
+        )
+        ran_on = _score_and_compare(bakeoff)
+        for feature in bakeoff.features:
+            feature.after(bakeoff)
+        _log(bakeoff, ran_on)
+        for feature in bakeoff.features:
+            feature.end(bakeoff)
+        bakeoff.prepared, bakeoff.jobs = [], []
+        return bakeoff
 
 
-def read_data(
-    workspace: Workspace, features: Sequence[Feature], *, cached: bool = True
-) -> tuple[Workspace, list[PreparedData], list[Job]]:
-    """Return the workspace with the features' changes, its data, and the jobs; nothing is fitted.
+def read_data(bakeoff: Bakeoff, *, cached: bool = True) -> None:
+    """Read and split the data, and make the jobs; nothing is fitted.
 
     ``cached``: with the folds of earlier bake-offs.
     """
-    for feature in features:
-        workspace = feature.start(workspace)
+    for feature in bakeoff.features:
+        feature.start(bakeoff)
+    workspace = bakeoff.workspace
     workspace.check_stored()
-    prepared = workspace.prepare(cached=cached)
-    for feature in features:
-        prepared = feature.with_data(workspace, prepared)
-    jobs = workspace.jobs(prepared)
-    for feature in features:
-        jobs = feature.with_jobs(workspace, prepared, jobs)
-    return workspace, prepared, jobs
+    bakeoff.prepared = workspace.prepare(cached=cached)
+    for feature in bakeoff.features:
+        feature.with_data(bakeoff)
+    bakeoff.jobs = workspace.jobs(bakeoff.prepared)
+    report_seeds(workspace, bakeoff.jobs)
+    for feature in bakeoff.features:
+        feature.with_jobs(bakeoff)
 
 
-def _planned(
-    workspace: Workspace, prepared: Sequence[PreparedData], jobs: Sequence[Job], command: Sequence[str]
-) -> Planned:
-    """Describe the bake-off that is about to run."""
+def _plan(bakeoff: Bakeoff) -> None:
+    """Describe the bake-off that is about to run, with the fingerprints of all that decides it."""
+    workspace = bakeoff.workspace
     config, experiment = workspace.config, workspace.experiment
-    inputs = workspace.look_up_inputs(jobs)
-    asked = fingerprints_of(config, prepared, experiment, workspace.uri)
-    bakeoff = describe_bakeoff(config, experiment, inputs_of(config, asked))
-    header = Header(bakeoff.id, asked, inputs, time.time(), workspace.fresh, tuple(command))
-    return Planned(workspace, prepared, jobs, inputs, bakeoff, header)
+    bakeoff.inputs = workspace.look_up_inputs(bakeoff.jobs)
+    asked = fingerprints_of(config, bakeoff.prepared, experiment, workspace.uri)
+    bakeoff.plan = plan_of(config, experiment, inputs_of(config, asked))
+    bakeoff.header = Header(
+        bakeoff.plan.id, asked, bakeoff.inputs, time.time(), workspace.fresh, tuple(bakeoff.command)
+    )
 
 
-def _journal(planned: Planned, features: Sequence[Feature]) -> Journal:
-    """Return the journal of the bake-off, or of an earlier one to continue, attached to the cache."""
-    cache = planned.workspace.cache
-    earlier = [feature.earlier(planned, features) for feature in features]
-    journal = next(filter(None, earlier), None) or Journal.create(cache.store.journals, planned.header)
+def _journal(bakeoff: Bakeoff) -> Journal:
+    """Attach the journal of the bake-off, or of an earlier one to continue, to the cache; return it."""
+    cache = bakeoff.workspace.cache
+    earlier = [feature.earlier(bakeoff) for feature in bakeoff.features]
+    journal = next(filter(None, earlier), None) or Journal.create(cache.store.journals, bakeoff.header)
     journal.report = cache.store.report
     cache.attach(journal)
+    bakeoff.journal, bakeoff.plan = journal, replace(bakeoff.plan, id=journal.header.id)
     return journal
 
 
 @contextmanager
-def _running(planned: Planned, journal: Journal, workers: int | None) -> Generator[Running]:
+def _running(bakeoff: Bakeoff, workers: int | None) -> Generator[None]:
     """Open the engine and the tracker; from then on, an exception ends the open runs, and the bake-off can be resumed.
 
     The engine is first: where it cannot run tasks, nothing is logged.
     """
-    workspace, bakeoff = planned.workspace, replace(planned.bakeoff, id=journal.header.id)
-    idle = all(job.ended for job in planned.jobs)
+    workspace = bakeoff.workspace
+    bakeoff.is_idle = all(job.ended for job in bakeoff.jobs)
     progress = workspace.observer.progress
-    with workspace.open_session(planned.inputs, workers=workers, here=idle) as session:
+    with workspace.open_session(bakeoff.inputs, workers=workers, here=bakeoff.is_idle) as bakeoff.session:
         with progress("open the tracking store"):
-            tracker = MlflowTracker.open(
-                bakeoff,
+            bakeoff.tracker = MlflowTracker.open(
+                bakeoff.plan,
                 workspace.uri,
-                resume=journal.is_resumed,
+                resume=bakeoff.journal.is_resumed,
                 progress=progress,
                 board=workspace.config.spec.tracking.board,
             )
-        journal.resumable = True
-        with tracker:
-            facts = vars(planned) | {"bakeoff": bakeoff}
-            yield Running(**facts, journal=journal, session=session, tracker=tracker, is_idle=idle)
+        bakeoff.journal.resumable = True
+        with bakeoff.tracker:
+            yield
 
 
-def _compute_and_log(running: Running, features: Sequence[Feature]) -> Results:
-    """Run the tasks, compare the models, and log both with what the features add."""
-    workspace, session, tracker = running.workspace, running.session, running.tracker
-    config, observer = workspace.config, workspace.observer
-    runs = ModelRuns(tracker, observer)
-    result = run_tasks(running, runs)
-    ran = session.describe()
-    session.close()
+def _score_and_compare(bakeoff: Bakeoff) -> str:
+    """Run the tasks, logging each model when it is done, and compare the models; return where the tasks ran."""
+    observer = bakeoff.workspace.observer
+    runs = ModelRuns(bakeoff.tracker, observer)
+    bakeoff.models = run_tasks(bakeoff, runs)
+    ran_on = bakeoff.session.describe()
+    bakeoff.session.close()
     with observer.progress("compare"):
-        comparisons = tuple(compare(contest) for contest in competitions_of(result))
+        bakeoff.comparisons = tuple(
+            compare(contest) for contest in competitions_of(bakeoff.plan, bakeoff.models)
+        )
     runs.check_logged()
-    results = Results(result, comparisons)
-    for feature in features:
-        results = feature.after(running, results)
-    with observer.progress("log the bake-off"):
-        sections = _sections(features, results.comparisons, results.values)
-        links = tracker.finish_bakeoff(
-            result,
-            results.comparisons,
+    return ran_on
+
+
+def _log(bakeoff: Bakeoff, ran_on: str) -> None:
+    """Log the comparisons with what the features add."""
+    workspace, features = bakeoff.workspace, bakeoff.features
+    with workspace.observer.progress("log the bake-off"):
+        sections = bakeoff.sections()
+        bakeoff.links = bakeoff.tracker.finish_bakeoff(
+            bakeoff.models,
+            bakeoff.comparisons,
             sections=sections,
             items=[
-                page_artifact(results.comparisons, sections),
-                *chain.from_iterable(feature.items(results) for feature in features),
+                page_artifact(bakeoff.comparisons, sections),
+                *chain.from_iterable(feature.items(bakeoff) for feature in features),
                 *inputs_files(workspace.cache.inputs),
             ],
-            pictures=chain.from_iterable(feature.pictures(result) for feature in features),
+            pictures=chain.from_iterable(feature.pictures(bakeoff) for feature in features),
         )
-    if config.engine is not None and not running.is_idle:
-        tracker.tag(links.summary_run_id, "engine", f"{config.engine.type} {ran}".rstrip())
-    running.journal.resumable = False
-    return replace(results, links=links)
-
-
-def _sections(
-    features: Iterable[Feature], comparisons: Sequence[Comparison], values: Mapping[str, Any]
-) -> list[Section]:
-    return list(chain.from_iterable(feature.sections(comparisons, values) for feature in features))
+    engine = workspace.config.engine
+    if engine is not None and not bakeoff.is_idle:
+        bakeoff.tracker.tag(bakeoff.links.summary_run_id, "engine", f"{engine.type} {ran_on}".rstrip())
+    bakeoff.journal.resumable = False

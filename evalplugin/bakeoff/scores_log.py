@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import BakeoffResult, ModelResult, Scored
+from evalplugin.execution.results import ModelResult, Scored
 from evalplugin.features.history.feature import past_of, trend_section
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import MAX_TAG, metric_names
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import page_artifact
 from evalplugin.tracking.write.labels import given_tag
-from evalplugin.tracking.write.lists import bakeoff_from_elsewhere
+from evalplugin.tracking.write.lists import plan_from_elsewhere
 from evalplugin.tracking.write.tracker import MlflowTracker
 
 _EXPERIMENT = "scores"
@@ -51,7 +51,7 @@ def log_scores(
         notes=contest.notes,
         segments=contest.segments,
     )
-    bakeoff = bakeoff_from_elsewhere(
+    plan = plan_from_elsewhere(
         asked,
         "compare_scores",
         experiment=experiment,
@@ -66,7 +66,7 @@ def log_scores(
     results = tuple(
         ModelResult(table, model.model, model.model, {}, per_user=model.scores) for model in contest.models
     )
-    with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
+    with MlflowTracker.open(plan, tracking_uri) as tracker:
         comparison = compare(contest, pairs=contest.pairing)
         for result in results:
             tracker.start_model(table, result.model, result.type)
@@ -75,7 +75,7 @@ def log_scores(
             past = past_of(tracker.client, tracker.experiment_id)
         sections = [trend_section(lambda: past)]
         return tracker.finish_bakeoff(
-            BakeoffResult(bakeoff, results),
+            results,
             [comparison],
             sections=sections,
             items=[page_artifact([comparison], sections)],

@@ -10,9 +10,9 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import count_text
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult, ModelResult
+from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import Job, load_cached, results_of
-from evalplugin.features.base import Running
+from evalplugin.features.base import Bakeoff
 from evalplugin.tracking.write.tracker import MlflowTracker, key_of
 from evalplugin.workspace import Workspace
 
@@ -35,9 +35,22 @@ def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> 
         )
 
 
-def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:
-    """Run the tasks that are not cached, log each model when it is done, and return all results."""
-    workspace, jobs, session = running.workspace, running.jobs, running.session
+def report_seeds(workspace: Workspace, jobs: Sequence[Job]) -> None:
+    """Report which models are fitted once though there are several seeds, as no random numbers decide their lists."""
+    seeds, models = workspace.config.spec.seeds, workspace.config.models
+    once = list(dict.fromkeys(job.model.name for job in jobs if job.seeds == 1))
+    if seeds > 1 and once:
+        workspace.observer.report(
+            f"seeds: {', '.join(once)} {'draws' if len(once) == 1 else 'draw'} no random numbers, or always the "
+            f"same ones, and {'is' if len(once) == 1 else 'are'} fitted once; the others {seeds} times"
+            if len(once) < len(models)
+            else f"seeds: no model draws random numbers, so that each is fitted once, not {seeds} times"
+        )
+
+
+def run_tasks(bakeoff: Bakeoff, runs: ModelRuns) -> tuple[ModelResult, ...]:
+    """Run the tasks that are not cached, log each model when it is done, and return the results of all."""
+    workspace, jobs, session = bakeoff.workspace, bakeoff.jobs, bakeoff.session
     observer = workspace.observer
     execute = task_executor(session, observer, users_per_task=workspace.users_per_task)
     results: dict[int, ModelResult] = {}
@@ -64,7 +77,7 @@ def run_tasks(running: Running, runs: ModelRuns) -> BakeoffResult:
             observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
             for note in result.shown_notes:
                 observer.warn(note)
-    return BakeoffResult(running.bakeoff, tuple(results[number] for number in range(len(jobs))))
+    return tuple(results[number] for number in range(len(jobs)))
 
 
 @dataclass
@@ -99,7 +112,7 @@ class ModelRuns:
         if self.lost is not None:
             logged = self.tracker.complete
             left = [result for _, result in sorted(self.finished.items()) if key_of(result) not in logged]
-            missing = ", ".join(self.tracker.bakeoff.run_name(result.data, result.model) for result in left)
+            missing = ", ".join(self.tracker.plan.run_name(result.data, result.model) for result in left)
             raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
 
     @contextmanager

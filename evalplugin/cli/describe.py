@@ -60,7 +60,7 @@ def describe(kind: str, name: str) -> int:
 def _describe_check(code: str) -> None:
     from textwrap import fill
 
-    from evalplugin.features.checks import check_of
+    from evalplugin.features.checks.catalogue import check_of
 
     check = check_of(code)
     click.echo(f"check {_bold(check.code)}: {check.title}")

@@ -34,7 +34,7 @@ COMPONENT_KINDS = tuple(_PACKAGES)
 def list_(kind: str) -> int:
     """List what a config can name: models, metrics, datasets, filters, splits, segments, engines or checks."""
     if kind == "checks":
-        from evalplugin.features.checks import CHECKS
+        from evalplugin.features.checks.catalogue import CHECKS
 
         for code, check in sorted(CHECKS.items()):
             echo(f"{code}  {check.title}")

@@ -25,21 +25,17 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
-from evalplugin.cli.data import data
 from evalplugin.cli.describe import describe
-from evalplugin.cli.gate import gate
-from evalplugin.cli.history import history
 from evalplugin.cli.list import list_
 from evalplugin.cli.new import new
-from evalplugin.cli.power import power
 from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import print_diagnostic, show_error
-from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
 from evalplugin.components.registry import line_in_plugin
+from evalplugin.features import modules
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,19 +109,15 @@ def cli() -> None:
 
 for command in (
     run,
-    tune,
     validate,
-    data,
     score,
     compare,
-    gate,
-    power,
     schedule,
-    history,
     cache,
     list_,
     describe,
     schema,
     new,
+    *(module.COMMAND for module in modules("cli")),
 ):
     cli.add_command(command)

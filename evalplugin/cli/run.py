@@ -10,7 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, load_all, open_checked, show_error
+from evalplugin.cli.shared import echo, load_all, open_checked
 
 
 @options.command()
@@ -91,18 +91,19 @@ def run(
         )
     except Exception as error:
         if not dry_run:
-            from evalplugin.config import ConfigHeader
-            from evalplugin.features.notifications.feature import failure_payload, notify
+            from evalplugin.features.notifications.feature import tell_of_failure
 
             for path in configs:
-                header = ConfigHeader.read(path, overrides, where["experiment"])
-                notify(header, failure_payload(header, error), observer, outcome_file)
+                tell_of_failure(
+                    error, path, observer,
+                    overrides=overrides, experiment=where["experiment"], outcome_file=outcome_file,
+                )  # fmt: skip
         raise
     if dry_run:
-        from evalplugin.bakeoff.plan import plan
+        from evalplugin.bakeoff.dry_run import dry_run as planned
 
         for workspace in workspaces:
-            show.show_plan(plan(workspace))
+            show.show_dry_run(planned(workspace))
         return EXIT_DONE
 
     from evalplugin.bakeoff.flow import run_bakeoff
@@ -111,17 +112,12 @@ def run(
     for path, workspace in zip(configs, workspaces, strict=True):
         workspace = replace(workspace, if_changed=if_changed, outcome_file=outcome_file)
         try:
-            outcome = run_bakeoff(workspace, workers=workers, command=_command_line(path))
+            bakeoff = run_bakeoff(workspace, workers=workers, command=_command_line(path))
         except UnchangedError as nothing:
             echo(f"{workspace.config.name}: {nothing}")
             continue
-        show.show_outcome(outcome)
-        failed = failed or bool(outcome.result.failed or outcome.errors)
-        if outcome.decision is not None and (gate := workspace.config.spec.gate) is not None:
-            failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
-        if outcome.unregistered is not None:
-            show_error(outcome.unregistered)
-            failed = True
+        show.show_bakeoff(bakeoff)
+        failed = failed or bakeoff.fails
     return EXIT_FAILED if failed else EXIT_DONE
 
 

@@ -14,6 +14,7 @@ from evalplugin.cli.shared import echo_data
 def schema() -> int:
     """Print the JSON Schema of configs, for editors."""
     from evalplugin.config.json_schema import json_schema
+    from evalplugin.features.config import Config
 
-    echo_data(json.dumps(json_schema(), indent=2))
+    echo_data(json.dumps(json_schema(Config), indent=2))
     return EXIT_DONE

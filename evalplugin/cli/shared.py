@@ -26,7 +26,7 @@ def load_all(configs: Sequence[Path], **given: Any) -> list[CheckedConfig]:
     Raises:
         ConfigError: The mistakes of all configs.
     """
-    from evalplugin.config import load
+    from evalplugin.features.config import load
 
     checked: list[CheckedConfig] = []
     lines: list[str] = []

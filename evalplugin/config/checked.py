@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
 
@@ -14,8 +14,8 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.config.document import Document
-from evalplugin.config.schema import Config, Effect
-from evalplugin.config.tuning import Budget, Space
+from evalplugin.config.schema import CheckedSection, Config, Effect
+from evalplugin.config.spaces import Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
 from evalplugin.data.files import find_files
 from evalplugin.files.inputs import ENV, inputs_named_in
@@ -24,8 +24,6 @@ from evalplugin.files.uris import COMMAND, URI_SCHEMES, scheme_of
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 from evalplugin.segments import Segmenter
-
-CHAMPION = "champion"  # the name of a champion from MLflow among the models
 
 T = TypeVar("T")
 
@@ -151,25 +149,6 @@ class ModelRecipe:
 
 
 @dataclass(frozen=True)
-class TuningPlan:
-    """How models are tuned: the same for all of them."""
-
-    split: Named[Splitter] | None  # of the train data; None: the split of the data
-    metric: MetricSpec
-    budget: Budget  # of each model on each fold
-    prune: Literal["race", "none"]
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the plan as a config names it."""
-        return {
-            "split": None if self.split is None else self.split.as_mapping(),
-            "metric": self.metric.name,
-            "budget": self.budget.model_dump(exclude_none=True),
-            "prune": self.prune,
-        }
-
-
-@dataclass(frozen=True)
 class CheckedConfig:
     """A config whose names are known, whose parameters are checked and whose grids are expanded."""
 
@@ -182,8 +161,9 @@ class CheckedConfig:
     metrics: tuple[MetricSpec, ...]
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
-    tune: TuningPlan | None = None  # None: no model is tuned
     engine: Named[Any] | None = None  # where tasks run; None: on this machine
+    # Of features, by key: what their checks have made of sections.
+    checked: Mapping[str, CheckedSection] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -194,6 +174,19 @@ class CheckedConfig:
     def plugins(self) -> tuple[Path, ...]:
         """The plugin files."""
         return tuple(self.folder / path for path in self.spec.plugins)
+
+    def section(self, key: str) -> Any:
+        """Return the checked section of a feature; None where it is left out, or where there is no such feature."""
+        if key in self.checked:
+            return self.checked[key]
+        spec = self.spec
+        return next((getattr(spec, section.field) for section in spec.SECTIONS if section.key == key), None)
+
+    @property
+    def needed_segments(self) -> set[str]:
+        """The names of segments that are shown even where all users are in one group, for sections of features."""
+        given = ((section, self.section(section.key)) for section in self.spec.SECTIONS)
+        return {name for section, value in given if value is not None for name in section.segments(value)}
 
     def model_names(self, names: Sequence[str], *, given_as: str) -> tuple[str, ...]:
         """Return the names of some models, in the order of the config; the name of a grid means all its points.
@@ -219,42 +212,37 @@ class CheckedConfig:
     def with_models(self, names: Sequence[str]) -> tuple[CheckedConfig, list[str]]:
         """Return the config of a part of its models, and notes on what it cannot do without the others.
 
-        A gate decides about the models of the whole config or not at all: how sure a decision is depends on their
-        number.
+        Sections that hold only for all models of a config are left out.
         """
         models = tuple(model for model in self.models if model.name in names)
         if models == self.models:
             return self, []
-        notes, changes = [], {"compare": self.spec.compare, "gate": None, "registered": None}
+        notes: list[str] = []
+        changes: dict[str, Any] = {}
         baseline = self.spec.compare.baseline
         if baseline is not None and baseline not in names:
             changes["compare"] = self.spec.compare.model_copy(update={"baseline": None})
             notes.append(f"the baseline {baseline} is not run: no model is compared with it")
-        if self.spec.gate is not None:
-            notes.append("the gate decides nothing: this is a part of the models of the config")
+        for section in self.spec.SECTIONS:
+            if section.of_all_models is not None and self.section(section.key) is not None:
+                changes[section.field] = None
+                notes += [section.of_all_models] if section.of_all_models else []
         return replace(self, models=models, spec=self.spec.model_copy(update=changes)), notes
-
-    def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
-        """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""
-        if self.tune is None or not model.space:
-            return 0
-        trials = self.tune.budget.trials
-        return None if trials is None else trials * folds
 
     @property
     def resolved(self) -> dict[str, Any]:
         """The config as plain values, with every default filled in and every grid expanded."""
-        checked = {
+        checked: dict[str, Any] = {
             "datasets": [dataset.as_mapping() for dataset in self.datasets],
             "split": [split.as_mapping() for split in self.splits],
             "metrics": [metric.name for metric in self.metrics],
             "models": [model.as_mapping() for model in self.models],
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
-            "tune": None if self.tune is None else self.tune.as_mapping(),
             "engine": None if self.engine is None else {"type": self.engine.type, **self.engine.params},
             "seeds": self.spec.seeds if self.spec.seeds > 1 else None,  # hashes of before it existed stay
         }
+        checked |= {key: section.as_mapping() for key, section in self.checked.items()}
         sections = self.spec.model_dump(by_alias=True) | checked
         return {name: section for name, section in sections.items() if section is not None}
 
@@ -266,7 +254,7 @@ class CheckedConfig:
     def deciding(self, *effects: Effect) -> dict[str, Any]:
         """Return the resolved sections that have one of the effects, in the order of the effects."""
         resolved = self.resolved
-        return {name: resolved[name] for name in Config.sections(*effects) if name in resolved}
+        return {name: resolved[name] for name in self.spec.sections(*effects) if name in resolved}
 
     @property
     def hash(self) -> str:

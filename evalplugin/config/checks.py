@@ -44,17 +44,18 @@ P = ParamSpec("P")
 class Checks:
     """The checks of one config; each adds to the problems, so that all of them are reported together."""
 
-    def __init__(self, document: Document, context: LoadContext) -> None:
+    def __init__(self, document: Document, context: LoadContext, schema: type[Config]) -> None:
         self.document = document
         self.lacks_plugins = False  # whether one cannot be loaded
         self.context = context
+        self.schema = schema
         self.data: Any = {"segments": Config.model_fields["segments"].get_default(), **document.data}
         self.problems: list[Problem] = []
         self.spec: Config | None = None  # None: malformed
         try:
-            self.spec = Config.model_validate(document.data)
+            self.spec = schema.model_validate(document.data)
         except ValidationError as error:
-            self.problems += problems_of(error, Config, document.data, noun="key")
+            self.problems += problems_of(error, schema, document.data, noun="key")
         # Top-level keys with problems of form.
         self.malformed = {problem.path[0] for problem in self.problems if problem.path}
         # The names that the config defines, by kind. None of a malformed kind: any name may be one of its own.
@@ -73,13 +74,17 @@ class Checks:
         several = isinstance(value, list | tuple)
         paths: list[KeyPath] = [(key, number) for number in range(len(value))] if several else [(key,)]
         if self.spec is not None:
-            valid = getattr(self.spec, "registered" if key == "register" else key)
+            valid = getattr(self.spec, self._field(key))
             return list(zip(paths, valid if isinstance(valid, list) else [valid], strict=True))
         adapter, parts = TypeAdapter(kind), []
         for path, item in zip(paths, value if several else [value], strict=True):
             with suppress(ValidationError):  # reported already, by the check of the whole
                 parts.append((path, adapter.validate_python(item)))
         return parts
+
+    def _field(self, key: str) -> str:
+        """Return the name of the field of a top-level key."""
+        return next(name for name, field in self.schema.model_fields.items() if key in (field.alias, name))
 
     def section(self, key: str, kind: type[T]) -> T | None:
         """Return a section; None if it is left out or malformed."""

@@ -14,13 +14,13 @@ from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a config.
+def json_schema(config: type[Config]) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a config; ``config`` is from ``root_schema``.
 
     Components of a config's own plugin files are unknown: their types are allowed, their parameters are not
     described.
     """
-    schema = Config.model_json_schema()
+    schema = config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
     filters = definitions["DatasetSpec"]["properties"]["filters"] | {"items": _reference("filter")}
     name = {"type": "string", "minLength": 1}
@@ -54,7 +54,10 @@ def json_schema() -> dict[str, Any]:
         properties[key]["items"] = _reference(key.removesuffix("s"))
     properties["split"] = {"anyOf": [_reference("split"), properties["split"]]}
     properties["engine"]["anyOf"][0] = _reference("engine")
-    definitions["Tune"]["properties"]["split"]["anyOf"][0] = _reference("split")
+    for definition in definitions.values():
+        for field in definition.get("properties", {}).values():  # sections of features may have a split
+            if _reference("InlineSpec") in field.get("anyOf", ()):
+                field["anyOf"][field["anyOf"].index(_reference("InlineSpec"))] = _reference("split")
     choices = {"type": "array", "items": {}, "minItems": 1, "description": "Values without an order."}
     definitions["Space"] = {"anyOf": [choices, definitions["Space"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

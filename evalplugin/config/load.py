@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from evalplugin.base.errors import ConfigError
 from evalplugin.base.secrets import register_secrets
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
@@ -22,11 +18,9 @@ from evalplugin.config.checks import Checks
 from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
-from evalplugin.config.gate_checks import check_gate
 from evalplugin.config.new_checks import check_new, check_units
-from evalplugin.config.schema import ModelSpec, SegmentSpec
-from evalplugin.config.sections import Compare, Notify, Recommend, Tracking
-from evalplugin.config.tuning_checks import check_tuning
+from evalplugin.config.schema import Config, ModelSpec, SegmentSpec
+from evalplugin.config.sections import Compare, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
 from evalplugin.segments import SEGMENTS
 
@@ -34,6 +28,7 @@ from evalplugin.segments import SEGMENTS
 def load(
     source: Path | Mapping[str, Any],
     *,
+    schema: type[Config],
     overrides: Sequence[str] = (),
     data_home: Path | None = None,
     engine: str | None = None,
@@ -42,6 +37,7 @@ def load(
 
     Args:
         source: The file or the mapping.
+        schema: From ``root_schema``.
         overrides: Assignments such as ``models.0.params.k=20``.
         data_home: The folder of downloaded datasets.
         engine: The type of the engine, which wins over the config's; one of the same type keeps its parameters.
@@ -49,13 +45,13 @@ def load(
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
-    document, folder = _read(source)
+    document, folder = read_source(source)
     if overrides:
         document = document.override(overrides)
     if engine is not None:
         document = document.with_engine(engine)
     register_secrets(document.data)
-    checks = Checks(document, LoadContext(data_home=data_home, base=folder))
+    checks = Checks(document, LoadContext(data_home=data_home, base=folder), schema)
     return _checked(checks)
 
 
@@ -84,12 +80,9 @@ def _checked(checks: Checks) -> CheckedConfig:
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)
     primary = checks.primary(compare, metrics)
-    check_gate(checks, models, compare.baseline)
+    checked = {section.key: section.check(checks, models, primary) for section in checks.schema.SECTIONS}
     check_new(checks, splits, models)
     check_units(checks, splits, segments)
-    tune = check_tuning(checks, models, primary)
-    if tune is not None and tune.split is not None:
-        check_new(checks, [tune.split], models, tuning=True)
     engines = checks.components("engine", EngineSpec, ENGINES)
     checks.stop_if_any()
     assert checks.spec is not None
@@ -104,48 +97,15 @@ def _checked(checks: Checks) -> CheckedConfig:
         metrics=tuple(metrics),
         primary=primary,
         segments=tuple(segments),
-        tune=tune,
         engine=engines[0] if engines else None,
+        checked={key: section for key, section in checked.items() if section is not None},
     )
 
 
-def _read(source: Path | Mapping[str, Any]) -> tuple[Document, Path]:
+def read_source(source: Path | Mapping[str, Any]) -> tuple[Document, Path]:
     """Return the document of a file or a mapping, and the folder that its paths are relative to."""
     if not isinstance(source, Mapping):
         return read_document(source), source.resolve().parent
     plain = json.loads(json.dumps(source, default=lambda value: f"<{type(value).__name__}>"))
     text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return Document("python", text, dict(source)), Path.cwd()
-
-
-@dataclass(frozen=True)
-class ConfigHeader:
-    """A config's name, experiment and notifier; known even where the rest of the config is wrong."""
-
-    name: str
-    folder: Path
-    experiment: str | None = None
-    notify: Notify | None = None
-
-    @classmethod
-    def read(
-        cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = (), experiment: str | None = None
-    ) -> ConfigHeader:
-        """Return the parts that can be read, whatever is wrong with the config and the assignments.
-
-        An experiment that is given wins over the config's.
-        """
-        try:
-            document, folder = _read(source)
-        except Exception:  # noqa: BLE001 - `load` reports it
-            name, folder = (
-                (str(source), source.parent) if isinstance(source, Path) else ("python", Path.cwd())
-            )
-            return cls(name, folder, experiment)
-        for assignment in overrides:
-            with suppress(ConfigError):
-                document = document.override([assignment])
-        named, notify = document.data.get("experiment"), None
-        with suppress(ValidationError):
-            notify = Notify.model_validate(document.data.get("notify"))
-        return cls(document.name, folder, experiment or (named if isinstance(named, str) else None), notify)

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec, in_one_line
-from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
-    CheckRules,
     Closed,
     Compare,
-    Notify,
     Recommend,
     Schedule,
     StoreSpec,
     TaskLimits,
     Tracking,
 )
-from evalplugin.config.tuning import Space, Tune
+from evalplugin.config.spaces import Space
 from evalplugin.metrics.relevance import Relevance
+
+if TYPE_CHECKING:
+    from evalplugin.config.checked import ModelRecipe
+    from evalplugin.config.checks import Checks
+    from evalplugin.metrics import MetricSpec
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them
@@ -108,8 +118,51 @@ class ModelSpec(ComponentSpec):
             yield f"{self.name}({label})" if chosen else self.name, chosen
 
 
+def _not_empty(value: Any) -> Any:
+    if value is None:
+        raise ValueError("is empty: leave it out, or write {} for what is the default")
+    return value
+
+
+class CheckedSection(Protocol):
+    """What the check of a feature has made of its section, with all names looked up."""
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the section as a config has it, with every default."""
+        ...
+
+    def codes(self) -> Iterator[str]:
+        """Yield what names the code that decides by it."""
+        ...
+
+
+@dataclass(frozen=True)
+class FeatureSection:
+    """A section of the config that belongs to a feature of bake-offs."""
+
+    key: str  # at the top level
+    model: type[Closed]
+    effect: Effect
+    may_be_empty: bool = False  # whether the key alone, without a value, is the same as nothing
+    # Given the models and the metric that ranks them, adds problems; returns what stands for the section, None: itself.
+    check: Callable[[Checks, Sequence[ModelRecipe], MetricSpec | None], CheckedSection | None] = (
+        lambda checks, models, primary: None
+    )
+    # Returns the names of segments that are shown even where all users are in one group.
+    segments: Callable[[Any], Collection[str]] = lambda section: ()
+    # A note on why the section holds only for all models of the config; None: it holds for a part of them too.
+    of_all_models: str | None = None
+
+    @property
+    def field(self) -> str:
+        """The name of the field in the schema: the key, or another one where pydantic has a method of that name."""
+        return f"{self.key}_" if hasattr(BaseModel, self.key) else self.key
+
+
 class Config(Closed):
     """A bake-off: models x datasets x splits, scored by the same metrics."""
+
+    SECTIONS: ClassVar[tuple[FeatureSection, ...]] = ()  # of features, see ``root_schema``
 
     experiment: Annotated[str, Decides("nothing"), AfterValidator(in_one_line)] = Field(
         min_length=1, description="Name of the MLflow experiment.", examples=["shop"]
@@ -151,7 +204,6 @@ class Config(Closed):
         description="Models, each a type with a name and parameters.",
         examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
     )
-    tune: Annotated[Tune | None, Decides("scores")] = None
     segments: Annotated[list[SegmentSpec], Decides("groups")] = Field(
         default=[SegmentSpec(type=name) for name in ("activity", "popularity", "cold")],
         description="Ways to divide the test users into groups, each with means of its own; left out: activity, "
@@ -159,12 +211,8 @@ class Config(Closed):
         examples=[["activity", {"name": "quarters", "type": "popularity", "groups": 4}]],
     )
     compare: Annotated[Compare, Decides("comparison")] = Compare()
-    checks: Annotated[CheckRules | None, Decides("decision")] = None
     tracking: Annotated[Tracking, Decides("nothing")] = Tracking()
-    gate: Annotated[Gate | None, Decides("decision")] = None
-    registered: Annotated[Register | None, Decides("decision")] = Field(default=None, alias="register")
     schedule: Annotated[Schedule | None, Decides("nothing")] = None
-    notify: Annotated[Notify | None, Decides("nothing")] = None
     workers: Annotated[int, Decides("nothing")] = Field(
         default=1,
         ge=1,
@@ -180,13 +228,6 @@ class Config(Closed):
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()
     store: Annotated[StoreSpec, Decides("nothing")] = StoreSpec()
 
-    @field_validator("checks", "gate", "registered", "tune", mode="before")
-    @classmethod
-    def _not_empty(cls, value: Any) -> Any:
-        if value is None:
-            raise ValueError("is empty: leave it out, or write {} for what is the default")
-        return value
-
     @field_validator("split", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
@@ -201,3 +242,16 @@ class Config(Closed):
             for name, field in cls.model_fields.items()
             if Decides(effect) in field.metadata
         ]
+
+
+def root_schema(sections: Sequence[FeatureSection]) -> type[Config]:
+    """Return the schema of configs with the sections of features."""
+    fields: dict[str, Any] = {}
+    for section in sections:
+        kind: Any = Annotated[section.model | None, Decides(section.effect)]
+        if not section.may_be_empty:
+            kind = Annotated[kind, BeforeValidator(_not_empty)]
+        fields[section.field] = (kind, Field(default=None, alias=section.key))
+    schema = create_model("Config", __base__=Config, __doc__=Config.__doc__, **fields)
+    schema.SECTIONS = tuple(sections)
+    return schema

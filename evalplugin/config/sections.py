@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -12,20 +11,17 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
-from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean, how_to_install
+from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import check_cron, check_timezone
 from evalplugin.data import PoolTable
 
 _POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
-
-GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 
 
 class Closed(BaseModel):
@@ -34,7 +30,7 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
+def accepted_by(check: Callable[[str], object]) -> AfterValidator:
     """Return a validator that turns the error of a check into a mistake of the config."""
 
     def validate(value: str) -> str:
@@ -45,20 +41,6 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
         return value
 
     return AfterValidator(validate)
-
-
-def _check_address(address: str) -> None:
-    """Raise if apprise is not installed, or does not know the scheme of an address."""
-    try:
-        from apprise import NotificationManager
-    except ImportError:
-        how = how_to_install("apprise", "apprise")
-        raise DataError(f"needs the package apprise, which is not installed: {how}") from None
-    scheme, separator, _ = address.partition("://")
-    schemes = [*NotificationManager().schemas(), "http", "https"]
-    if not address.startswith("${") and not (separator and scheme.lower() in schemes):
-        near = did_you_mean(scheme, schemes, noun=None)
-        raise DataError(f"begins with no scheme of apprise, such as slack:// or mailto://{near}")
 
 
 class Recommend(Closed):
@@ -174,40 +156,10 @@ class Compare(Closed):
     )
 
 
-# Of the checks in `evalplugin.features.checks`, a layer above this one; a test compares them.
-Code = Literal[
-    "EV101", "EV102", "EV103", "EV104", "EV105", "EV106", "EV107", "EV108",
-    "EV109", "EV110", "EV111", "EV112", "EV113", "EV114", "EV115", "EV116",
-    "EV117", "EV118", "EV119", "EV120", "EV121", "EV122",
-]  # fmt: skip
-
-
-class CheckRules(Closed):
-    """What the checks of data and results may not find: see `evalplugin list checks`."""
-
-    ignore: list[Code] = Field(
-        default=[],
-        description="Codes of checks that are not made; a comment beside them should say why.",
-        examples=[["EV103"]],
-    )
-    error: list[Code] = Field(
-        default=[],
-        description="Codes whose findings are errors: in the data, nothing is fitted (exit code 2); in the "
-        "results, nothing is registered (exit code 1).",
-        examples=[["EV101"]],
-    )
-
-    @model_validator(mode="after")
-    def _not_in_both(self) -> CheckRules:
-        if both := [code for code in self.ignore if code in self.error]:
-            raise ValueError(f"{both[0]} stands under ignore and under error; keep one")
-        return self
-
-
 class Tracking(Closed):
     """The logging of results to MLflow."""
 
-    uri: Annotated[str, _accepted_by(check_tracking_uri)] | None = Field(
+    uri: Annotated[str, accepted_by(check_tracking_uri)] | None = Field(
         default=None,
         description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
         examples=["http://127.0.0.1:5000"],
@@ -220,11 +172,11 @@ class Tracking(Closed):
 class Schedule(Closed):
     """The times at which `evalplugin schedule` runs the bake-off."""
 
-    cron: Annotated[str, _accepted_by(check_cron)] = Field(
+    cron: Annotated[str, accepted_by(check_cron)] = Field(
         description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly.",
         examples=["0 3 * * *"],
     )
-    timezone: Annotated[str, _accepted_by(check_timezone)] = Field(
+    timezone: Annotated[str, accepted_by(check_timezone)] = Field(
         default="UTC",
         description="Time zone of the fields, such as Europe/Berlin.",
         examples=["Europe/Berlin"],
@@ -239,88 +191,7 @@ class Schedule(Closed):
     )
 
 
-class Notify(Closed):
-    """The notifier: a command that gets the outcome of a bake-off as JSON on standard input, a URL by POST, or apprise.
-
-    `${NAME}` in any of them is replaced by an environment variable, whose value is never shown.
-    """
-
-    command: list[str] | None = Field(
-        default=None,
-        min_length=1,
-        description="The program and its arguments; no shell is involved.",
-        examples=[["python", "notify.py"]],
-    )
-    url: str | None = Field(
-        default=None,
-        description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
-        examples=["${WEBHOOK_URL}"],
-    )
-    apprise: list[Annotated[str, _accepted_by(_check_address)]] | None = Field(
-        default=None,
-        min_length=1,
-        description="Addresses of apprise (the extra `apprise`) that are sent the outcome and its reason as text.",
-        examples=[["slack://${SLACK_TOKENS}"]],
-    )
-    on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
-        default=["promote", "keep", "refuse", "done", "failure"],
-        min_length=1,
-        description="What is told: what the gate decided (keep: that the champion stays, cannot_tell too); done: a "
-        "bake-off without a gate has ended; failure: it could not be run, a model failed, or the winner was not "
-        "registered; interrupted, which is told only where it is named here: it was ended by Ctrl-C or a signal.",
-        examples=[["promote", "failure"]],
-    )
-    tries: int = Field(
-        default=3,
-        ge=1,
-        le=10,
-        description="How often a URL or an address is tried until it works; a command is run once.",
-        examples=[5],
-    )
-    timeout_seconds: float = Field(
-        default=30.0,
-        gt=0,
-        le=600,
-        description="How long a command may take; each try of a URL, to connect and for each read. Addresses of "
-        "apprise have their own: `?cto=5&rto=10` to connect and to read.",
-        examples=[10],
-    )
-
-    @field_validator("command")
-    @classmethod
-    def _is_command(cls, value: list[str] | None) -> list[str] | None:
-        if value is not None and not value[0].strip():
-            raise ValueError(f"must begin with the name of a program, not with {value[0]!r}")
-        return value
-
-    @field_validator("url")
-    @classmethod
-    def _is_address(cls, value: str | None) -> str | None:
-        if value is None or value.startswith("${"):
-            return value
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("must be an address that begins with https://, http:// or ${NAME}")
-        try:
-            host = urlsplit(value).hostname
-        except ValueError:
-            host = None
-        if not host:
-            raise ValueError("must name a host, such as https://example.org/hook")
-        return value
-
-    @property
-    def texts(self) -> list[str]:
-        """The texts that may hold `${NAME}`."""
-        return self.command or self.apprise or [self.url or ""]
-
-    @model_validator(mode="after")
-    def _command_or_url_or_apprise(self) -> Notify:
-        if [self.command, self.url, self.apprise].count(None) != 2:
-            raise ValueError("needs a command, a url or apprise, one of them")
-        return self
-
-
-Size = Annotated[str, _accepted_by(lambda size: bytes_of(size, ""))]
+Size = Annotated[str, accepted_by(lambda size: bytes_of(size, ""))]
 
 
 class StoreSpec(Closed):

@@ -1,4 +1,4 @@
-"""Results of a bake-off as plain values: its description, its data, the results of its models."""
+"""A bake-off as plain values: its plan, its data, the results of its models."""
 
 from __future__ import annotations
 
@@ -263,8 +263,8 @@ def new_id() -> str:
 
 
 @dataclass(frozen=True)
-class Bakeoff:
-    """The description of a bake-off, known before it runs."""
+class Plan:
+    """What is known of a bake-off before it runs: what is compared, by which rules."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str
@@ -311,16 +311,3 @@ class Bakeoff:
         """Return the name of a run: the model, with dataset and split where the bake-off has several of them."""
         several = (data.dataset, len(self.datasets) > 1), (data.split, len(self.splits) > 1)
         return " · ".join([model, *(name for name, needed in several if needed)])
-
-
-@dataclass(frozen=True)
-class BakeoffResult:
-    """A bake-off and all its models' results, in config order, failed ones included."""
-
-    bakeoff: Bakeoff
-    models: tuple[ModelResult, ...] = field(default=(), repr=False)
-
-    @property
-    def failed(self) -> tuple[ModelResult, ...]:
-        """The models that failed."""
-        return tuple(m for m in self.models if m.error is not None)

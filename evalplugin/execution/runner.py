@@ -312,8 +312,7 @@ def _segments(
 
     Queries are divided by position and repeat too.
     """
-    gate = config.spec.gate
-    guarded = {} if gate is None else gate.guardrails.segments
+    needed = config.needed_segments
     are_asked_for = "segments" in config.spec.model_fields_set
     units = plural(folds[0].unit)
     shown, notes = [], []
@@ -325,7 +324,7 @@ def _segments(
         groups = np.unique(segment.group)
         label = next(iter(segment.labels), "none")
         is_of_newcomers = segment.name == "cold" and label == NO_HISTORY
-        if len(groups) > 1 or is_of_newcomers or segment.name in guarded or are_asked_for:
+        if len(groups) > 1 or is_of_newcomers or segment.name in needed or are_asked_for:
             shown.append(segment)
         else:
             notes.append(

@@ -13,7 +13,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.data.background import Background
-from evalplugin.execution.results import BakeoffResult, Costs, DataInfo, Finding, ModelResult
+from evalplugin.execution.results import Costs, DataInfo, Finding, ModelResult, Plan
 from evalplugin.segments import HistoryLengths
 
 AS_LISTED = "as listed"  # shown and logged for a rule of lists from elsewhere, which is not known
@@ -128,42 +128,39 @@ def warnings_on(contest: Contest, further: Iterable[Finding] = ()) -> tuple[str,
     return (*(finding.line for finding in findings_on(contest, further)), *own)
 
 
-def competitions_of(result: BakeoffResult) -> list[Competition]:
+def competitions_of(plan: Plan, results: Iterable[ModelResult]) -> list[Competition]:
     """Return one contest for each dataset and split of a bake-off, in config order."""
     competitions = []
-    for place, group in groupby(result.models, key=lambda m: DataSplit.of(m.data)):
+    for place, group in groupby(results, key=lambda m: DataSplit.of(m.data)):
         models = list(group)
         info = models[0].data
         assert isinstance(info, DataInfo)  # a table of scores is a contest already
-        competitions.append(_competition(result, info, place, models))
+        competitions.append(_competition(plan, info, place, models))
     return competitions
 
 
-def _competition(
-    result: BakeoffResult, info: DataInfo, place: DataSplit, models: Iterable[ModelResult]
-) -> Competition:
-    bakeoff, models = result.bakeoff, list(models)
+def _competition(plan: Plan, info: DataInfo, place: DataSplit, models: Sequence[ModelResult]) -> Competition:
     return Competition(
-        name=bakeoff.id,
+        name=plan.id,
         dataset=place.dataset,
         split=place.split,
         models=tuple(
             ComparedModel(m.model, m.per_user, m.fold_means, m.seed_means, error=m.failure) for m in models
         ),
-        metrics=bakeoff.headline,
-        baseline=bakeoff.baseline,
-        seed=bakeoff.seed,
+        metrics=plan.headline,
+        baseline=plan.baseline,
+        seed=plan.seed,
         digest=info.test_digest,
         segments=info.segments,
         rules=Rules(
             train_digest=None if info.train is None else info.train.digest,
             test_digest=info.test_digest,
-            n=bakeoff.n,
-            candidates=bakeoff.candidates,
-            threshold=bakeoff.relevance.threshold,
-            metrics_hash=bakeoff.metrics_hash,
-            ties=bakeoff.ties,
-            cold_users=bakeoff.cold_users,
+            n=plan.n,
+            candidates=plan.candidates,
+            threshold=plan.relevance.threshold,
+            metrics_hash=plan.metrics_hash,
+            ties=plan.ties,
+            cold_users=plan.cold_users,
             pool=info.pool,
         ),
         facts={m.model: ModelFacts(m.type, m.costs, m.top_n, m.items, Tuned.of(m)) for m in models},

@@ -12,7 +12,7 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import Bakeoff, Finding
+from evalplugin.execution.results import Finding, Plan
 from evalplugin.report.competition import competition_of, facts_of, warnings_on
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
@@ -68,7 +68,7 @@ def compare_markdown(
 
 
 def leaderboard_markdown(
-    bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
+    bakeoff: Plan, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
 ) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
     units, sections = units_of(comparisons), list(sections)

@@ -16,7 +16,7 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import LEVEL, Cell
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval
 from evalplugin.data import Interactions
-from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult, Scored
+from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.competition import AS_LISTED, budget_text, split_text
@@ -29,7 +29,7 @@ _INTERVAL = f"{percent(LEVEL)} interval"
 _METRIC_HEADS = ("metric", "mean", _INTERVAL, "std", "p10", "median", "p90")
 
 
-def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
+def note_markdown(bakeoff: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> str:
     """Return the short description of a model's run: model, data and means."""
     kind = f" ({escape(result.type)})" if result.type != result.model else ""  # that of a table is its name
     lines = [f"**{escape(result.model)}**{kind} on {_data_name(result.data)}", ""]
@@ -51,7 +51,7 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
 
 
 def summary_markdown(
-    bakeoff: Bakeoff,
+    bakeoff: Plan,
     result: ModelResult,
     cells: Mapping[str, Cell],
     *,
@@ -113,7 +113,7 @@ def summary_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _cluster_lines(bakeoff: Bakeoff, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
+def _cluster_lines(bakeoff: Plan, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
     """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
         [
@@ -133,7 +133,7 @@ def _cluster_lines(bakeoff: Bakeoff, info: Scored, cells: Mapping[str, Cell]) ->
     return [title, "", *markdown_table(heads, rows), ""]
 
 
-def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
+def _group_lines(bakeoff: Plan, result: ModelResult) -> list[str]:
     """Return the section on groups of users: the primary metric's mean in each; empty without groups."""
     rows = []
     if (scores := result.per_user) is not None and bakeoff.primary in scores.metrics:

@@ -39,6 +39,7 @@ class Section:
 
     findings: tuple[Finding, ...] = ()  # of checks of the results
     statement: Statement | None = None
+    error: str | None = None  # what went wrong after all was logged; the terminal shows it last
     table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
     picture: Callable[[Mapping[str, str]], str] | None = None

@@ -326,11 +326,6 @@ def _cells(comparisons: Sequence[Comparison], metric: str) -> list[Cell]:
     return [cell for row in rows if (cell := row.cells.get(metric)) is not None]
 
 
-def outcome_words(outcome: str) -> str:
-    """Return an outcome as it is shown: ``cannot tell`` for ``cannot_tell``."""
-    return outcome.replace("_", " ")
-
-
 def further_tests(comparison: Comparison) -> tuple[Test, ...]:
     """Return the tests that were computed in addition to the permutation test."""
     return tuple(test for test in TEST_NAMES if any(test in pair.paired.p for pair in comparison.pairs))

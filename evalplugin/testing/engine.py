@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.errors import EngineError
-from evalplugin.config import load
 from evalplugin.config.engines import ENGINES
 from evalplugin.execution.engines import Call, Engine, Needs, run_calls
 from evalplugin.execution.executor import sequential_executor, task_executor
@@ -23,6 +22,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import TaskResult
 from evalplugin.execution.worker import Limits
+from evalplugin.features.config import load
 from evalplugin.testing.cases import created, require
 
 _SECONDS, _BYTES = 15.0, 3 * 2**30  # limits of the calls that break them

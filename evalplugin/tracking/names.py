@@ -9,6 +9,7 @@ from typing import Any
 
 from evalplugin.base.errors import TrackingError
 
+CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a registered model
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
 # Keys of counts that are logged next to the metrics.
 _RESERVED = frozenset({"users", "users_undefined"})

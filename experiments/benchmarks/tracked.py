@@ -47,14 +47,14 @@ def log_run(users: int) -> float:
     import pyarrow as pa
 
     from evalplugin.data import Interactions
-    from evalplugin.execution.results import Bakeoff, Costs, DataInfo, ModelResult
+    from evalplugin.execution.results import Costs, DataInfo, ModelResult, Plan
     from evalplugin.metrics.relevance import Relevance
     from evalplugin.metrics.scores import PerUserScores, Units
     from evalplugin.tracking.write.tracker import MlflowTracker
 
     rng = np.random.default_rng(0)
     names = [f"model {number}" for number in range(4)]
-    bakeoff = Bakeoff(
+    bakeoff = Plan(
         id="20260101-000000-0000",
         experiment="runs",
         seed=1,

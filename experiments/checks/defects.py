@@ -11,14 +11,15 @@ import numpy as np
 import pandas as pd
 
 from evalplugin.comparison.comparison import compare
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
+from evalplugin.execution.results import Finding, Plan
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.features.checks.feature import data_findings, result_findings
+from evalplugin.features.config import load
 from evalplugin.report.competition import competitions_of
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
@@ -68,14 +69,14 @@ def findings(seeded: Seeded, *, of: tuple[str, ...] = ("data", "models", "result
             return found
         execute = sequential_executor(Observer())
         models = dict(results_of(jobs_of(config, data), execute))
-        result = BakeoffResult(_describe(config), tuple(models[number] for number in sorted(models)))
-        compared = [compare(contest) for contest in competitions_of(result)]
-        found += result_findings(config, data, result.models, compared)
+        results = [models[number] for number in sorted(models)]
+        compared = [compare(contest) for contest in competitions_of(_plan(config), results)]
+        found += result_findings(config, data, results, compared)
     return list(dict.fromkeys(found))
 
 
-def _describe(config: CheckedConfig) -> Bakeoff:
-    return Bakeoff(
+def _plan(config: CheckedConfig) -> Plan:
+    return Plan(
         id="study",
         experiment="checks",
         seed=config.spec.seed,

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from defects import DEFECTS, clean, findings
 
-from evalplugin.features.checks import CHECKS
-from evalplugin.features.checks.base import of_models, of_results
+from evalplugin.features.checks.catalogue import CHECKS, of_models, of_results
 
 FOLDER = Path(__file__).parent
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
+from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores, Units
 
 HERE = Path(__file__).parent

@@ -22,8 +22,8 @@ from scores import QUANTILES, SHARES, Table, alike, draw, draw_family
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import detectable_gain
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
+from evalplugin.features.gate.schema import Gate
 
 HERE = Path(__file__).parent
 SCORES = ("ndcg, 60 % zeros", "ndcg, 85 % zeros")

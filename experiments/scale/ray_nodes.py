@@ -19,7 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
-from evalplugin.config import load
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.engines.ray import Ray
@@ -27,6 +26,7 @@ from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import Task, TaskResult
+from evalplugin.features.config import load
 
 HERE = Path(__file__).parent
 PLUGIN = HERE / "busy_model.py"

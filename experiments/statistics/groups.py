@@ -32,8 +32,8 @@ from evalplugin.comparison.statistics.groups import (
     worst_of,
 )
 from evalplugin.comparison.statistics.intervals import Interval, mean_interval, mean_intervals
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
+from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation
 

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 import evalplugin
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.execution.executor import sequential_executor
@@ -32,6 +32,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.features.config import load
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.feature import studies_of
 from evalplugin.features.tuning.study import Study

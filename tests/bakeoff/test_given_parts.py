@@ -14,17 +14,17 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoff.test_resume import assert_same_end, kill_and_resume, logged
 from bakeoffs import run_bakeoff
+from features.resume.test_resume import assert_same_end, kill_and_resume, logged
 from mlflow import MlflowClient
 from samples import RecordingObserver, write_config
 from tuning_samples import DIAL, dial_config, fits
 
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import LoadContext, in_one_piece
+from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
@@ -60,18 +60,18 @@ def config(*, validation: bool = True, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in dial_config(**made).items() if value is not None}
 
 
-def bake(config: dict[str, Any], **options: Any) -> tuple[Outcome, list[str]]:
+def bake(config: dict[str, Any], **options: Any) -> tuple[Bakeoff, list[str]]:
     observer = RecordingObserver()
     return run_bakeoff(load(config), observer=observer, **options), observer.lines
 
 
-def means(outcome: Outcome) -> dict[str, Any]:
-    return {m.model: None if m.per_user is None else m.per_user.means for m in outcome.result.models}
+def means(outcome: Bakeoff) -> dict[str, Any]:
+    return {m.model: None if m.per_user is None else m.per_user.means for m in outcome.models}
 
 
 def test_models_are_tuned_on_the_validation_part_and_fitted_on_it_too() -> None:
     outcome, _ = bake(config())
-    dial = next(model for model in outcome.result.models if model.model == "dial")
+    dial = next(model for model in outcome.models if model.model == "dial")
     assert dial.tuning is not None
     assert len(dial.data.train) == 9 * N_USERS
     assert len(dial.data.test) == N_USERS
@@ -86,7 +86,7 @@ def test_validation_data_can_be_left_out_of_the_fit() -> None:
     outcome, _ = bake(
         config(split={"type": "given", "fit_on_validation": False}, models=["popularity"], tune=None)
     )
-    (popularity,) = outcome.result.models
+    (popularity,) = outcome.models
     assert len(popularity.data.train) == 8 * N_USERS
     assert any("60 validation interactions are for tuning alone" in note for note in popularity.data.notes)
 
@@ -97,7 +97,7 @@ def test_tuning_without_a_validation_part_names_the_split_to_set() -> None:
     for part in ("tune: ", "mine, given, fold 1", "the data has no validation part", "tune.split"):
         assert part in str(error.value)
     outcome, _ = bake(config(validation=False, tune={"budget": {"trials": 3}, "split": "holdout"}))
-    assert all(model.error is None for model in outcome.result.models)
+    assert all(model.error is None for model in outcome.models)
 
 
 STOPS: dict[str, tuple[str | None, int, int]] = {
@@ -138,8 +138,8 @@ def test_folds_of_a_column_are_read_from_the_store(workers: int) -> None:
     changed = config(datasets=[data], models=["popularity", "random"], tune=None, seeds=2)
     first, _ = bake(changed, workers=workers)
     again, lines = bake(changed, workers=workers)
-    assert all(model.error is None for model in first.result.models)
-    assert first.result.models[0].data.n_folds == 3
+    assert all(model.error is None for model in first.models)
+    assert first.models[0].data.n_folds == 3
     assert means(again) == means(first)
     assert not any(line.startswith("fit ") for line in lines)
 
@@ -152,7 +152,7 @@ def test_a_winner_is_registered_that_learned_from_all_parts() -> None:
         rows = "".join(f"{user},{item + 5 * (user % 2)}\n" for user in range(N_USERS) for item in items)
         Path(f"{part}.csv").write_text("user,item\n" + rows + "90,1\n90,2\n90,4\n90,5\n" * (part == "train"))
     outcome, lines = bake(config(models=models, tune=None, **changes))
-    assert all(model.error is None for model in outcome.result.models)
+    assert all(model.error is None for model in outcome.models)
     assert any("best is registered: version 1 of shop" in line for line in lines)
     version = MlflowClient().get_model_version("shop", "1")
     learned = in_one_piece(load(config()).datasets[0].load(LoadContext(base=Path.cwd())))
@@ -188,9 +188,9 @@ def test_lists_programs_and_segments_know_the_parts() -> None:
             tune=None,
         )
     )
-    assert [model.error for model in outcome.result.models] == [None, None, None]
+    assert [model.error for model in outcome.models] == [None, None, None]
     assert int(Path("rows.txt").read_text()) == 9 * N_USERS  # of the train and the validation part
-    assert any(segment.labels for segment in outcome.result.models[0].data.segments)
+    assert any(segment.labels for segment in outcome.models[0].data.segments)
 
 
 def test_checks_of_times_say_why_they_are_silent() -> None:
@@ -204,7 +204,7 @@ def test_checks_look_at_the_times_of_given_parts() -> None:
         frame.assign(time=np.arange(len(frame)) + 10**6 * number).to_csv(f"{part}.csv", index=False)
     data = config()["datasets"][0] | {"timestamp": "time"}
     outcome, lines = bake(config(datasets=[data], models=["popularity"], tune=None))
-    assert "EV101" in {finding.code for finding in outcome.result.models[0].data.findings}
+    assert "EV101" in {finding.code for finding in outcome.models[0].data.findings}
     assert not any("so that EV101" in line for line in lines)
 
 

@@ -13,7 +13,6 @@ from samples import small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Interactions, Split
 from evalplugin.execution import executor
 from evalplugin.execution.engines.local import InProcess
@@ -23,6 +22,7 @@ from evalplugin.execution.runner import PreparedData, jobs_of, prepare
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import TaskResult
+from evalplugin.features.config import load
 from evalplugin.features.tuning.feature import studies_of
 
 NEW = {"type": "new_users", "n_users": 15, "fold_in": 0.7}

@@ -11,7 +11,7 @@ from samples import CHANCE, RecordingObserver, small_config, write_config
 import evalplugin
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.cli import main
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
@@ -56,7 +56,7 @@ def shop() -> str:
 
 
 def names(outcome: Any) -> list[str]:
-    return [model.model for model in outcome.result.models]
+    return [model.model for model in outcome.models]
 
 
 def test_only_runs_the_named_models_and_the_points_of_a_named_grid(shop: str) -> None:
@@ -109,7 +109,7 @@ def test_fresh_model_is_computed_anew_and_the_others_are_not(shop: str) -> None:
     assert fits() == [1, 2, 3]
     again = evalplugin.run(shop, fresh="many")
     assert fits() == [1, 2, 3, 2, 3]
-    assert again.result.models[1].costs == first.result.models[1].costs
+    assert again.models[1].costs == first.models[1].costs
     evalplugin.run(shop)
     evalplugin.run(shop, only="one", fresh=["one"])
     assert fits() == [1, 2, 3, 2, 3, 1]

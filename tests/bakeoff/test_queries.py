@@ -14,12 +14,12 @@ from mlflow import MlflowClient
 from samples import small_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.base import Bakeoff
 from evalplugin.features.checks.feature import data_findings
+from evalplugin.features.config import load
 
 DAY = 86_400
 # Lists what was clicked last, and then the items of the train data in order; notes the rows that it was given.
@@ -80,7 +80,7 @@ def config(**changes: Any) -> dict[str, Any]:
     )
 
 
-def run(**changes: Any) -> Outcome:
+def run(**changes: Any) -> Bakeoff:
     return run_bakeoff(load(config(**changes)))
 
 
@@ -93,7 +93,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
     expected = [
         f"{session}:{known}" for session, known in zip(tested["session"], place, strict=True) if known
     ]
-    for model in outcome.result.models:
+    for model in outcome.models:
         assert model.error is None, model.error
         assert model.per_user is not None
         assert model.per_user.units.noun == "query"
@@ -105,7 +105,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
         assert events["item"].tolist() == own[: int(known)]
     assert len(pd.read_csv("train.csv")) == len(frame[frame["session"] < 40])
     # Its list begins with the last event: a hit at once where the session repeats it.
-    scores = next(m.per_user for m in outcome.result.models if m.model == "last")
+    scores = next(m.per_user for m in outcome.models if m.model == "last")
     assert scores is not None
     item = dict(zip(expected, tested["item"][place > 0].tolist(), strict=True))
     before = history.groupby("user", sort=False)["item"].last()
@@ -139,7 +139,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
 def test_workers_give_the_same_scores():
     checked = load(config() | {"models": ["popularity", "neighbours.item"]})
     one, two = (run_bakeoff(checked, workers=workers, mode="fresh") for workers in (1, 2))
-    for a, b in zip(one.result.models, two.result.models, strict=True):
+    for a, b in zip(one.models, two.models, strict=True):
         assert a.per_user is not None
         assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
@@ -218,7 +218,7 @@ def asked() -> list[tuple[str, int, list[int]]]:
 def test_each_query_has_a_pool_by_its_id():
     odd = [query for query, _, _ in asked()[1::2]]
     pool = [(query, item) for query, _, _ in asked() for item in ((0, 1, 2) if query in odd else (5, 6))]
-    (model,) = run_bakeoff(load(pooled(pd.DataFrame(pool, columns=["user", "item"])))).result.models
+    (model,) = run_bakeoff(load(pooled(pd.DataFrame(pool, columns=["user", "item"])))).models
     assert model.error is None, model.error
     assert model.per_user is not None
     inside = {query: float(item in ((0, 1, 2) if query in odd else (5, 6))) for query, item, _ in asked()}

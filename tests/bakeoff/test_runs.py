@@ -423,7 +423,7 @@ def test_a_bake_off_from_python_takes_a_data_frame() -> None:
             "models": ["random", "popularity"],
         }
     )
-    scores = outcome.result.models[0].per_user
+    scores = outcome.models[0].per_user
     assert scores is not None
     assert set(scores.users) <= set(frame["who"])
     assert set(runs(Path.cwd())) == {"random", "popularity", "summary"}

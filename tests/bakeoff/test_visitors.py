@@ -14,13 +14,13 @@ from mlflow import MlflowClient
 from samples import RecordingObserver, refusal, small_config, write_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import ConfigError, UnchangedError
 from evalplugin.cli import main
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 
 DAY = 86_400
 METRICS = ["rr@10", "hit@3"]
@@ -67,9 +67,9 @@ def config(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
 SESSIONS = {"split": {"type": "next_item"}}
 
 
-def run(config: dict[str, Any], **options: Any) -> Outcome:
+def run(config: dict[str, Any], **options: Any) -> Bakeoff:
     outcome = run_bakeoff(load(config), **options)
-    assert [model.error for model in outcome.result.models] == [None] * 3
+    assert [model.error for model in outcome.models] == [None] * 3
     return outcome
 
 
@@ -134,7 +134,7 @@ def test_workers_and_ranges_of_queries_give_the_same_bits() -> None:
 @pytest.mark.slow
 def test_only_intervals_and_tests_depend_on_clusters() -> None:
     with_, without = (run(config(**changes)) for changes in ({}, SESSIONS))
-    for a, b in zip(with_.result.models, without.result.models, strict=True):
+    for a, b in zip(with_.models, without.models, strict=True):
         assert a.per_user is not None
         assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.users, b.per_user.users)
@@ -203,7 +203,7 @@ def test_runs_with_other_clusters_are_not_compared() -> None:
 
 def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
     outcome = run(config())
-    model = next(m for m in outcome.result.models if m.model == "session.markov")
+    model = next(m for m in outcome.models if m.model == "session.markov")
     assert model.top_n is not None
     test = model.data.test
     pd.DataFrame({"user": test.users[test.user], "item": test.items[test.item]}).to_csv(
@@ -283,7 +283,7 @@ def test_tuning_takes_no_clusters() -> None:
         load(config(models=["session.popularity", knn], tune=tune))
     del tune["split"]
     outcome = run_bakeoff(load(config(models=["session.popularity", knn], tune=tune)))
-    (_, tuned) = outcome.result.models
+    (_, tuned) = outcome.models
     assert tuned.error is None
     assert tuned.tuning is not None
     assert dict(tuned.tuning.settings["split"]) == {

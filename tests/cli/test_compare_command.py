@@ -68,7 +68,7 @@ def compare(
 
 
 def values(store: SimpleNamespace, model: str, metric: str) -> Any:
-    return next(m for m in store.first.result.models if m.model == model).per_user.column(metric)
+    return next(m for m in store.first.models if m.model == model).per_user.column(metric)
 
 
 def expected(store: SimpleNamespace, model: str, metric: str) -> tuple[float, float, float]:
@@ -153,7 +153,7 @@ def test_compare_defaults_to_the_latest_bakeoff_and_names_it_on_stderr(
     store: SimpleNamespace, compare: Any
 ) -> None:
     code, out, err = compare()
-    latest = store.second.result.bakeoff.id
+    latest = store.second.plan.id
     assert code == 0
     assert "tiny, last_n: rr, model against model" in out  # there is no baseline
     assert err.splitlines()[1] == (

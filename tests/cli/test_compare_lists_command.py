@@ -26,13 +26,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         compare={"baseline": "popularity"},
     )  # fmt: skip
     outcome = evalplugin.run(config, tracking_uri=uri)
-    result = next(m for m in outcome.result.models if m.model == "popularity" and m.data.split == "last")
+    result = next(m for m in outcome.models if m.model == "popularity" and m.data.split == "last")
     assert result.top_n is not None
     result.top_n.to_pandas().to_csv(folder / "lists.csv", index=False)
     (comparison,) = (c for c in outcome.comparisons if c.contest.split == "last")
     assert comparison.contest.background is not None
     comparison.contest.background.truth.to_pandas().to_csv(folder / "truth.csv", index=False)
-    threshold = outcome.result.bakeoff.relevance.threshold
+    threshold = outcome.plan.relevance.threshold
     files = ["--lists", str(folder / "lists.csv"), "--truth", str(folder / "truth.csv"), "-m", "rr"]
     files += [] if threshold is None else ["--threshold", str(threshold)]
     for name, more in {"recent": ["--experiment", "films"], "apart": []}.items():

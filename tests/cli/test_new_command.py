@@ -43,7 +43,7 @@ def test_the_template_of_a_program_makes_lists(store: Path) -> None:
         "split": "holdout", "relevance": {"threshold": 4}, "recommend": {"n": 5}, "metrics": ["ndcg@5"],
         "models": ["random", model], "tracking": {"uri": "sqlite:///mlflow.db"},
     }  # fmt: skip
-    random, own = evalplugin.run(config).result.models
+    random, own = evalplugin.run(config).models
     assert own.error is None
     assert own.notes == ()
     assert own.per_user.means["ndcg@5"] > random.per_user.means["ndcg@5"]

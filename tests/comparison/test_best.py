@@ -11,7 +11,6 @@ import pytest
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.statistics import may_be_best, users_needed
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
@@ -85,7 +84,7 @@ def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> N
 
 def test_the_level_of_groups_holds_for_all_of_them_together(make: SimpleNamespace) -> None:
     models = (make.model_result("a", 0.5), make.model_result("b", 0.3), make.failed_result("c"))
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(["a", "b", "c"], baseline="b"), models))
+    (contest,) = competitions_of(make.bakeoff(["a", "b", "c"], baseline="b"), models)
     users = np.arange(200)
     thirds = Segmentation("third", ("x", "y", "z", "nobody"), users, (users % 3).astype(np.int32))
     comparison = compare(replace(contest, segments=(thirds,)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import Results
 
 from evalplugin.comparison import comparison
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
@@ -18,7 +19,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.paired import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
-from evalplugin.execution.results import BakeoffResult, ModelResult
+from evalplugin.execution.results import ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
@@ -33,8 +34,8 @@ def scores(*values: float, metric: str = "ndcg@10") -> PerUserScores:
     return PerUserScores(Units(np.arange(len(values))), column[:, None], (metric,))
 
 
-def ranked_models(result: BakeoffResult) -> list[ComparedModel]:
-    return [row for contest in competitions_of(result) for row in compare(contest).models]
+def ranked_models(result: Results) -> list[ComparedModel]:
+    return [row for contest in competitions_of(*result) for row in compare(contest).models]
 
 
 def cells_of(make: SimpleNamespace, result: ModelResult) -> dict[str, Cell]:
@@ -77,7 +78,7 @@ def test_an_error_metric_ranks_the_lowest_first(make: SimpleNamespace) -> None:
         make.model_result("random", scores=scores(*[1.0, 1.1, 1.2] * 3, metric="rmse")),
         make.model_result("knn", scores=scores(*[0.5, 0.6, 0.7] * 3, metric="rmse")),
     ]
-    rows = ranked_models(BakeoffResult(asked, tuple(models)))
+    rows = ranked_models(Results(asked, tuple(models)))
     assert [row.model for row in rows] == ["knn", "random"]
     assert rows[0].cells["rmse"].mark == "+"
 
@@ -88,7 +89,7 @@ def test_equal_means_share_a_rank_in_config_order(make: SimpleNamespace) -> None
         make.model_result(n, scores=s)
         for n, s in (("a", scores(0.5, 0.5)), ("b", scores(0.5, 0.5)), ("c", scores(0.1)))
     )
-    assert [(r.rank, r.model) for r in ranked_models(BakeoffResult(asked, models))] == [
+    assert [(r.rank, r.model) for r in ranked_models(Results(asked, models))] == [
         (1, "a"),
         (1, "b"),
         (3, "c"),
@@ -101,7 +102,7 @@ def test_a_difference_is_paired_by_user_and_marked_where_it_leaves_out_zero(make
     wobble = np.where(np.arange(40) % 2 == 0, 0.05, -0.05)
     columns = {"base": base, "up": base + 0.1 + wobble, "down": base - 0.1 + wobble, "same": base + wobble}
     models = tuple(make.model_result(name, scores=scores(*column)) for name, column in columns.items())
-    cells = {row.model: row.cells["ndcg@10"] for row in ranked_models(BakeoffResult(asked, models))}
+    cells = {row.model: row.cells["ndcg@10"] for row in ranked_models(Results(asked, models))}
     assert {model: cell.mark for model, cell in cells.items()} == {
         "up": "+",
         "same": "",
@@ -118,9 +119,7 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
     asked = make.bakeoff(("base", "knn"), metrics=("ndcg@10",), baseline="base")
     base = dataclasses.replace(scores(0.1, 0.2, 0.3), units=Units(np.array([1, 2, 3])))
     knn = dataclasses.replace(scores(0.5, 0.6), units=Units(np.array([2, 3])))
-    result = BakeoffResult(
-        asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn))
-    )
+    result = Results(asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn)))
     difference = ranked_models(result)[0].cells["ndcg@10"].difference
     assert difference is not None
     assert difference.paired.users == 2
@@ -129,13 +128,13 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
 
 def test_a_failed_baseline_leaves_no_differences(make: SimpleNamespace) -> None:
     models = (make.failed_result("random"), make.model_result("knn"))
-    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn")), models))
+    rows = ranked_models(Results(make.bakeoff(("random", "knn")), models))
     assert all(cell.difference is None for row in rows for cell in row.cells.values())
 
 
 def test_a_model_without_a_defined_user_is_not_ranked(make: SimpleNamespace) -> None:
     models = (make.model_result("random", scores=scores(math.nan, math.nan)), make.model_result("knn"))
-    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn")), models))
+    rows = ranked_models(Results(make.bakeoff(("random", "knn")), models))
     assert [(row.model, row.rank) for row in rows] == [("knn", 1), ("random", None)]
 
 
@@ -145,13 +144,13 @@ def test_datasets_are_ranked_by_themselves(make: SimpleNamespace) -> None:
         for dataset, levels in (("b", (0.1, 0.3)), ("a", (0.5, 0.2)))
         for model, level in zip(("random", "knn"), levels, strict=True)
     )
-    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn"), datasets=("b", "a")), models))
+    rows = ranked_models(Results(make.bakeoff(("random", "knn"), datasets=("b", "a")), models))
     assert [(r.rank, r.model) for r in rows] == [(1, "knn"), (2, "random"), (1, "random"), (2, "knn")]
 
 
 def test_intervals_do_not_depend_on_the_other_models(make: SimpleNamespace) -> None:
-    alone = BakeoffResult(make.bakeoff(), (make.model_result("knn"),))
-    together = BakeoffResult(make.bakeoff(), (make.model_result("random", 0.1), make.model_result("knn")))
+    alone = Results(make.bakeoff(), (make.model_result("knn"),))
+    together = Results(make.bakeoff(), (make.model_result("random", 0.1), make.model_result("knn")))
     cells = [next(r for r in ranked_models(x) if r.model == "knn").cells["rr"] for x in (alone, together)]
     assert (cells[0].low, cells[0].high) == (cells[1].low, cells[1].high)
 
@@ -161,7 +160,7 @@ def contest(make: SimpleNamespace, metric: str = "ndcg@10", **columns: list[floa
     names = tuple(columns)
     asked = make.bakeoff(names, metrics=(metric,), primary=metric, baseline=names[0])
     models = (make.model_result(n, scores=scores(*c, metric=metric)) for n, c in columns.items())
-    return competitions_of(BakeoffResult(asked, tuple(models)))[0]
+    return competitions_of(asked, tuple(models))[0]
 
 
 def test_all_pairs_are_compared_the_better_one_first(make: SimpleNamespace) -> None:
@@ -294,7 +293,7 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
             make.model_result("random", 0.3, seed_means=tuple(means)),
             make.model_result("knn", 0.4, seed_means=tuple(means)),
         ]
-        return compare(competitions_of(BakeoffResult(make.bakeoff(("random", "knn")), tuple(models)))[0])
+        return compare(competitions_of(make.bakeoff(("random", "knn")), tuple(models))[0])
 
     small, large = compared(1e-6), compared(0.1)
     assert (small.may_be_best, large.may_be_best) == (("knn",), ("knn", "random"))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest
-from evalplugin.config.gate import Gate
 from evalplugin.data.queries import query_ids, session_ids
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.decision import Decision
-from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.features.gate.schema import Gate
+from evalplugin.features.power.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation, clustering

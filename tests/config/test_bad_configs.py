@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import load
+from evalplugin.features.config import load
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))

@@ -10,8 +10,8 @@ from samples import small_config
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.config.engines import ENGINES
+from evalplugin.features.config import load
 
 
 def test_engine_changes_no_hash_and_keeps_its_parameters() -> None:

@@ -11,9 +11,9 @@ from samples import write_config
 
 from evalplugin.bakeoff.description import fingerprints_of, inputs_of
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import Config, load
 from evalplugin.config.json_schema import json_schema
 from evalplugin.config.schema import Decides
+from evalplugin.features.config import Config, load
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -109,15 +109,15 @@ def test_sections_of_each_effect() -> None:
     ]
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
-    assert Config.sections("decision") == ["checks", "gate", "register"]
+    assert Config.sections("decision") == ["gate", "register", "checks"]
     assert Config.sections("nothing") == [
         "experiment",
         "tracking",
         "schedule",
-        "notify",
         "workers",
         "engine",
         "store",
+        "notify",
     ]
 
 
@@ -213,7 +213,7 @@ def test_shipped_configs_are_valid_and_match_the_json_schema(
     # Valid where the optional packages are installed.
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: name)
     load(file)
-    jsonschema.Draft202012Validator(json_schema()).validate(yaml.safe_load(file.read_text()))
+    jsonschema.Draft202012Validator(json_schema(Config)).validate(yaml.safe_load(file.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         load(small(**changes))
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(json_schema()).validate(small(**changes))
+        jsonschema.Draft202012Validator(json_schema(Config)).validate(small(**changes))
 
 
 @pytest.mark.parametrize(
@@ -254,21 +254,21 @@ def test_json_schema_takes_data_in_parts(dataset: dict[str, Any]) -> None:
     import jsonschema
 
     config = small(datasets=[dataset], split="given")
-    jsonschema.Draft202012Validator(json_schema()).validate(config)
+    jsonschema.Draft202012Validator(json_schema(Config)).validate(config)
 
 
 def test_json_schema_takes_the_inputs_of_any_model() -> None:
     import jsonschema
 
     models = [{"type": "popularity", "inputs": ["lists.parquet", {"env": "FEATURES_VERSION"}]}]
-    jsonschema.Draft202012Validator(json_schema()).validate(small(models=models, compare={}))
+    jsonschema.Draft202012Validator(json_schema(Config)).validate(small(models=models, compare={}))
 
 
 def test_json_schema_is_valid_draft_2020_12() -> None:
     import jsonschema
 
-    jsonschema.Draft202012Validator.check_schema(json_schema())
-    json.dumps(json_schema())
+    jsonschema.Draft202012Validator.check_schema(json_schema(Config))
+    json.dumps(json_schema(Config))
 
 
 def test_missing_files_are_among_all_mistakes() -> None:

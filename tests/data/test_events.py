@@ -9,19 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver
+from samples import RecordingObserver, checked_data
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.seeding import generator
-from evalplugin.config import load
 from evalplugin.config.sections import Recommend
 from evalplugin.data import Interactions, Split, Splitter
 from evalplugin.data.splits import Holdout, KFold, LastN, SampleUsers
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.runner import prepare
 from evalplugin.execution.store.contents import folds_files, read_folds
-from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.config import load
 from evalplugin.features.data_card.card import card_of, split_card
 from evalplugin.features.tuning.feature import studies_of
 from evalplugin.metrics import evaluate
@@ -229,7 +228,7 @@ def test_recall_is_made_of_its_repeats_and_its_new_items(tmp_path: Path) -> None
     user = np.sort(fold.test.user)
     n = np.bincount(user)
     repeats = np.bincount(user[repeated], minlength=len(n))
-    for model in outcome.result.models:
+    for model in outcome.models:
         assert model.per_user is not None, model.error
         both, repeat, explore = (model.per_user.column(name) for name in config(tmp_path)["metrics"])
         assert np.isnan(repeat).tolist() == (repeats == 0).tolist()
@@ -262,7 +261,7 @@ def test_parts_of_the_truth_by_hand() -> None:
 def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bits(tmp_path: Path) -> None:
     outcome = run_bakeoff(load(config(tmp_path)))
     (fold,) = prepare(load(config(tmp_path)), None, RecordingObserver())[0].folds
-    model = outcome.result.models[1]
+    model = outcome.models[1]
     assert model.top_n is not None
     assert model.per_user is not None
     scores = evalplugin.score(
@@ -298,7 +297,7 @@ def test_a_long_tail_of_repeats_is_found_where_values_are_gains(tmp_path: Path) 
     plays = config(tmp_path, metrics=["ndcg@5", "ndcg(gain=binary)@5"])
     frame.to_csv(tmp_path / "plays.csv", index=False)
     workspace = Workspace.open(load(plays))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     lines = [finding.line for finding in checked.info.findings if finding.code == "EV115"]
     assert any("metrics: ndcg@5 takes raw values" in line for line in lines)
 

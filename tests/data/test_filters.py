@@ -14,7 +14,6 @@ from samples import TINY, small_config
 
 from evalplugin.base.errors import ConfigError, DataError, ParameterError
 from evalplugin.components.parameters import as_mapping, parameters_of, schema_of
-from evalplugin.config import load
 from evalplugin.data import (
     FILTERS,
     Filter,
@@ -27,6 +26,7 @@ from evalplugin.data import (
     filtered,
 )
 from evalplugin.data.attributes import Attributes
+from evalplugin.features.config import load
 from evalplugin.testing import check_filter
 
 PARAMS: dict[str, dict[str, Any]] = {

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from samples import RecordingObserver
 
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.config import load
 from evalplugin.data import DATASETS, GivenSplit, Interactions, KCore, LoadContext, filtered, in_one_piece
 from evalplugin.data.parts import FoldParts, folds_of
 from evalplugin.execution.runner import PreparedData, prepare
+from evalplugin.features.config import load
 
 TRAIN = [(1, 1), (1, 2), (2, 1), (2, 3), (3, 2)]
 VALIDATION = [(1, 4), (2, 4)]

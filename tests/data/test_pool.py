@@ -13,15 +13,14 @@ import pandas as pd
 import pytest
 import yaml
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver
+from samples import RecordingObserver, checked_data
 
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import ConfigError, DataError, UnchangedError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.runner import prepare
-from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 from evalplugin.metrics import Blocks, parse
 from evalplugin.metrics.scoring import score_part, score_top_n, with_ids
 from evalplugin.metrics.states import ScorerState
@@ -83,18 +82,18 @@ def test_every_model_ranks_the_pool_and_nothing_else(files: Path) -> None:
     ]
     outcome = run_bakeoff(load(config(models=models)))
     allowed = {*POOL}
-    for model in outcome.result.models:
+    for model in outcome.models:
         assert model.top_n is not None, model.error
         listed = [(row["user"], row["item"]) for row in model.top_n.to_pylist()]
         assert listed and set(listed) <= allowed
         if model.model != "own":
             assert set(listed) == allowed  # short pools make short lists
-    own = outcome.result.models[-1].top_n.to_pandas()
+    own = outcome.models[-1].top_n.to_pandas()
     assert list(zip(own.user, own.item, strict=True)) == [(1, "d"), (1, "e"), (2, "f"), (3, "f")]
 
 
 def test_pool_recall_is_the_share_of_the_relevant_truth_in_the_pool(files: Path) -> None:
-    scores = run_bakeoff(load(config())).result.models[0].per_user
+    scores = run_bakeoff(load(config())).models[0].per_user
     assert scores is not None
     assert scores.users.tolist() == [1, 2, 3, 4, 5]
     assert scores.column("pool_recall").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
@@ -124,7 +123,7 @@ def test_items_of_the_train_data_are_dropped_from_the_pool_unless_they_are_kept(
 ) -> None:
     pool_of([*POOL, (1, "a")])
     outcome = run_bakeoff(load(config(recommend={} if seen is None else {"seen": seen})))
-    top_n = outcome.result.models[0].top_n
+    top_n = outcome.models[0].top_n
     assert top_n is not None
     assert "".join(sorted(row["item"] for row in top_n.to_pylist() if row["user"] == 1)) == listed
 
@@ -205,7 +204,7 @@ def test_bad_pools_have_the_exit_code_of_bad_input(files: Path, capsys: pytest.C
 
 
 def test_a_pool_that_changes_is_ranked_anew_and_an_unchanged_one_is_not(files: Path) -> None:
-    def run(**options: Any) -> Outcome:
+    def run(**options: Any) -> Bakeoff:
         return run_bakeoff(load(config()), **options)
 
     first = run()
@@ -213,7 +212,7 @@ def test_a_pool_that_changes_is_ranked_anew_and_an_unchanged_one_is_not(files: P
         run(if_changed=True)
     pool_of([*POOL, (3, "b")])
     second = run(if_changed=True)
-    before, after = (o.result.models[0].per_user for o in (first, second))
+    before, after = (o.models[0].per_user for o in (first, second))
     assert before is not None
     assert after is not None
     assert before.column("recall@3").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
@@ -230,8 +229,8 @@ def test_a_program_gets_the_pool(files: Path) -> None:
     )
     params = {"command": [sys.executable, "ranked.py", "{candidates}", "{out}"], "format": "csv"}
     outcome = run_bakeoff(load(config(models=[{"name": "program", "type": "command", "params": params}])))
-    top_n = outcome.result.models[0].top_n
-    assert top_n is not None, outcome.result.models[0].error
+    top_n = outcome.models[0].top_n
+    assert top_n is not None, outcome.models[0].error
     assert {(row["user"], row["item"]) for row in top_n.to_pylist()} == set(POOL)
 
 
@@ -239,7 +238,7 @@ def test_tuning_needs_a_pool_that_has_the_validation_truth(files: Path) -> None:
     tuned = {"models": [{"name": "ease", "type": "ease", "tune": {"l2": [1.0, 10.0]}}]}
     tuned |= {"tune": {"budget": {"trials": 2}, "prune": "none"}}
 
-    def start(**recommend: Any) -> Outcome:
+    def start(**recommend: Any) -> Bakeoff:
         return run_bakeoff(load(config(recommend=recommend, **tuned)))
 
     with pytest.raises(DataError, match=r"tune: .*none of the .*recommend\.validation"):
@@ -251,7 +250,7 @@ def test_tuning_needs_a_pool_that_has_the_validation_truth(files: Path) -> None:
     pool_of(POOL)
     pool_of(before_last, "validation.csv")
     outcome = start(validation="validation.csv")
-    assert outcome.result.models[0].error is None
+    assert outcome.models[0].error is None
 
 
 def test_pool_recall_has_the_same_bits_however_users_are_divided() -> None:
@@ -284,8 +283,8 @@ def test_pool_recall_has_the_same_bits_however_users_are_divided() -> None:
 @pytest.mark.parametrize("where", [{"workers": 2}, {"engine": {"type": "local", "users_per_task": 2}}])
 def test_scores_are_the_same_wherever_tasks_run(files: Path, where: dict[str, Any]) -> None:
     models = {"models": ["random", "ease"], "metrics": ["recall@3", "pool_recall", "auc", "ndcg@2"]}
-    here = run_bakeoff(load(config(**models)), mode="fresh").result.models
-    there = run_bakeoff(load(config(**models, **where)), mode="fresh").result.models
+    here = run_bakeoff(load(config(**models)), mode="fresh").models
+    there = run_bakeoff(load(config(**models, **where)), mode="fresh").models
     for one, other in zip(here, there, strict=True):
         assert one.per_user is not None
         assert other.per_user is not None, other.error
@@ -311,12 +310,12 @@ def test_configs_without_a_pool_keep_their_hashes() -> None:
 def test_a_pool_made_from_the_truth_is_a_finding(files: Path) -> None:
     pool_of([(u, i) for u, i, t in DATA if t == 3] + [(1, "e"), (2, "e"), (5, "c")])
     workspace = Workspace.open(load(config()))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     (finding,) = (f for f in checked.info.findings if f.code == "EV107")
     assert "have every held-out item" in finding.line
     pool_of(POOL)
     workspace = Workspace.open(load(config()))
-    (checked,) = ChecksFeature().with_data(workspace, workspace.prepare(cached=False))
+    (checked,) = checked_data(workspace)
     assert "EV107" not in {finding.code for finding in checked.info.findings}
 
 
@@ -357,7 +356,7 @@ def test_published_values_on_fixed_negatives_come_out(
         )
     )
     assert "EV107" in {finding.code for finding in outcome.findings}
-    for model in outcome.result.models:
+    for model in outcome.models:
         assert model.per_user is not None, model.error
         assert model.per_user.means["pool_recall"] == 1.0
         published, tolerance = CITEULIKE[model.model]

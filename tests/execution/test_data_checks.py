@@ -8,9 +8,9 @@ import pytest
 from samples import dataset_of_values, small_config
 
 from evalplugin.base.errors import DataError
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.config import load
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., None]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from samples import small_config
 
-from evalplugin.config import load
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.worker import Limits
+from evalplugin.features.config import load
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux keeps a peak of memory that can be reset"

@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalplugin import model
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare, results_of
+from evalplugin.features.config import load
 from evalplugin.features.tuning.feature import studies_of
 from evalplugin.models import MODELS
 from evalplugin.tracking.registry.served import make_lists

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from samples import RecordingObserver, small_config
 
-from evalplugin.config import load
 from evalplugin.execution import executor
 from evalplugin.execution.engines import Call, Needs
 from evalplugin.execution.engines.local import InProcess, Processes
@@ -18,6 +17,7 @@ from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import Task, TaskResult
+from evalplugin.features.config import load
 
 
 class SeveralSlots(InProcess):

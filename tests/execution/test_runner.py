@@ -13,9 +13,9 @@ import pytest
 import yaml
 from samples import small_config
 
-from evalplugin.bakeoff.plan import plan
+from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, ModelRecipe, load
+from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.sections import Recommend
 from evalplugin.data import (
     Candidates,
@@ -36,6 +36,7 @@ from evalplugin.execution.runner import (
     results_of,
 )
 from evalplugin.execution.tasks import Task, run_task
+from evalplugin.features.config import load
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import MODELS
 from evalplugin.tracking.registry.served import make_lists
@@ -245,7 +246,7 @@ def test_the_notes_of_every_fold_are_shown() -> None:
 
 def test_a_plan_counts_tasks_users_and_bytes() -> None:
     checked = load(config(split={"type": "kfold", "k": 3}))
-    jobs = plan(Workspace.open(checked)).jobs
+    jobs = dry_run(Workspace.open(checked)).jobs
     assert [(planned.job.model.name, planned.job.folds, planned.job.tasks[0].n) for planned in jobs] == [
         ("random", 3, 20),
         ("popularity", 3, 20),

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import Job, jobs_of, prepare, results_of
 from evalplugin.execution.tasks import run_task
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, is_stochastic
 
 CHANCE = {"name": "chance", "type": "random"}

@@ -18,7 +18,7 @@ from processes import is_running, wait_for
 from samples import line_of, small_config
 
 from evalplugin.base.errors import EvalpluginError, StoreError
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import CheckedConfig
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines import local as workers_module
 from evalplugin.execution.engines.local import Processes
@@ -27,6 +27,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.worker import Limits
+from evalplugin.features.config import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -324,7 +325,7 @@ config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout
           "models": {models}, "metrics": ["rr"], "recommend": {{"n": 5}}, "segments": [],
           "tracking": {{"uri": {uri!r}}}}}
 if {guard}:
-    sys.exit(len(evalplugin.run(config, workers=2).result.failed))
+    sys.exit(len(evalplugin.run(config, workers=2).failed))
 """
 
 

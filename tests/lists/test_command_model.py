@@ -21,8 +21,8 @@ import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, ModelError
 from evalplugin.base.processes import run_program, with_output
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
@@ -71,7 +71,7 @@ def shell(script: str, *, name: str = "theirs", **params: Any) -> dict[str, Any]
 def test_a_program_of_another_process_makes_the_lists_of_popularity(store: Path) -> None:
     Path("popular.py").write_text(POPULAR)
     theirs = command(PYTHON, "popular.py", "{train}", "{users}", "{candidates}", "{out}", "{n}")
-    result = evalplugin.run({**CONFIG, "models": ["popularity", theirs]}).result
+    result = evalplugin.run({**CONFIG, "models": ["popularity", theirs]})
     assert_same_lists(*result.models)
 
 
@@ -98,7 +98,7 @@ def test_a_shell_script_makes_the_lists_of_popularity(
     }
     if candidates == "all":
         config["models"][1]["params"]["command"].append("all")
-    assert_same_lists(*evalplugin.run(config).result.models)
+    assert_same_lists(*evalplugin.run(config).models)
 
 
 def assert_same_lists(ours: Any, theirs: Any) -> None:
@@ -230,14 +230,14 @@ def test_braces_of_the_programs_own_are_written_twice() -> None:
 def test_a_program_gets_fold_seed_and_length(store: Path) -> None:
     script = f'echo "{{fold}} {{seed}} {{n}}" >> asked; {FIRST}'
     config = {**CONFIG, "split": {"type": "kfold", "k": 2}, "models": [shell(script)]}
-    assert evalplugin.run(config).result.models[0].error is None
+    assert evalplugin.run(config).models[0].error is None
     folds, seeds, lengths = zip(
         *(line.split() for line in Path("asked").read_text().splitlines()), strict=True
     )
     assert folds == ("1", "2")
     assert lengths == ("10", "10")
     assert len(set(seeds)) == 2
-    assert evalplugin.run({**config, "seed": 5}).result.models[0].error is None
+    assert evalplugin.run({**config, "seed": 5}).models[0].error is None
     assert seeds[0] not in Path("asked").read_text().splitlines()[2]
 
 
@@ -346,7 +346,7 @@ def pids() -> list[int]:
 @pytest.mark.slow
 def test_a_program_and_its_children_end_at_the_time_limit_of_the_task(store: Path) -> None:
     config = {**CONFIG, "limits": {"seconds": 6}, "models": ["popularity", shell(SLEEPS)]}
-    popularity, theirs = evalplugin.run(config).result.models
+    popularity, theirs = evalplugin.run(config).models
     assert popularity.error is None
     assert theirs.error.endswith("the task took more than 6 s, its limit (limits.seconds)")
     wait_until(lambda: not any(map(is_alive, pids())))
@@ -361,7 +361,7 @@ def test_a_program_that_needs_more_memory_than_the_limit_fails(store: Path) -> N
         "limits": {"memory": "2GB"},
         "models": [command(PYTHON, "-c", code, "{out}"), "popularity"],
     }
-    theirs, popularity = evalplugin.run(config).result.models
+    theirs, popularity = evalplugin.run(config).models
     assert popularity.error is None
     assert (
         "failed with exit code 1 (each of its processes may allocate 2.0 GB: limits.memory): MemoryError"
@@ -418,7 +418,7 @@ def test_a_program_and_its_children_end_with_an_interrupted_bake_off(
 def test_each_failure_is_one_error_and_the_others_finish(workers: int, store: Path) -> None:
     scripts = {"crash": "exit 7 # {out}", "silent": "true # {out}", "fine": FIRST}
     models = [shell(script, name=name) for name, script in scripts.items()]
-    crash, silent, fine = evalplugin.run({**CONFIG, "workers": workers, "models": models}).result.models
+    crash, silent, fine = evalplugin.run({**CONFIG, "workers": workers, "models": models}).models
     assert crash.error.splitlines()[-1].endswith("failed with exit code 7; it printed nothing")
     assert silent.error.splitlines()[-1].endswith("ended without writing {out}; it printed nothing")
     assert fine.error is None
@@ -437,9 +437,9 @@ def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
         **CONFIG, "workers": workers, "split": {"type": "kfold", "k": 2},
         "models": ["popularity", shell(COUNTED, version="1")],
     }  # fmt: skip
-    first = evalplugin.run(config).result.models[1]
+    first = evalplugin.run(config).models[1]
     assert times_asked() == 2
-    again = evalplugin.run(config).result.models[1]
+    again = evalplugin.run(config).models[1]
     assert times_asked() == 2
     assert again.per_user.means == first.per_user.means
     assert again.notes == first.notes

@@ -34,7 +34,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simp
     (folder / "mlflow.db").write_bytes(_empty_store.read_bytes())
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     outcome = evalplugin.run(small_config(**ROLLING), tracking_uri=uri)
-    (result,) = (model for model in outcome.result.models if model.model == "popularity")
+    (result,) = (model for model in outcome.models if model.model == "popularity")
     client = MlflowClient(uri)
     runs = [client.get_run(run_id) for run_id in outcome.links.compared]
     (run_id,) = [run.info.run_id for run in runs if run.info.run_name == "popularity"]
@@ -133,9 +133,7 @@ def test_a_model_of_lists_takes_the_rows_of_its_fold(
 ) -> None:
     params = {"run": logged.run_id} if place == "run" else {"path": logged.top_n}
     models = [{"name": "again", "type": "lists", "params": params}, "random"]
-    (again, _) = evalplugin.run(
-        small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri
-    ).result.models
+    (again, _) = evalplugin.run(small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri).models
     assert again.error is None
     assert again.fold_means == logged.result.fold_means
 
@@ -148,7 +146,7 @@ def test_a_fold_without_lists_fails_the_model(logged: SimpleNamespace, store: Pa
         "random",
     ]
     outcome = evalplugin.run(small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri)
-    assert "no rows of fold 3: the folds are 0, 1, 2 (column 'fold')" in str(outcome.result.models[0].error)
+    assert "no rows of fold 3: the folds are 0, 1, 2 (column 'fold')" in str(outcome.models[0].error)
 
 
 def test_the_page_explains_lists_of_the_first_fold(logged: SimpleNamespace, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ CONFIG = {
 def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> None:
     model = {"name": "knn", "type": "sklearn.NearestNeighbors"}
     first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")
-    for one in first.result.models:
+    for one in first.models:
         one.top_n.to_pandas().to_csv(f"{one.model}.csv", index=False)
     again = evalplugin.run(
         {
@@ -40,7 +40,7 @@ def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> No
         },
         tracking_uri="sqlite:///mlflow.db",
     )
-    for ours, theirs in zip(again.result.models, first.result.models, strict=True):
+    for ours, theirs in zip(again.models, first.models, strict=True):
         assert ours.error is None
         assert all("with fewer than 10 items" in note for note in ours.notes)
         for metric in theirs.per_user.metrics:
@@ -133,12 +133,12 @@ def test_bad_lists_are_refused(frame: pd.DataFrame, message: str) -> None:
 def test_each_fold_has_its_file(store: Path) -> None:
     config = {**CONFIG, "split": {"type": "kfold", "k": 2}}
     first = evalplugin.run({**config, "models": ["popularity"]}, tracking_uri="sqlite:///mlflow.db")
-    table = first.result.models[0].top_n.to_pandas()
+    table = first.models[0].top_n.to_pandas()
     for fold, part in table.groupby("fold"):
         part.to_parquet(f"fold-{fold}.parquet")
     model = {"name": "given", "type": "lists", "params": {"path": "fold-{fold}.parquet"}}
     again = evalplugin.run({**config, "models": [model]}, tracking_uri="sqlite:///mlflow.db")
-    assert again.result.models[0].fold_means == first.result.models[0].fold_means
+    assert again.models[0].fold_means == first.models[0].fold_means
 
 
 @pytest.mark.filterwarnings("ignore:.*(left out. |without a list)")
@@ -151,7 +151,7 @@ def test_what_is_left_out_is_counted_by_fold(store: Path, no_drawing: None) -> N
         lists.to_parquet(f"fold-{fold}.parquet")
     model = {"name": "given", "type": "lists", "params": {"path": "fold-{fold}.parquet"}}
     config = {**CONFIG, "split": {"type": "kfold", "k": 2}, "models": [model]}
-    (result,) = evalplugin.run(config, tracking_uri="sqlite:///mlflow.db").result.models
+    (result,) = evalplugin.run(config, tracking_uri="sqlite:///mlflow.db").models
     assert [note for note in result.notes if "does not have" in note] == [
         "fold 1: left out: 374 listed items that the data does not have, such as 1000",
         "fold 2: left out: 433 listed items that the data does not have, such as 1000",

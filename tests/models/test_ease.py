@@ -8,10 +8,10 @@ import pytest
 from samples import matrix_of, random_data, small_config
 
 import evalplugin
-from evalplugin.bakeoff.plan import plan
+from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.models import MODELS
 from evalplugin.workspace import Workspace
 
@@ -78,10 +78,10 @@ def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_p
     from evalplugin.base import costs
 
     config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
-    planned = plan(Workspace.open(load(config))).jobs[1]
+    planned = dry_run(Workspace.open(load(config))).jobs[1]
     assert planned.fit_mb == pytest.approx((8 * 80**2 + 36 * 1260) / 2**20, rel=0.1)
     monkeypatch.setattr(costs, "_total_memory", lambda: 8000)
-    result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result
+    result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     assert [model.error is None for model in result.models] == [True, False]
     assert re.search(
         r"ModelError: ease with \d\d items needs [\d,]+ bytes .*; set precision", result.failed[0].error

@@ -16,8 +16,8 @@ from scipy.sparse import csr_matrix
 
 from evalplugin.base.errors import ConfigError, MissingPackageError, ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.config import load
 from evalplugin.data import Candidates
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, NO_ITEM, one_blas_thread, recommend
 from evalplugin.models.base import ListRequest
 

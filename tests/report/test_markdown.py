@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import Results
 
 from evalplugin.base.text import escape_controls
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.run_summary import note_markdown, summary_markdown
 
@@ -51,7 +51,7 @@ def test_summary_has_metrics_costs_params_and_data(make: SimpleNamespace) -> Non
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("random", "knn|x"))
-    result = BakeoffResult(asked, (make.model_result("random", 0.1), make.model_result("knn|x", 0.4)))
+    result = Results(asked, (make.model_result("random", 0.1), make.model_result("knn|x", 0.4)))
     text = leaderboard_markdown(asked, make.comparisons(result))
     assert "Users: those with a value of the metric that ranks; undefined: those without one." in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -70,7 +70,7 @@ def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures
     make: SimpleNamespace,
 ) -> None:
     result = make.whole()
-    text = leaderboard_markdown(result.bakeoff, make.comparisons(result))
+    text = leaderboard_markdown(result.plan, make.comparisons(result))
     lines = text.splitlines()
     assert next(line for line in lines if "| svd |" in line).count("▲") == 3
     assert any("random (baseline)" in line and "▲" not in line for line in lines)
@@ -80,5 +80,5 @@ def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures
 
 def test_a_leaderboard_without_a_baseline_explains_no_marks(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("knn",), baseline=None)
-    text = leaderboard_markdown(asked, make.comparisons(BakeoffResult(asked, (make.model_result("knn"),))))
+    text = leaderboard_markdown(asked, make.comparisons(Results(asked, (make.model_result("knn"),))))
     assert "▲" not in text

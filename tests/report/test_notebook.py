@@ -13,8 +13,8 @@ import pytest
 from samples import TINY, small_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError
+from evalplugin.features.base import Bakeoff
 from evalplugin.report.competition import facts_of
 from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.notebook import Comparisons
@@ -37,7 +37,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def outcome(uri: str) -> Outcome:
+def outcome(uri: str) -> Bakeoff:
     return evalplugin.run(config(), tracking_uri=uri)
 
 
@@ -70,7 +70,7 @@ class _Tags(HTMLParser):
             self.cells[-1] += data
 
 
-def test_the_table_is_inert_and_takes_its_colours_from_the_notebook(outcome: Outcome) -> None:
+def test_the_table_is_inert_and_takes_its_colours_from_the_notebook(outcome: Bakeoff) -> None:
     text = outcome._repr_html_()
     read = _Tags(text)
     assert read.tags == {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br", "span"}
@@ -80,7 +80,7 @@ def test_the_table_is_inert_and_takes_its_colours_from_the_notebook(outcome: Out
     assert "background:#" not in text
 
 
-def test_the_table_has_the_numbers_of_the_frame(outcome: Outcome) -> None:
+def test_the_table_has_the_numbers_of_the_frame(outcome: Bakeoff) -> None:
     cells = _Tags(outcome._repr_html_()).cells
     row = outcome.to_frame("ndcg@10").set_index("model").loc["popularity"]
     at = cells.index("popularity")
@@ -88,10 +88,10 @@ def test_the_table_has_the_numbers_of_the_frame(outcome: Outcome) -> None:
     assert cells[at + 2].startswith(f"+{row.difference:.4f} ▲+{row.diff_low:.4f} to +{row.diff_high:.4f}")
 
 
-def test_the_frame_is_what_was_scored(outcome: Outcome) -> None:
+def test_the_frame_is_what_was_scored(outcome: Bakeoff) -> None:
     frame = outcome.to_frame()
     assert len(frame) == 3 * 3
-    ours, base = (outcome.result.models[i].per_user.column("rr") for i in (1, 0))  # type: ignore[union-attr]
+    ours, base = (outcome.models[i].per_user.column("rr") for i in (1, 0))  # type: ignore[union-attr]
     row = frame[(frame.metric == "rr") & (frame.model == "popularity")].iloc[0]
     assert row["mean"] == pytest.approx(np.nanmean(ours), abs=1e-15)
     assert row.difference == pytest.approx(np.nanmean(ours - base), abs=1e-15)
@@ -100,21 +100,21 @@ def test_the_frame_is_what_was_scored(outcome: Outcome) -> None:
     assert len(groups) == 3 * groups.group.nunique()
 
 
-def test_runs_in_the_store_give_the_same_as_the_outcome(outcome: Outcome, uri: str) -> None:
-    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
+def test_runs_in_the_store_give_the_same_as_the_outcome(outcome: Bakeoff, uri: str) -> None:
+    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.plan.id)
     again = evalplugin.compare(outcome)
     for other in (from_store, again):
         assert other._repr_html_() == outcome._repr_html_()
         assert other.to_frame().equals(outcome.to_frame())
 
 
-def test_the_decision_is_on_the_page(outcome: Outcome, uri: str) -> None:
+def test_the_decision_is_on_the_page(outcome: Bakeoff, uri: str) -> None:
     compared = evalplugin.compare("popularity", EVIL, tracking_uri=uri, experiment="shop")
     assert "no model is the baseline (random is not among the runs)" in compared._repr_html_()
     assert EVIL not in compared._repr_html_()
 
 
-def test_comparisons_are_a_sequence(outcome: Outcome, uri: str) -> None:
+def test_comparisons_are_a_sequence(outcome: Bakeoff, uri: str) -> None:
     two = config(datasets=[*config()["datasets"], {**config()["datasets"][0], "name": "more", "n_items": 90}])
     both = evalplugin.run(two, tracking_uri=uri, experiment="two")
     for asked, names in ((outcome, ["tiny"]), (both, ["tiny", "more"])):
@@ -127,7 +127,7 @@ def test_comparisons_are_a_sequence(outcome: Outcome, uri: str) -> None:
     assert set(both.to_frame().dataset) == {"tiny", "more"}
 
 
-def test_an_outcome_is_compared_anew_on_request(outcome: Outcome) -> None:
+def test_an_outcome_is_compared_anew_on_request(outcome: Bakeoff) -> None:
     compared = evalplugin.compare(outcome, baseline="popularity", primary="rr", level=0.5, tests=["t"])
     (comparison,) = compared
     assert (comparison.contest.baseline, comparison.contest.primary) == ("popularity", "rr")
@@ -154,7 +154,7 @@ def panel(chart: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(spec["datasets"][spec["data"]["name"]]), axes[0]
 
 
-def test_the_chart_has_every_difference_with_its_interval(outcome: Outcome) -> None:
+def test_the_chart_has_every_difference_with_its_interval(outcome: Bakeoff) -> None:
     drawn, x = panel(outcome.plot("rr"))
     rows = outcome.to_frame("rr").dropna(subset="difference")
     assert list(drawn.model) == list(rows.model)
@@ -163,21 +163,21 @@ def test_the_chart_has_every_difference_with_its_interval(outcome: Outcome) -> N
     assert x["title"] == "rr: difference from random, 95 % intervals  (right is better)"
 
 
-def test_the_chart_has_means_where_nothing_is_compared(outcome: Outcome) -> None:
+def test_the_chart_has_means_where_nothing_is_compared(outcome: Bakeoff) -> None:
     drawn, x = panel(outcome.plot("coverage@10"))
     means = outcome.to_frame("coverage@10")["mean"]
     assert list(drawn.difference) == list(drawn.low) == list(drawn.high) == list(means)
     assert x["title"] == "coverage@10  (right is better)"
 
 
-def test_every_two_models_are_drawn_by_name(outcome: Outcome) -> None:
+def test_every_two_models_are_drawn_by_name(outcome: Bakeoff) -> None:
     drawn, x = panel(evalplugin.compare(outcome, pairs="all").plot())
     assert len(drawn) == 3
     assert "popularity − random" in list(drawn.model)
     assert x["title"].startswith("ndcg@10: difference between two models, ")
 
 
-def test_a_filled_point_is_shown_to_be_better_or_worse(outcome: Outcome) -> None:
+def test_a_filled_point_is_shown_to_be_better_or_worse(outcome: Bakeoff) -> None:
     drawn, _ = panel(outcome.plot("rr"))
     marks = outcome.comparisons[0].pairs
     shown = [pair.mark for pair in marks if pair.metric == "rr"]
@@ -191,8 +191,8 @@ def test_the_chart_of_any_names_is_written_to_a_file(uri: str, tmp_path: Path) -
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str, tmp_path: Path) -> None:
-    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
+def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Bakeoff, uri: str, tmp_path: Path) -> None:
+    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.plan.id)
     assert all(facts_of(from_store[0].contest, row.model).top_n is None for row in from_store[0].models)
     whole = from_store._complete()[0]
     assert all(facts_of(whole.contest, row.model).top_n is not None for row in whole.models)
@@ -215,25 +215,25 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
         (lambda o: o.to_html("no/page.html"), r"no/page\.html: there is no folder .*/no to write to"),
     ],
 )
-def test_unknown_metric_segment_or_folder_is_an_error(asked: Any, message: str, outcome: Outcome) -> None:
+def test_unknown_metric_segment_or_folder_is_an_error(asked: Any, message: str, outcome: Bakeoff) -> None:
     with pytest.raises(DataError, match=message):
         asked(outcome)
 
 
-def test_a_history_shows_its_table(outcome: Outcome, uri: str) -> None:
+def test_a_history_shows_its_table(outcome: Bakeoff, uri: str) -> None:
     history = evalplugin.history("shop", tracking_uri=uri)
     text = history._repr_html_()
     read = _Tags(text)
     assert read.attributes == {"style"}
     assert EVIL not in text
-    assert f"{outcome.result.bakeoff.id}" in read.cells[0]
+    assert f"{outcome.plan.id}" in read.cells[0]
     mean = outcome.comparisons[0].models[0].cells["ndcg@10"].mean
     assert any(cell.startswith(f"{mean:.4f}") for cell in read.cells)
     frame = history.to_frame()
     assert list(frame["model"]) == [point.model.model for point in history.points]
 
 
-def test_links_show_themselves_with_the_command_to_start_first(outcome: Outcome) -> None:
+def test_links_show_themselves_with_the_command_to_start_first(outcome: Bakeoff) -> None:
     text = outcome.links._repr_html_()
     assert _Tags(text).tags == {"div", "b", "a", "code"}
     for url in (outcome.links.page_url, outcome.links.board_url, outcome.links.compare_url):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import pytest
 from samples import FAILING, TINY, interactions, small_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
-from evalplugin.config import load
 from evalplugin.data import Split
+from evalplugin.features.base import Bakeoff
+from evalplugin.features.config import load
 from evalplugin.models import TopN
 from evalplugin.report.plain import LINES, WIDTH, plain_text
 from evalplugin.report.tables import TextCell, TextTable
@@ -26,7 +26,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Bakeoff:
     uri = f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
     splits = [{"name": f"last {n}", "type": "last_n", "n": n} for n in (1, 2, 3, 4, 5)]
     return evalplugin.run(config(split=splits), tracking_uri=uri)
@@ -39,7 +39,7 @@ def check_fits(text: str) -> list[str]:
     return lines
 
 
-def test_an_outcome_is_printed_as_verdicts_and_tables(outcome: Outcome) -> None:
+def test_an_outcome_is_printed_as_verdicts_and_tables(outcome: Bakeoff) -> None:
     text = str(outcome)
     lines = check_fits(text)
     assert text == repr(outcome)
@@ -48,8 +48,9 @@ def test_an_outcome_is_printed_as_verdicts_and_tables(outcome: Outcome) -> None:
     assert lines[0].startswith(f"{TINY['name']}, last 1: ndcg@10")
 
 
-def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Outcome) -> None:
-    one = dataclasses.replace(outcome, comparisons=outcome.comparisons[-1:])
+def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Bakeoff) -> None:
+    one = copy(outcome)
+    one.comparisons = outcome.comparisons[-1:]
     shown = evalplugin.compare(one, pairs="baseline")
     lines = check_fits(repr(shown))
     (head,) = [i for i, line in enumerate(lines) if line.split()[:2] == ["model", "mean"]]
@@ -88,20 +89,20 @@ def test_a_wide_table_loses_its_last_columns_and_says_so() -> None:
     assert "\\u202e" in lines[3]  # no control character reaches the terminal
 
 
-def test_values_with_arrays_have_a_short_repr(outcome: Outcome) -> None:
+def test_values_with_arrays_have_a_short_repr(outcome: Bakeoff) -> None:
     data = interactions(200, 20, seed=1)
     assert repr(data).startswith(
         "Interactions(user=int32 (2015,), item=int32 (2015,), rating=float32 (2015,)"
     )
     assert repr(data.rows) == "Rows(indptr=int64 (201,), item=int32 (2015,), rating=float32 (2015,))"
-    (model, *_) = outcome.result.models
+    (model, *_) = outcome.models
     users = np.arange(200, dtype=np.int32)
     lists = TopN(users, np.zeros((200, 10), np.int32), np.zeros((200, 10)))
     assert repr(lists) == "TopN(user=int32 (200,), item=int32 (200, 10), score=float64 (200, 10))"
     test = np.arange(len(data)) % 2 == 0
     comparison = outcome.comparisons[0]
     for value in (
-        Split(data.select(~test), data.select(test)), outcome.result, model, model.per_user, comparison,
+        Split(data.select(~test), data.select(test)), outcome.plan, model, model.per_user, comparison,
         comparison.models[0], load(config()),
     ):  # fmt: skip
         assert type(value).__name__ in repr(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +18,13 @@ from samples import small_config
 import evalplugin
 from evalplugin.base.units import count_text, plural
 from evalplugin.cli import main
-from evalplugin.cli.show.tables import show_outcome
+from evalplugin.cli.show.tables import show_bakeoff
 from evalplugin.comparison.compared import metric_cells
 from evalplugin.comparison.comparison import compare
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import decide
 from evalplugin.features.gate.report import decision_markdown
-from evalplugin.features.power import PowerTest, power_of_runs
+from evalplugin.features.gate.schema import Gate
+from evalplugin.features.power.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.frames import compare_frame
@@ -94,7 +95,7 @@ def test_nouns_are_counted_in_words() -> None:
 
 
 def test_notices_of_the_run_count_queries(ran: SimpleNamespace) -> None:
-    notes = ran.outcome.result.models[0].data.notes
+    notes = ran.outcome.models[0].data.notes
     assert "36 queries of 12 sessions" in notes
     assert "segment cold is not shown: all 36 test queries are in one group (with history)" in notes
 
@@ -103,7 +104,7 @@ def test_the_terminal_counts_queries_of_sessions(
     ran: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    show_outcome(ran.outcome)
+    show_bakeoff(ran.outcome)
     shown = capsys.readouterr().out
     assert "Queries: 36 of 12 sessions counted." in shown
     assert re.search(
@@ -123,15 +124,15 @@ def test_the_terminal_counts_queries_of_sessions(
 
 
 def test_reports_speak_of_queries(ran: SimpleNamespace) -> None:
-    result, comparisons = ran.outcome.result, ran.outcome.comparisons
-    leaderboard = leaderboard_markdown(result.bakeoff, comparisons)
+    plan, comparisons = ran.outcome.plan, ran.outcome.comparisons
+    leaderboard = leaderboard_markdown(plan, comparisons)
     assert "means over queries with" in leaderboard
     assert "| queries | undefined |" in leaderboard
     assert "Queries: those with a value of the metric that ranks" in leaderboard
     [comparison] = comparisons
     row = next(row for row in comparison.models if row.model == "knn")
-    model = next(model for model in result.models if model.model == "knn")
-    summary = summary_markdown(result.bakeoff, model, row.cells)
+    model = next(model for model in ran.outcome.models if model.model == "knn")
+    summary = summary_markdown(plan, model, row.cells)
     assert (
         "Means are over the queries for which a metric is defined; undefined queries are counted" in summary
     )
@@ -157,11 +158,11 @@ def test_means_over_sessions_are_in_json_and_in_the_summary(
         expected = (None,) * 4 if over is None else (N_TESTED, over.mean, over.low, over.high)
         assert tuple(values[name] for name in names) == expected
         assert (over is None) == (values["metric"] == "coverage@5")
-    result = next(model for model in ran.outcome.result.models if model.model == "knn")
+    result = next(model for model in ran.outcome.models if model.model == "knn")
     cells = next(row.cells for row in comparison.models if row.model == "knn")
     over = cells["rr@5"].over_clusters
     assert over is not None
-    summary = summary_markdown(ran.outcome.result.bakeoff, result, cells)
+    summary = summary_markdown(ran.outcome.plan, result, cells)
     assert "If each session counts once, by the mean of its queries:" in summary
     assert f"| rr@5 | {over.mean:.4f} | {over.low:.4f}–{over.high:.4f} | {N_TESTED} |" in summary.replace(
         "\\", ""
@@ -174,7 +175,7 @@ def test_means_over_clusters_are_left_out_where_users_are_independent() -> None:
     result = make.whole()
     assert not [name for name in compare_frame(make.comparisons(result)) if "cluster" in name]
     model = result.models[0]
-    summary = summary_markdown(result.bakeoff, model, make.headline_of(result.bakeoff, model))
+    summary = summary_markdown(result.plan, model, make.headline_of(result.plan, model))
     assert "counts once" not in summary
 
 
@@ -203,7 +204,7 @@ def test_the_page_shows_a_query_with_its_session_in_order(ran: SimpleNamespace) 
 
 
 def test_the_background_has_repeated_events_latest_first(ran: SimpleNamespace) -> None:
-    history = ran.outcome.result.models[0].data.background.history.to_pandas()
+    history = ran.outcome.models[0].data.background.history.to_pandas()
     assert history[history["user"] == "51:3"]["item"].tolist() == [3, 4, 3]
 
 
@@ -269,9 +270,11 @@ def test_one_bakeoff_of_users_and_queries_counts_both(
         for m in contest.models
     )
     of_users = compare(replace(contest, split="last_n", models=models))
-    show_outcome(replace(ran.outcome, comparisons=(comparison, of_users)))
+    outcome = copy(ran.outcome)
+    outcome.comparisons = (comparison, of_users)
+    show_bakeoff(outcome)
     lines = capsys.readouterr().out.splitlines()
     assert "Queries: 36 of 12 sessions counted." in lines
     assert "Users: 36 counted." in lines
-    text = leaderboard_markdown(ran.outcome.result.bakeoff, [comparison, of_users])
+    text = leaderboard_markdown(ran.outcome.plan, [comparison, of_users])
     assert "means over queries and users with" in text

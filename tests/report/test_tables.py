@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from samples import Results
 from scipy import stats
 
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
@@ -35,7 +35,7 @@ EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
 @pytest.fixture
 def comparison(make: SimpleNamespace) -> Comparison:
     """Three models and one that failed, against the first one; two groups of users."""
-    (contest,) = competitions_of(make.whole())
+    (contest,) = competitions_of(*make.whole())
     users = np.arange(200)
     halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
     return compare(replace(contest, segments=(halves,)), tests=("t", "wilcoxon"))
@@ -133,7 +133,7 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
         make.model_result("same", scores=base.per_user),
     )
     names = [m.model for m in models]
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(names, baseline="base"), models))
+    (contest,) = competitions_of(make.bakeoff(names, baseline="base"), models)
     users = np.arange(200)
     halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
     comparison = compare(replace(contest, segments=(halves,)))
@@ -150,7 +150,7 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
 
 def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -> None:
     models = (make.model_result("base", 0.4), make.model_result("other", 0.6))
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(["base", "other"], baseline="base"), models))
+    (contest,) = competitions_of(make.bakeoff(["base", "other"], baseline="base"), models)
     users = np.arange(200)
     halves = Segmentation(
         "half", ("first", "second"), users, (users >= 100).astype(np.int32), from_truth=True
@@ -168,7 +168,7 @@ def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -
 
 
 def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None:
-    (contest,) = competitions_of(make.whole())
+    (contest,) = competitions_of(*make.whole())
     comparison = compare(contest, pairs="all")
     frame = compare_frame([comparison], ["rr"])
     pairs = frame[frame.against.notna()][["model", "against"]]
@@ -201,7 +201,7 @@ def test_headings_say_whether_a_rating_error_is_per_user_or_pooled(make: SimpleN
         scores, metrics=("rmse", *scores.metrics[1:]), overall={"rmse(pooled=true)": 0.9, "coverage@10": 0.1}
     )
     asked = make.bakeoff(("random", "knn"), metrics=("rmse", "rmse(pooled=true)"), primary="rmse")
-    result = BakeoffResult(asked, tuple(make.model_result(name, scores=scores) for name in asked.models))
+    result = Results(asked, tuple(make.model_result(name, scores=scores) for name in asked.models))
     (comparison,) = make.comparisons(result)
     assert models_table(comparison, "rmse").title.endswith("rmse per user, lower is better")
     assert "rmse(pooled=true), lower is better" in models_table(comparison, "rmse(pooled=true)").title
@@ -212,7 +212,7 @@ def test_headings_say_whether_a_rating_error_is_per_user_or_pooled(make: SimpleN
 
 def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:
     models = (make.model_result("base", 0.1), make.model_result(EVIL, 0.4))
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(("base", EVIL), baseline="base"), models))
+    (contest,) = competitions_of(make.bakeoff(("base", EVIL), baseline="base"), models)
     comparison = compare(contest)
     assert "<b>" not in compare_markdown([comparison])
     assert r"&lt;b&gt;x&lt;/b&gt;\|\*a\*\_&amp;%\$\#\{\}\~^\\" in compare_markdown([comparison])
@@ -251,7 +251,7 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
 
     def against(baseline: str | None, *models: Any) -> Comparison:
         names = [m.model for m in models]
-        return compare(competitions_of(BakeoffResult(make.bakeoff(names, baseline=baseline), models))[0])
+        return compare(competitions_of(make.bakeoff(names, baseline=baseline), models)[0])
 
     best = make.model_result("best", 0.5)
     assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
@@ -295,7 +295,7 @@ def test_the_verdict_says_that_users_without_history_decide_who_leads(make: Simp
         make.model_result(name, scores=PerUserScores(Units(users), (values + noise)[:, None], ("ndcg@10",)))
         for name, values in {"popularity": popular, "knn": knn}.items()
     ]
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(["popularity", "knn"]), models))
+    (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
     activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
     told = verdict(compare(replace(contest, segments=(activity,)))).headline
     assert told == (
@@ -326,7 +326,7 @@ def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: 
         )
         for name, values in {"popularity": np.where(cold, 0.5, 0.1), "knn": np.where(cold, 0.1, 0.4)}.items()
     ]
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(["popularity", "knn"]), models))
+    (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
     activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
     told = verdict(compare(replace(contest, segments=(activity,)))).headline
     assert "150 of these 200 users (75 %) have no history in the first fold that tests them; among" in told
@@ -335,7 +335,7 @@ def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:
     one = make.model_result("one", 0.5)
     models = (one, make.model_result("twin", scores=one.per_user))
-    (contest,) = competitions_of(BakeoffResult(make.bakeoff(["one", "twin"], baseline="one"), models))
+    (contest,) = competitions_of(make.bakeoff(["one", "twin"], baseline="one"), models)
     comparison = compare(contest)
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
@@ -355,7 +355,7 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
         return make.model_result(name, means[0], fold_means=tuple({"ndcg@10": m} for m in means))
 
     models = (model("random", 0.1, 0.2, 0.1), model("knn", 0.3, 0.1, 0.4))
-    comparison = compare(competitions_of(BakeoffResult(make.bakeoff(["random", "knn"]), models))[0])
+    comparison = compare(competitions_of(make.bakeoff(["random", "knn"]), models)[0])
     table = models_table(comparison, "ndcg@10")
     at = table.heads.index("folds")
     knn, random = (row[at] for row in table.rows)
@@ -375,7 +375,7 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
     values[3 : 3 + differing] += 0.05  # the first three have none by this metric
     better = make.model_result("better", scores=replace(base.per_user, values=values))
     comparison = compare(
-        competitions_of(BakeoffResult(make.bakeoff(["base", "better"], baseline="base"), (base, better)))[0]
+        competitions_of(make.bakeoff(["base", "better"], baseline="base"), (base, better))[0]
     )
     pair = comparison.pair("ndcg@10", "better", "base")
     assert pair is not None
@@ -396,7 +396,7 @@ def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: Simpl
 
     def compared(baseline: str | None) -> Comparison:
         bakeoff = make.bakeoff(["base", "better"], baseline=baseline)
-        return compare(competitions_of(BakeoffResult(bakeoff, (base, better)))[0])
+        return compare(competitions_of(bakeoff, (base, better))[0])
 
     few = (
         "only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "

@@ -5,31 +5,31 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from samples import Results
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.words import tuning_lines
 
 
 @pytest.fixture
-def result(make: SimpleNamespace) -> BakeoffResult:
+def result(make: SimpleNamespace) -> Results:
     models = (
         make.model_result("random", 0.1),
         make.model_result("knn", 0.3, tuning=make.tuning(24, level=0.35)),
         make.model_result("svd", 0.4, tuning=make.tuning(24, level=0.45)),
     )
-    return BakeoffResult(make.bakeoff(("random", "knn", "svd")), models)
+    return Results(make.bakeoff(("random", "knn", "svd")), models)
 
 
 @pytest.fixture
-def comparison(make: SimpleNamespace, result: BakeoffResult) -> Comparison:
+def comparison(make: SimpleNamespace, result: Results) -> Comparison:
     (comparison,) = make.comparisons(result)
     return comparison
 
 
-def test_all_renderers_say_what_was_tuned(result: BakeoffResult, comparison: Comparison) -> None:
+def test_all_renderers_say_what_was_tuned(result: Results, comparison: Comparison) -> None:
     optimism = {m.model: m.optimism for m in result.models if m.tuning}
     tuned, others = tuning_lines(comparison)
     assert tuned == (
@@ -37,7 +37,7 @@ def test_all_renderers_say_what_was_tuned(result: BakeoffResult, comparison: Com
         f"test: svd {optimism['svd']:+.4f}, knn {optimism['knn']:+.4f}."
     )
     assert others == "Not tuned: random."
-    for text in (compare_markdown([comparison]), leaderboard_markdown(result.bakeoff, [comparison])):
+    for text in (compare_markdown([comparison]), leaderboard_markdown(result.plan, [comparison])):
         assert "Tuned by ndcg@10 within the train data" in text
         assert "Not tuned: random" in text
     page = comparison_page([comparison])
@@ -51,7 +51,7 @@ def test_runs_that_were_tuned_otherwise_have_a_line_of_their_own(make: SimpleNam
         make.model_result("knn", 0.3, tuning=make.tuning(24)),
         make.model_result("svd", 0.4, tuning=make.tuning(24, settings=settings, metric="rr")),
     )
-    (comparison,) = make.comparisons(BakeoffResult(make.bakeoff(("knn", "svd"), baseline=None), models))
+    (comparison,) = make.comparisons(Results(make.bakeoff(("knn", "svd"), baseline=None), models))
     lines = tuning_lines(comparison)
     assert len(lines) == 2
     assert lines[0].startswith("Tuned by rr within the train data, random; budget: 600 s. Optimism")

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 from evalplugin.base.signals import interrupt_on_signals
-from evalplugin.config import load
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.worker import Limits
+from evalplugin.features.config import load
 
 
 def main() -> None:

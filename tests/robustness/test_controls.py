@@ -145,7 +145,7 @@ def test_bake_off_on_a_terminal_prints_no_control_from_outside(tmp_path: Path) -
 def test_exports_hold_no_formula_and_no_markup(make: ModuleType) -> None:
     names = ("=cmd|' /C calc'!A0", "[x]", "*y", "-0.5", "random")
     models = [make.model_result(name, 0.1 + i / 10) for i, name in enumerate(names)]
-    found = make.comparisons(make.BakeoffResult(make.bakeoff(names), tuple(models)))
+    found = make.comparisons(make.Results(make.bakeoff(names), tuple(models)))
     rows = list(csv.DictReader(io.StringIO(compare_csv(found, ["ndcg@10"]))))
     assert {row["model"] for row in rows} == {f"'{names[0]}", *names[1:]}
     assert {row["mark"] for row in rows} <= {"", "+", "-"}

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bakeoff.test_resume import assert_same_end, kill_and_resume, write_own
+from features.resume.test_resume import assert_same_end, kill_and_resume, write_own
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
 

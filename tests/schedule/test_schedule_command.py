@@ -24,9 +24,9 @@ import evalplugin
 from evalplugin.bakeoff.description import fingerprints_of, inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.config import load
 from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
-from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import Attributes
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.config import load
 from evalplugin.segments import (
     NO_HISTORY,
     SEGMENTS,

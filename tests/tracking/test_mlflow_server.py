@@ -28,12 +28,12 @@ pytestmark = pytest.mark.server
 @pytest.fixture(scope="module")
 def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
     result = make.whole()
-    tracker = MlflowTracker.open(result.bakeoff, server.url)
+    tracker = MlflowTracker.open(result.plan, server.url)
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
         tracker.finish_model(model)
     comparisons = make.comparisons(result)
-    return tracker.finish_bakeoff(result, comparisons, items=[page_artifact(comparisons)])
+    return tracker.finish_bakeoff(result.models, comparisons, items=[page_artifact(comparisons)])
 
 
 def test_a_bakeoff_logged_over_http_is_whole(

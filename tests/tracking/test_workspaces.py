@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 from servers import ObjectStorage, Server, mlflow_server
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import TrackingError
+from evalplugin.features.base import Bakeoff
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def workspaces(tmp_path_factory: pytest.TempPathFactory, storage: ObjectStorage)
         yield server
 
 
-def run(server: Server, **changes: Any) -> Outcome:
+def run(server: Server, **changes: Any) -> Bakeoff:
     return evalplugin.run({**CONFIG, "tracking": {"uri": server.url}, **changes})
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import UNDEFINED, memory, number, span
 from evalplugin.base.units import count_text, plural
-from evalplugin.cli.shared import print_diagnostic, show_warning
+from evalplugin.cli.shared import print_diagnostic, show_error, show_warning
 from evalplugin.cli.show.console import (
     STYLED_MARKS,
     WIDTH,
@@ -49,11 +49,11 @@ from evalplugin.report.words import (
 )
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff.flow import Outcome
-    from evalplugin.bakeoff.plan import Plan
-    from evalplugin.execution.results import Bakeoff
+    from evalplugin.bakeoff.dry_run import DryRun
+    from evalplugin.execution.results import Plan
+    from evalplugin.features.base import Bakeoff
     from evalplugin.features.data_card.feature import DataReport
-    from evalplugin.features.power import PowerReport
+    from evalplugin.features.power.power import PowerReport
     from evalplugin.lists.output import Row
     from evalplugin.tracking.write.board import Links
 
@@ -64,17 +64,17 @@ _USER = ("user", "interactions in the train data")
 _QUERY = ("query", "events of the session before it")
 
 
-def show_plan(plan: Plan) -> None:
+def show_dry_run(dry_run: DryRun) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
-    tuned = any(planned.trials != 0 for planned in plan.jobs)
-    units = " or ".join(dict.fromkeys(plural(planned.job.info.units.noun) for planned in plan.jobs))
+    tuned = any(planned.trials != 0 for planned in dry_run.jobs)
+    units = " or ".join(dict.fromkeys(plural(planned.job.info.units.noun) for planned in dry_run.jobs))
     who = "who" if "users" in units else "which"
     table = new_table(
         "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", f">{units}", ">n", ">lists",
         ">block", ">fit at peak",
-        title=f"{plan.config}: {count_text(len(plan.jobs), 'run')} in the experiment {plan.experiment!r}",
+        title=f"{dry_run.config}: {count_text(len(dry_run.jobs), 'run')} in the experiment {dry_run.experiment!r}",
     )  # fmt: skip
-    for planned in plan.jobs:
+    for planned in dry_run.jobs:
         info, model, tasks = planned.job.info, planned.job.model, planned.job.tasks
         table.add_row(
             *(escape(text) for text in (info.dataset, info.split, model.name, model.type)),
@@ -86,15 +86,15 @@ def show_plan(plan: Plan) -> None:
     console = stdout()
     console.print(table)
     about_trials = "trials: to tune, at most, all folds together; " if tuned else ""
-    of_seeds = " times seeds" if any(planned.job.seeds > 1 for planned in plan.jobs) else ""
+    of_seeds = " times seeds" if any(planned.job.seeds > 1 for planned in dry_run.jobs) else ""
     console.print(
         f"{about_trials}tasks: folds{of_seeds} to fit; {units}: {who} get a list; lists, block, fit at peak: memory "
         "for all lists, for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
-    for line in plan.power.sentences():
+    for line in dry_run.power.sentences():
         console.print(escape(line), highlight=False)
-    console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
+    console.print(escape("; ".join([dry_run.power.test.words, *dry_run.power.notes])), style="dim")
 
 
 def show_users(users: pd.DataFrame, contest: Contest) -> None:
@@ -139,30 +139,32 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
             console.print(f"{more}; history: {known}" if known else more, style="dim")
 
 
-def show_outcome(outcome: Outcome) -> None:
+def show_bakeoff(bakeoff: Bakeoff) -> None:
     """Print a leaderboard for each dataset and split, the legend of its marks, the links, and who won."""
     console = stdout()
-    bakeoff = outcome.result.bakeoff
-    for comparison in outcome.comparisons:
+    for comparison in bakeoff.comparisons:
         _show_leaderboard(console, comparison)
-    sections = outcome.sections()
+    sections = bakeoff.sections()
     for section in sections:
         if section.table is not None:
             show_text_table(section.table)
-    for line in _legend(outcome.comparisons, bakeoff):
+    for line in _legend(bakeoff.comparisons, bakeoff.plan):
         console.print(line, highlight=False)
     console.print()
-    show_links(outcome.links)
-    if codes := dict.fromkeys(finding.code for finding in outcome.findings):
+    show_links(bakeoff.links)
+    if codes := dict.fromkeys(finding.code for finding in bakeoff.findings):
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
-    for comparison in outcome.comparisons:
-        where = f"{comparison.contest.place}: " if len(outcome.comparisons) > 1 else ""
+    for comparison in bakeoff.comparisons:
+        where = f"{comparison.contest.place}: " if len(bakeoff.comparisons) > 1 else ""
         sentence = verdict_sentence(comparison, comparison.contest.primary)
         console.print(escape(where + sentence), highlight=False)
     for section in sections:
         if section.statement is not None:
             show_statement(section.statement)
+    for section in sections:
+        if section.error is not None:
+            show_error(section.error)
 
 
 def show_links(links: Links, *, beside_data: bool = False) -> None:
@@ -325,14 +327,12 @@ def _aligned(cell: TextCell) -> str:
     return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 
-def _legend_of(
-    comparisons: Sequence[Comparison], bakeoff: Bakeoff, unit: Unit, independent: str
-) -> Iterator[str]:
+def _legend_of(comparisons: Sequence[Comparison], plan: Plan, unit: Unit, independent: str) -> Iterator[str]:
     """Yield lines on the intervals, the marks and the numbers of users or queries.
 
     Args:
         comparisons: Of one unit, and of the same independent ones.
-        bakeoff: The bake-off.
+        plan: Of the bake-off.
         unit: The noun of what has a score.
         independent: The noun of what is independent.
     """
@@ -341,38 +341,38 @@ def _legend_of(
     if any(cell.method for cell in cells):
         yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells), unit, independent)}.[/dim]"
     if any(cell.mark for cell in cells):
-        yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL, unit))}[/dim]"
+        yield f"[dim]{coloured(marks_legend(plan.baseline, LEVEL, unit))}[/dim]"
         for comparison in comparisons:
             yield from (
                 f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs, independent)
             )
-    primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
+    primary = [row.cells[plan.primary] for row in rows if plan.primary in row.cells]
     if primary and primary[0].summary is not None:
         without = max(c.undefined for c in primary)
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
-        yield f"{counted(comparisons, bakeoff.primary, [cell.users for cell in primary])} counted{why}."
-        yield from design_effect_legend(comparisons, bakeoff.primary)
+        yield f"{counted(comparisons, plan.primary, [cell.users for cell in primary])} counted{why}."
+        yield from design_effect_legend(comparisons, plan.primary)
 
 
-def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
+def _legend(comparisons: Sequence[Comparison], plan: Plan) -> Iterator[str]:
     by_units: dict[tuple[Unit, str], list[Comparison]] = {}
     for comparison in comparisons:
         units = comparison.contest.units.noun, comparison.contest.units.independent
         by_units.setdefault(units, []).append(comparison)
     for units, alike in by_units.items():
-        yield from _legend_of(alike, bakeoff, *units)
+        yield from _legend_of(alike, plan, *units)
     for comparison in comparisons:
         where = str(comparison.contest.place) if len(comparisons) > 1 else ""
         for line in [
             *shared_lines(comparison, comparison.contest.metrics),
-            *cluster_mean_legend(comparison, bakeoff.primary),
+            *cluster_mean_legend(comparison, plan.primary),
             *seed_lines(comparison),
             *tuning_lines(comparison),
         ]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
     for contest, row in failed:
-        name = bakeoff.run_name(contest, row.model)
+        name = plan.run_name(contest, row.model)
         yield f"[red]{escape(name)} failed:[/red] {escape(row.error or '')}"
     if failed:
         yield "[dim]The traceback is in the run of the model in MLflow: traceback.txt.[/dim]"

@@ -1,8 +1,1 @@
 """Checks with codes: known defects of evaluations, looked for in the config, the data and the results."""
-
-from __future__ import annotations
-
-from evalplugin.features.checks import determinism, lists, logs, outcomes, settings, splits
-from evalplugin.features.checks.base import CHECKS, check_of
-
-__all__ = ["CHECKS", "check_of", "determinism", "lists", "logs", "outcomes", "settings", "splits"]

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
-from evalplugin.config.sections import CheckRules
 from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
-from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.checks.base import Check, SplitResults, of_data, of_models, of_results
+from evalplugin.features.base import Bakeoff, Feature
+from evalplugin.features.checks.base import Check, SplitResults
+from evalplugin.features.checks.catalogue import of_data, of_models, of_results
+from evalplugin.features.checks.section import CheckRules
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
-from evalplugin.workspace import Workspace
 
 
 class ChecksFeature(Feature):
     """Looks for known defects of evaluations; each finding is a warning, or an error if the config says so."""
 
-    def with_data(self, workspace: Workspace, prepared: list[PreparedData]) -> list[PreparedData]:
+    def with_data(self, bakeoff: Bakeoff) -> None:
         """Add the findings in the data.
 
         Raises:
             DataError: Findings that the config declares to be errors.
         """
-        observer = workspace.observer
+        observer, prepared = bakeoff.workspace.observer, bakeoff.prepared
         with observer.progress("check the data"):
-            findings = data_findings(workspace.config, prepared)
+            findings = data_findings(bakeoff.workspace.config, prepared)
         for line in dict.fromkeys(_silent_checks(prepared)):
             observer.report(line)
         for finding in findings:
@@ -39,32 +39,43 @@ class ChecksFeature(Feature):
                 observer.warn(finding.line)
         if errors := [finding.line for finding in findings if finding.is_error]:
             raise DataError("\n".join(f"{line} (checks.error)" for line in errors))
-        return [
+        bakeoff.prepared = [
             replace(data, info=replace(data.info, findings=_concerning(data.info, findings)))
             for data in prepared
         ]
 
-    def after(self, running: Running, results: Results) -> Results:
+    def after(self, bakeoff: Bakeoff) -> None:
         """Find what is wrong with the results."""
-        observer, prepared = running.workspace.observer, running.prepared
-        models = results.result.models
+        observer, prepared, comparisons = bakeoff.workspace.observer, bakeoff.prepared, bakeoff.comparisons
         with observer.progress("check the results"):
-            promoted = getattr(results.values.get("decision"), "promoted", None) is not None
+            promoted = bakeoff.facts().get("decision", {}).get("promoted") is not None
             findings = result_findings(
-                running.workspace.config, prepared, models, results.comparisons, promoted
+                bakeoff.workspace.config, prepared, bakeoff.models, comparisons, promoted
             )
             for finding in findings:
                 observer.warn(finding.line)
-        return results.having(checked=tuple(findings))
+        bakeoff.result_findings = tuple(findings)
 
-    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+    def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
         """Yield the findings in the results."""
-        yield Section(findings=values.get("checked", ()))
+        yield Section(findings=bakeoff.result_findings)
 
-    def items(self, results: Results) -> Iterator[Item]:
+    def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield a tag with all findings, if there are any."""
-        if results.findings:
-            yield findings_tag(results.findings)
+        if bakeoff.findings:
+            yield findings_tag(bakeoff.findings)
+
+    def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
+        """Return all findings, and the first one that is an error."""
+        findings, errors = bakeoff.findings, bakeoff.errors
+        return {
+            "checks": [asdict(finding) for finding in findings],
+            "error": errors[0].line if errors else None,
+        }
+
+    def fails(self, bakeoff: Bakeoff) -> bool:
+        """Return whether a finding is an error."""
+        return bool(bakeoff.errors)
 
 
 def _silent_checks(prepared: Sequence[PreparedData]) -> Iterator[str]:
@@ -121,7 +132,7 @@ def _run(
     checks: Mapping[str, Check[Any]], config: CheckedConfig, info: DataInfo, arguments: tuple[Any, ...]
 ) -> Iterator[Finding]:
     """Yield the findings of checks in the order of their codes, without those that the config ignores."""
-    rules = config.spec.checks or CheckRules()
+    rules = config.section("checks") or CheckRules()
     for code, check in sorted(checks.items()):
         if code not in rules.ignore:
             for text, model in check.find(*arguments):
@@ -150,3 +161,6 @@ def _merged(findings: Sequence[Finding], prepared: Sequence[PreparedData]) -> li
 def _concerning(info: DataInfo, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings on a dataset and split, in order."""
     return tuple(f for f in findings if f.dataset == info.dataset and f.split in ("", info.split))
+
+
+FEATURE = ChecksFeature

@@ -15,7 +15,7 @@ from evalplugin.features.checks.base import Found, SplitResults, result_check
 
 if TYPE_CHECKING:
     from evalplugin.comparison.compared import ComparedModel
-    from evalplugin.config.tuning import Space
+    from evalplugin.config.spaces import Space
 
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
@@ -108,7 +108,7 @@ def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
 
 
 def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str = "") -> Found:
-    from evalplugin.config.tuning import values_text
+    from evalplugin.config.spaces import values_text
 
     low, high = ends
     return Found(
@@ -132,7 +132,7 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
 def _too_few_users(results: SplitResults) -> Iterator[Found]:
     from evalplugin.metrics import parse
 
-    gate, contest, champion = results.config.spec.gate, results.comparison.contest, _champion(results)
+    gate, contest, champion = results.config.section("gate"), results.comparison.contest, _champion(results)
     if gate is None or champion is None or gate.least_gain.value <= 0 or results.promoted:
         return
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
@@ -161,9 +161,9 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
 
 def _champion(results: SplitResults) -> ComparedModel | None:
     """Return the champion if a gate decides on this dataset and split: a model with scores, or else the baseline."""
-    from evalplugin.config.checked import CHAMPION
+    from evalplugin.features.words import CHAMPION
 
-    gate, contest = results.config.spec.gate, results.comparison.contest
+    gate, contest = results.config.section("gate"), results.comparison.contest
     if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
         return None
     rows = {row.model: row for row in results.comparison.scored if row.scores is not None}

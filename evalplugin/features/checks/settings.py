@@ -56,7 +56,7 @@ def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterato
 
 def _could_be_tuned(model: ModelRecipe) -> bool:
     """Return whether a model is not tuned and has numbers among its parameters, apart from seeds."""
-    from evalplugin.config.checked import CHAMPION
+    from evalplugin.features.words import CHAMPION
     from evalplugin.models import MODELS
 
     is_from_elsewhere = hasattr(MODELS.entry(model.type).cls, "recommend_task")

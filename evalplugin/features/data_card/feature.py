@@ -17,7 +17,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.data import in_one_piece
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.data_card.card import (
     DataCard,
     DescribedData,
@@ -50,29 +50,29 @@ _EARLIER = 10  # bake-offs that are asked for cards
 class DataCardsFeature(Feature):
     """Describes the datasets, with their sizes in an earlier bake-off and now."""
 
-    def after(self, running: Running, results: Results) -> Results:
+    def after(self, bakeoff: Bakeoff) -> None:
         """Add the cards, and each dataset's sizes in an earlier bake-off and now."""
-        observer, tracker = running.workspace.observer, running.tracker
+        observer, tracker = bakeoff.workspace.observer, bakeoff.tracker
         with observer.progress("describe the data"):
-            cards = cards_of(running.prepared)
+            cards = cards_of(bakeoff.prepared)
             with tracking_call(tracker.uri, "read earlier data cards"):
-                sizes = sizes_since(tracker.client, tracker.experiment_id, cards, bakeoff=running.bakeoff.id)
+                sizes = sizes_since(tracker.client, tracker.experiment_id, cards, bakeoff=bakeoff.plan.id)
         for name, line in sizes.items():
             observer.report(f"{name}: {line}")
-        return results.having(data=DescribedData(cards, sizes))
+        bakeoff.found[DescribedData] = DescribedData(cards, sizes)
 
-    def items(self, results: Results) -> Iterator[Item]:
+    def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield the cards for people and for programs."""
-        if (data := results.values.get("data")) is not None:
+        if (data := bakeoff.found.get(DescribedData)) is not None:
             lines = ["# Data", ""]
             for card in data.cards:
                 lines += card_markdown(card, data.sizes.get(card.name))
             yield Artifact("data_card.md", "\n".join(lines))
             yield Artifact(_CARDS, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
 
-    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+    def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
         """Yield the cards for the page."""
-        if (data := values.get("data")) is not None:
+        if (data := bakeoff.found.get(DescribedData)) is not None:
             yield Section(tab=partial(card_tab, data))
 
 
@@ -190,3 +190,6 @@ def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:
             out.write(card_picture(card))
         written.append(file)
     return written
+
+
+FEATURE = DataCardsFeature

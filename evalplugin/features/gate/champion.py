@@ -11,13 +11,15 @@ from evalplugin.base.errors import DataError, EvalpluginError, TrackingError, di
 from evalplugin.base.text import json_of
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
-from evalplugin.config.checked import CHAMPION, inputs_at
+from evalplugin.config.checked import inputs_at
 from evalplugin.config.components import parameter_at, params_at
-from evalplugin.config.gate_checks import CHAMPION_ALIAS, champion_of
 from evalplugin.features.gate.decide import check_challengers, no_champion_note
+from evalplugin.features.gate.section import champion_of
+from evalplugin.features.words import CHAMPION
 from evalplugin.models import MODELS
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.names import CHAMPION_ALIAS
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.read.uris import find_model, registry_uri, tags_of, version_with
 
@@ -59,11 +61,11 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
         TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
         EvalpluginError: The champion's type or parameters are unknown to this installation.
     """
-    gate = config.spec.gate
+    gate = config.section("gate")
     if gate is None:
         return None
     baseline = config.spec.compare.baseline
-    champion = champion_of(gate, config.spec.registered, baseline)
+    champion = champion_of(gate, config.section("register"), baseline)
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)

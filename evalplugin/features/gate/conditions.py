@@ -27,8 +27,8 @@ from evalplugin.comparison.statistics.paired import holm
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, p_above_with_seeds
-from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.features.gate.decision import Condition, ConditionKind
+from evalplugin.features.gate.schema import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import Units

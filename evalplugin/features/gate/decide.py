@@ -10,10 +10,10 @@ from evalplugin.base.numbers import about, number, percent, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
-from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.conditions import Judge
 from evalplugin.features.gate.decision import Condition, Decision, DecisionBudget
+from evalplugin.features.gate.schema import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 
 _MOST_NAMED = 3  # challengers in a sentence

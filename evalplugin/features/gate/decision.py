@@ -9,9 +9,9 @@ from typing import Literal
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED
 from evalplugin.base.numbers import signed
-from evalplugin.config.gate import FailOn
-from evalplugin.config.sections import GateOutcome
 from evalplugin.data.queries import Unit
+from evalplugin.features.gate.schema import FailOn
+from evalplugin.features.words import GateOutcome
 
 FORMAT = 2  # of the JSON
 NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users

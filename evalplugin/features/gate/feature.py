@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from evalplugin.base.errors import EngineError, ModelError, StoreError, TrackingError
+from evalplugin.base.errors import EXIT_DONE, EngineError, ModelError, StoreError, TrackingError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ModelRecipe
-from evalplugin.config.gate_checks import CHAMPION_ALIAS
 from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.engines import Call, run_calls
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.results import DataInfo, DataSplit
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.gate.champion import GatedConfig, with_champion
 from evalplugin.features.gate.decide import (
     check_decisions,
@@ -35,11 +35,19 @@ from evalplugin.features.gate.report import (
 from evalplugin.models import MODELS
 from evalplugin.models.base import is_sequential
 from evalplugin.report.sections import Section
+from evalplugin.tracking.names import CHAMPION_ALIAS
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    """A winner that could not be registered; all else is logged."""
+
+    reason: str  # with what to do, where the same may work later
 
 
 @dataclass
@@ -48,19 +56,20 @@ class GateFeature(Feature):
 
     gated: GatedConfig | None = None
 
-    def start(self, workspace: Workspace) -> Workspace:
+    def start(self, bakeoff: Bakeoff) -> None:
         """Add the champion to the models, and report how many decisions are left.
 
         Raises:
             DataError, TrackingError: As ``with_champion`` and ``_check_budget``.
         """
+        workspace = bakeoff.workspace
         self.gated = with_champion(workspace.config, workspace.uri)
         if self.gated is None:
-            return workspace
+            return
         for note in self.gated.notes:
             workspace.observer.report(note)
         _check_budget(workspace)
-        return replace(workspace, config=self.gated.config)
+        bakeoff.workspace = replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
         """Return that the champion is another one than the last bake-off has left."""
@@ -69,46 +78,61 @@ class GateFeature(Feature):
             return None
         return f"the champion is {self.gated.champion} now; after the bake-off {last.bakeoff} it was {left}"
 
-    def after(self, running: Running, results: Results) -> Results:
+    def after(self, bakeoff: Bakeoff) -> None:
         """Decide."""
-        if self.gated is None:
-            return results
-        return results.having(decision=decide_bakeoff(self.gated, running, results))
+        if self.gated is not None:
+            bakeoff.found[Decision] = decide_bakeoff(self.gated, bakeoff)
 
-    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
-        """Yield the decision."""
-        if (decision := values.get("decision")) is not None:
+    def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
+        """Yield the decision, and why the winner could not be registered."""
+        if (decision := bakeoff.found.get(Decision)) is not None:
             yield Section(statement=decision_statement(decision))
+        if (unregistered := bakeoff.found.get(Unregistered)) is not None:
+            yield Section(error=unregistered.reason)
 
-    def items(self, results: Results) -> Iterator[Item]:
+    def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield the decision for people and for programs."""
-        if (decision := results.values.get("decision")) is not None:
+        if (decision := bakeoff.found.get(Decision)) is not None:
             yield from decision_files(decision)
             yield from decision_tags(decision)
 
-    def end(self, running: Running, results: Results) -> Results:
+    def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
+        """Return the decision, which is the outcome, and why the winner could not be registered."""
+        if (decision := bakeoff.found.get(Decision)) is None:
+            return {}
+        facts = {"outcome": decision.outcome, "decision": json.loads(decision.to_json())}
+        unregistered = bakeoff.found.get(Unregistered)
+        return facts if unregistered is None else facts | {"error": unregistered.reason}
+
+    def fails(self, bakeoff: Bakeoff) -> bool:
+        """Return whether the outcome is one to fail on, or the winner could not be registered."""
+        gate = bakeoff.workspace.config.section("gate")
+        if gate is None:
+            return False
+        return Unregistered in bakeoff.found or bakeoff.found[Decision].exit_code(gate.fail_on) != EXIT_DONE
+
+    def end(self, bakeoff: Bakeoff) -> None:
         """Register the winner, if there is one; a failure is part of the results, as all else is logged."""
-        if self.gated is None or results.links is None:
-            return results
-        tracker, run_id = running.tracker, results.links.summary_run_id
-        running.journal.resumable = True  # until the winner is registered
+        if self.gated is None:
+            return
+        tracker, journal, run_id = bakeoff.tracker, bakeoff.journal, bakeoff.links.summary_run_id
+        journal.resumable = True  # until the winner is registered
         try:
-            wrong = next((finding for finding in results.findings if finding.is_error), None)
-            if self.gated.config.spec.registered is not None and wrong is not None:
+            wrong = next((finding for finding in bakeoff.findings if finding.is_error), None)
+            if self.gated.config.section("register") is not None and wrong is not None:
                 raise ModelError(f"nothing is registered: {wrong.line} (checks.error)")
-            registered = register_winner(self.gated, running, results)
+            registered = register_winner(self.gated, bakeoff)
             if registered is not None:
                 tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
         except (EngineError, ModelError, StoreError, TrackingError) as error:
             with suppress(TrackingError):
                 tracker.tag(run_id, "registered", f"failed: {error}")
             is_final = isinstance(error, ModelError)  # a model would fail again
-            hint = "" if is_final else f"; {running.workspace.resume_hint}"
-            results = results.having(unregistered=f"{error}{hint}")
-            running.journal.resumable = not is_final
+            hint = "" if is_final else f"; {bakeoff.workspace.resume_hint}"
+            bakeoff.found[Unregistered] = Unregistered(f"{error}{hint}")
+            journal.resumable = not is_final
         else:
-            running.journal.resumable = False
-        return results
+            journal.resumable = False
 
 
 def _check_budget(workspace: Workspace) -> None:
@@ -118,7 +142,7 @@ def _check_budget(workspace: Workspace) -> None:
         DataError: More were taken than ``gate.decisions``, or their count cannot be read.
         TrackingError: The store cannot be reached.
     """
-    config, gate = workspace.config, workspace.config.spec.gate
+    config, gate = workspace.config, workspace.config.section("gate")
     if gate is None or gate.decisions is None:
         return
     place = DataSplit(gate.dataset or config.datasets[0].name, gate.split or config.splits[0].name)
@@ -133,7 +157,7 @@ def _check_budget(workspace: Workspace) -> None:
         )
 
 
-def decide_bakeoff(gated: GatedConfig, running: Running, results: Results) -> Decision:
+def decide_bakeoff(gated: GatedConfig, bakeoff: Bakeoff) -> Decision:
     """Return the decision of the gate on the contests of a bake-off of ``gated.config``.
 
     Raises:
@@ -141,24 +165,24 @@ def decide_bakeoff(gated: GatedConfig, running: Running, results: Results) -> De
         DataError: With ``gate.decisions``, the count of earlier decisions cannot be read.
         TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
     """
-    gate = gated.config.spec.gate
+    gate = gated.config.section("gate")
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
-    contest = choose_contest([comparison.contest for comparison in results.comparisons], gate)
+    contest = choose_contest([comparison.contest for comparison in bakeoff.comparisons], gate)
     by_budget = partial(decide, contest, gate, gated.champion, gated.notes)
     if gate.decisions is None:
         decision = by_budget()
     else:
-        bakeoff = results.result.bakeoff
-        ledger = Ledger.open(running.workspace.uri, bakeoff.experiment, contest.place, bakeoff.id)
+        plan = bakeoff.plan
+        ledger = Ledger.open(bakeoff.workspace.uri, plan.experiment, contest.place, plan.id)
         decision = ledger.decide(gate.decisions, by_budget)
     return replace(decision, notes=(*decision.notes, *_notes_on_old_lists(gated, decision)))
 
 
 def _notes_on_old_lists(gated: GatedConfig, decision: Decision) -> Iterator[str]:
     """Yield a note that the registered lists stay as they are, unless they are replaced or there are none."""
-    register = gated.config.spec.registered
+    register = gated.config.section("register")
     if register is None or gated.is_first or decision.outcome == "promote":
         return
     if decision.champion_stays and register.refresh:
@@ -170,7 +194,7 @@ def _notes_on_old_lists(gated: GatedConfig, decision: Decision) -> Iterator[str]
     )
 
 
-def register_winner(gated: GatedConfig, running: Running, results: Results) -> Registered | None:
+def register_winner(gated: GatedConfig, bakeoff: Bakeoff) -> Registered | None:
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
     That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
@@ -181,16 +205,15 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
         ModelError: The model cannot be fitted on all interactions, or not within the limits.
         TrackingError: The store cannot be reached or refuses.
     """
-    workspace, result = running.workspace, results.result
-    decision: Decision = results.values["decision"]
-    assert results.links is not None
-    config, register = gated.config, gated.config.spec.registered
+    workspace = bakeoff.workspace
+    decision: Decision = bakeoff.found[Decision]
+    config, register = gated.config, gated.config.section("register")
     # A baseline in the role of the champion is none, and is not refreshed.
     stays = decision.champion if decision.champion_stays and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     place = DataSplit.of(decision)
-    won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
+    won = next(m for m in bakeoff.models if m.model == winner and DataSplit.of(m.data) == place)
     recipe = next(m for m in config.models if m.name == winner)
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
@@ -205,9 +228,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
             f"{winner} is fitted on all data to be registered: its lists are of {whom}, and those of new ones are made "
             f"from their histories by the model itself"
         )
-    lists = _lists(running, recipe, data, register.n)
+    lists = _lists(bakeoff, recipe, data, register.n)
     evidence = Evidence(
-        bakeoff=result.bakeoff.id,
+        bakeoff=bakeoff.plan.id,
         model=recipe,
         dataset=decision.dataset,
         data_digest=data.digest,
@@ -220,7 +243,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(
             workspace.uri, register.name, lists, evidence,
-            run_id=results.links.summary_run_id, model_run_id=running.tracker.run_id(won),
+            run_id=bakeoff.links.summary_run_id, model_run_id=bakeoff.tracker.run_id(won),
         )  # fmt: skip
     version = f"version {registered.version} of {registered.name}"
     if registered.later is not None:
@@ -235,9 +258,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     return registered
 
 
-def _lists(running: Running, recipe: ModelRecipe, data: Interactions, n: int | None) -> ServedLists:
+def _lists(bakeoff: Bakeoff, recipe: ModelRecipe, data: Interactions, n: int | None) -> ServedLists:
     """Return the lists of a model that is fitted on all data, each of ``n`` items, or as many as in the bake-off."""
-    workspace = running.workspace
+    workspace = bakeoff.workspace
     spec, progress = workspace.config.spec, workspace.observer.progress
     arguments: dict[str, Any] = {
         "model": recipe,
@@ -247,7 +270,7 @@ def _lists(running: Running, recipe: ModelRecipe, data: Interactions, n: int | N
     }
     with (
         progress(f"fit {recipe.name} on all data, and list for every user", data.n_users) as advance,
-        workspace.open_session(running.inputs, workers=1) as session,
+        workspace.open_session(bakeoff.inputs, workers=1) as session,
     ):
         if session.in_process:
             arguments["progress"] = advance
@@ -259,3 +282,6 @@ def _lists(running: Running, recipe: ModelRecipe, data: Interactions, n: int | N
             raise ModelError(f"{recipe.name} cannot be registered: fitted on all data, {error}") from error
     assert isinstance(made, ServedLists)
     return made
+
+
+FEATURE = GateFeature

@@ -7,13 +7,13 @@ from typing import Literal
 
 from evalplugin.base.numbers import p_value, percent, signed
 from evalplugin.base.units import plural
-from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
+from evalplugin.features.words import GateOutcome, outcome_words
 from evalplugin.report.markdown import statement_markdown
 from evalplugin.report.sections import Statement
 from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import one_by_one, outcome_words
+from evalplugin.report.words import one_by_one
 from evalplugin.tracking.write.items import Artifact, Tag
 
 DECISION = "decision.json"

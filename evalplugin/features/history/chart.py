@@ -13,10 +13,10 @@ from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.features.history.history import PROMOTED, History, ModelRole, Point, history_of
 from evalplugin.features.history.past import PastBakeoff
+from evalplugin.features.words import outcome_words
 from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.report.charts.palette import SHAPES, model_styles
 from evalplugin.report.charts.pictures import Chart, stacked
-from evalplugin.report.words import outcome_words
 
 FORMATS = (".html", ".png", ".svg")
 _LEAST = 2  # bake-offs that make a trend

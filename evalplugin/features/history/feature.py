@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config.sections import GateOutcome
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.history.chart import history_tab
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
+from evalplugin.features.words import GateOutcome
 from evalplugin.report.sections import Section
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import existing_store, tracking_call
@@ -47,18 +47,19 @@ _RULES = (
 class HistoryFeature(Feature):
     """Reads the latest bake-offs of the experiment, once all models are logged."""
 
-    def after(self, running: Running, results: Results) -> Results:
-        """Add the latest bake-offs, the oldest first, this one with its decision, which is not logged yet."""
-        tracker, step = running.tracker, "read the bake-offs before"
-        with running.workspace.observer.progress(step), tracking_call(tracker.uri, step):
-            past = tuple(past_of(tracker.client, tracker.experiment_id))
-        if (decision := results.values.get("decision")) is not None:
-            past = with_decision(past, results.result.bakeoff.id, decision)
-        return results.having(past=past)
+    past: Sequence[PastBakeoff] = ()  # the oldest first
 
-    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+    def after(self, bakeoff: Bakeoff) -> None:
+        """Read the latest bake-offs, this one with its decision, which is not logged yet."""
+        tracker, step = bakeoff.tracker, "read the bake-offs before"
+        with bakeoff.workspace.observer.progress(step), tracking_call(tracker.uri, step):
+            self.past = past_of(tracker.client, tracker.experiment_id)
+        if (decision := bakeoff.facts().get("decision")) is not None:
+            self.past = with_decision(self.past, bakeoff.plan.id, decision)
+
+    def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
         """Yield the trend for the page."""
-        yield trend_section(lambda: values.get("past", ()))
+        yield trend_section(lambda: self.past)
 
 
 def trend_section(past: Callable[[], Sequence[PastBakeoff]]) -> Section:
@@ -70,10 +71,12 @@ def trend_section(past: Callable[[], Sequence[PastBakeoff]]) -> Section:
     return Section(tab=tab)
 
 
-def with_decision(past: Sequence[PastBakeoff], id: str, decision: Any) -> tuple[PastBakeoff, ...]:
+def with_decision(
+    past: Sequence[PastBakeoff], id: str, decision: Mapping[str, Any]
+) -> tuple[PastBakeoff, ...]:
     """Return bake-offs, the one of an id with the decision of its gate."""
-    decided = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
-    decided["decided"] = DataSplit.of(decision)
+    decided = {key: decision[key] for key in ("outcome", "champion", "promoted")}
+    decided["decided"] = DataSplit(decision["dataset"], decision["split"])
     return tuple(replace(bakeoff, **decided) if bakeoff.id == id else bakeoff for bakeoff in past)
 
 
@@ -190,3 +193,6 @@ def _values(run: LoggedRun) -> dict[str, Value]:
 
 def _count(users: float) -> int:
     return int(users) if math.isfinite(users) else 0
+
+
+FEATURE = HistoryFeature

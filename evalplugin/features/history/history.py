@@ -13,12 +13,13 @@ from evalplugin.base.numbers import UNDEFINED, number, span
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
+from evalplugin.features.words import outcome_words
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.notebook import table_html
 from evalplugin.report.plain import plain_text
 from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import outcome_words, small_legend
+from evalplugin.report.words import small_legend
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 

@@ -15,8 +15,8 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.placeholders import fill_placeholders, variables_in
 from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
-from evalplugin.config.sections import Notify
-from evalplugin.report.words import outcome_words
+from evalplugin.features.notifications.section import Notify
+from evalplugin.features.words import outcome_words
 
 _LONGEST_WAIT = 30  # seconds between two tries of a webhook
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry

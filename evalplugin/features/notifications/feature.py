@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from evalplugin._version import __version__
-from evalplugin.base.errors import EvalpluginError, UnchangedError
+from evalplugin.base.errors import ConfigError, EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.config import ConfigHeader
+from evalplugin.config.load import read_source
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
-from evalplugin.workspace import Workspace
+from evalplugin.features.notifications.section import Notify
 
 Payload = dict[str, Any]
 
@@ -31,13 +33,12 @@ class NotificationsFeature(Feature):
     """Sends the outcome to the notifier of the config and to the workspace's file, where there is one."""
 
     bakeoff: str | None = None  # id, once the bake-off is in MLflow
-    results: Results | None = None
 
     @contextmanager
-    def around(self, workspace: Workspace) -> Iterator[None]:
+    def around(self, bakeoff: Bakeoff) -> Iterator[None]:
         """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
-        config = workspace.config
-        header = ConfigHeader(config.name, config.folder, workspace.experiment, config.spec.notify)
+        workspace, config = bakeoff.workspace, bakeoff.workspace.config
+        header = ConfigHeader(config.name, config.folder, workspace.experiment, config.section("notify"))
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):
             workspace.observer.warn(
                 f"notify: nobody will be told, as no value is set for {', '.join(missing)}"
@@ -45,8 +46,7 @@ class NotificationsFeature(Feature):
         payload = None
         try:
             yield
-            assert self.results is not None
-            payload = payload_of(header, self.results)
+            payload = payload_of(header, bakeoff)
         except UnchangedError as error:
             payload = payload_with(header, outcome="unchanged", bakeoff=error.bakeoff)
             raise
@@ -60,14 +60,63 @@ class NotificationsFeature(Feature):
             if payload is not None:
                 notify(header, payload, workspace.observer, workspace.outcome_file)
 
-    def opened(self, running: Running) -> None:
+    def opened(self, bakeoff: Bakeoff) -> None:
         """Keep the id."""
-        self.bakeoff = running.bakeoff.id
+        self.bakeoff = bakeoff.plan.id
 
-    def end(self, running: Running, results: Results) -> Results:
-        """Keep the results."""
-        self.results = results
-        return results
+
+@dataclass(frozen=True)
+class ConfigHeader:
+    """A config's name, experiment and notifier; known even where the rest of the config is wrong."""
+
+    name: str
+    folder: Path
+    experiment: str | None = None
+    notify: Notify | None = None
+
+    @classmethod
+    def read(
+        cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = (), experiment: str | None = None
+    ) -> ConfigHeader:
+        """Return the parts that can be read, whatever is wrong with the config and the assignments.
+
+        An experiment that is given wins over the config's.
+        """
+        try:
+            document, folder = read_source(source)
+        except Exception:  # noqa: BLE001 - `load` reports it
+            name, folder = (
+                (str(source), source.parent) if isinstance(source, Path) else ("python", Path.cwd())
+            )
+            return cls(name, folder, experiment)
+        for assignment in overrides:
+            with suppress(ConfigError):
+                document = document.override([assignment])
+        named, notify = document.data.get("experiment"), None
+        with suppress(ValidationError):
+            notify = Notify.model_validate(document.data.get("notify"))
+        return cls(document.name, folder, experiment or (named if isinstance(named, str) else None), notify)
+
+
+def tell_of_failure(
+    error: BaseException,
+    source: Path | Mapping[str, Any],
+    observer: Observer,
+    *,
+    overrides: Sequence[str] = (),
+    experiment: str | None = None,
+    outcome_file: Path | None = None,
+) -> None:
+    """Tell the notifier of a config, right or wrong, that its bake-off could not be run.
+
+    Args:
+        error: The reason.
+        source, overrides: The config, as in ``config.load``.
+        observer, outcome_file: As in ``notify``.
+        experiment: Wins over the config's.
+    """
+    header = ConfigHeader.read(source, overrides, experiment)
+    notify(header, failure_payload(header, error), observer, outcome_file)
 
 
 def notify(
@@ -96,32 +145,24 @@ def notify(
         observer.warn(warning)
 
 
-def payload_of(header: ConfigHeader, results: Results) -> Payload:
+def payload_of(header: ConfigHeader, bakeoff: Bakeoff) -> Payload:
     """Return the payload of a bake-off that was run to its end.
 
     Under ``failed`` each model that failed is listed once for every dataset and split on which it did: ``dataset``,
-    ``split``, ``model``, ``error``. Why the winner could not be registered becomes ``error``, and so does a finding
-    that the config declares to be an error.
+    ``split``, ``model``, ``error``. The facts of the features are added.
     """
-    result, links, decision = results.result, results.links, results.values.get("decision")
-    wrong = next((finding.line for finding in results.findings if finding.is_error), None)
-    ended = "failure" if result.failed else "done"
-    return payload_with(
-        header,
-        outcome=ended if decision is None else decision.outcome,
-        bakeoff=result.bakeoff.id,
-        decision=None if decision is None else json.loads(decision.to_json()),
-        standings=[_standings(comparison) for comparison in results.comparisons],
-        failed=[
+    links = bakeoff.links
+    known = {
+        "outcome": "failure" if bakeoff.failed else "done",
+        "bakeoff": bakeoff.plan.id,
+        "standings": [_standings(comparison) for comparison in bakeoff.comparisons],
+        "failed": [
             {**DataSplit.of(model.data)._asdict(), "model": model.model, "error": model.failure}
-            for model in result.failed
+            for model in bakeoff.failed
         ],
-        checks=[asdict(finding) for finding in results.findings],
-        error=results.values.get("unregistered") or wrong,
-        links={}
-        if links is None
-        else {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
-    )
+        "links": {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
+    }
+    return payload_with(header, **(known | bakeoff.facts()))
 
 
 def failure_payload(header: ConfigHeader, error: BaseException, *, bakeoff: str | None = None) -> Payload:
@@ -172,3 +213,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+FEATURE = NotificationsFeature

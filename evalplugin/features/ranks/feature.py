@@ -7,13 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from evalplugin.base.numbers import number, p_equals, percent
 from evalplugin.base.text import cut, escape_html
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.features.base import Feature, Results
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.ranks.ranks import Ranks, ranks_of
 from evalplugin.metrics.given import known_metric
 from evalplugin.report.charts.palette import model_colours
@@ -33,17 +32,18 @@ _WIDTH, _SIDE, _ROW, _BAR, _TITLE = 700.0, 220.0, 21.0, 9.0, 26.0  # points of t
 class RanksFeature(Feature):
     """Shows and logs the average ranks of the models over the datasets; there are none with one dataset."""
 
-    def items(self, results: Results) -> Iterator[Item]:
+    def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
         """Yield the ranks, as a picture and for programs."""
-        if by_split := ranks_of(results.comparisons):
-            bakeoff = results.result.bakeoff
+        if by_split := ranks_of(bakeoff.comparisons):
             if drawn := [ranks for ranks in by_split if len(ranks.models) > 1]:
-                yield Artifact("ranks.png", rank_png(drawn, model_colours(bakeoff.models, bakeoff.baseline)))
+                yield Artifact(
+                    "ranks.png", rank_png(drawn, model_colours(bakeoff.plan.models, bakeoff.plan.baseline))
+                )
             yield Artifact(
                 RANKS, json.dumps([asdict(ranks) for ranks in by_split], indent=1, ensure_ascii=False)
             )
 
-    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+    def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
         """Yield a table with its picture for each split of several datasets."""
         return rank_sections(comparisons)
 
@@ -212,3 +212,6 @@ def _text(text: str, x: float, y: float, side: str, *, quiet: bool = False) -> s
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{side}" dominant-baseline="central"{style}>'
         f"{escape_html(text)}</text>"
     )
+
+
+FEATURE = RanksFeature

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from evalplugin.base.costs import cheap_collections
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
-from evalplugin.config.tuning import values_text
+from evalplugin.config.spaces import values_text
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, Result, TaskExecutor, stored
 from evalplugin.execution.store.steps import StepCache

@@ -13,21 +13,20 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
 from evalplugin.components.registry import call_component
-from evalplugin.config import CheckedConfig, Named
-from evalplugin.config.checked import TuningPlan
+from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult, DataSplit
+from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import Job, PreparedData, candidates_of
-from evalplugin.features.base import Feature, Running
+from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.tuning.engine import run_studies
 from evalplugin.features.tuning.pictures import study_pictures
+from evalplugin.features.tuning.section import TuningPlan
 from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
 from evalplugin.report.charts.pictures import ModelPicture
-from evalplugin.workspace import Workspace
 
 _COVERED = 0.5  # share of the relevant validation items that a pool must have
 _POOL_REMEDY = (
@@ -42,25 +41,33 @@ class TuningFeature(Feature):
 
     studies: list[Study] = field(default_factory=list)
 
-    def with_jobs(self, workspace: Workspace, prepared: list[PreparedData], jobs: list[Job]) -> list[Job]:
+    def with_jobs(self, bakeoff: Bakeoff) -> None:
         """Split the validation data.
 
         Raises:
             DataError: The train data of a fold cannot be split into train and validation data.
         """
-        self.studies = studies_of(workspace.config, prepared, jobs)
-        return jobs
+        self.studies = studies_of(bakeoff.workspace.config, bakeoff.prepared, bakeoff.jobs)
 
-    def pictures(self, result: BakeoffResult) -> Iterator[ModelPicture]:
+    def pictures(self, bakeoff: Bakeoff) -> Iterator[ModelPicture]:
         """Yield the history and the importance of each model's trials."""
-        return study_pictures(result)
+        return study_pictures(bakeoff.plan, bakeoff.models)
 
-    def before_tasks(self, running: Running) -> Running:
+    def before_tasks(self, bakeoff: Bakeoff) -> None:
         """Run the studies, and give the jobs of tuned models their best parameters."""
-        workspace = running.workspace
-        run = task_executor(running.session, Observer())  # the progress of all trials together is shown
-        jobs = run_studies(self.studies, running.jobs, run, workspace.cache, workspace.observer)
-        return replace(running, jobs=jobs)
+        workspace = bakeoff.workspace
+        run = task_executor(bakeoff.session, Observer())  # the progress of all trials together is shown
+        bakeoff.jobs = run_studies(self.studies, bakeoff.jobs, run, workspace.cache, workspace.observer)
+        self.studies = []  # they have folds, which may be large
+
+
+def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:
+    """Return the limit of a model's trials on all folds: 0 if it is not tuned, None if only seconds are limited."""
+    plan = config.section("tune")
+    if plan is None or not model.space:
+        return 0
+    trials = plan.budget.trials
+    return None if trials is None else trials * folds
 
 
 def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Sequence[Job]) -> list[Study]:
@@ -69,7 +76,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     Raises:
         DataError: The train data of a fold cannot be split into train and validation data.
     """
-    plan = config.tune
+    plan = config.section("tune")
     if plan is None:
         return []
     studies = []
@@ -160,3 +167,6 @@ def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:
     split = next(split for split in config.splits if split.name == prepared.info.split)
     of_train_data: Callable[[], Splitter] = getattr(split.component, "of_train_data", lambda: split.component)
     return replace(split, component=of_train_data())
+
+
+FEATURE = TuningFeature

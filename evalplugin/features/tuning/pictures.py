@@ -14,7 +14,7 @@ import numpy as np
 from evalplugin.base.numbers import number, share
 from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
-from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
+from evalplugin.execution.results import DataSplit, ModelResult, Plan, Tuning
 from evalplugin.features.tuning.summary import importance
 from evalplugin.metrics import parse
 from evalplugin.report.charts.palette import SHAPES, model_colours
@@ -26,17 +26,17 @@ _LABEL = 22  # characters of a parameter's name
 _CROSS = "M-1,-1L1,1M-1,1L1,-1"
 
 
-def study_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
+def study_pictures(plan: Plan, results: Sequence[ModelResult]) -> Iterator[ModelPicture]:
     """Yield the pictures of tuning; none without a tuned model.
 
     Else every model gets them, tuned or not: MLflow's compare page shows the files that all of its runs have.
     """
-    tunings = [model.tuning for model in result.models if model.tuning is not None]
+    tunings = [model.tuning for model in results if model.tuning is not None]
     if not tunings:
         return
     metric = tunings[0].metric
-    colours = model_colours(result.bakeoff.models, result.bakeoff.baseline)
-    models = [model for model in result.models if model.tuning is not None or model.error is None]
+    colours = model_colours(plan.models, plan.baseline)
+    models = [model for model in results if model.tuning is not None or model.error is None]
     limits = history_limits(models, metric)
     trials = 1 + max(row["trial"] for tuning in tunings for row in tuning.trials.to_pylist())
     bars = max(_BARS, *(len(tuning.space) for tuning in tunings))
@@ -51,8 +51,10 @@ def study_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
             }
             for path, (chart, note) in charts.items():
                 subtitle = [_subtitle(model.tuning), note]
-                look = {"title": model.model, "colour": colours[model.model], "subtitle": subtitle}
-                yield ModelPicture(place, model.model, path, partial(picture_of_run, chart, **look))
+                draw = partial(
+                    picture_of_run, chart, title=model.model, colour=colours[model.model], subtitle=subtitle
+                )
+                yield ModelPicture(place, model.model, path, draw)
 
 
 def _subtitle(tuning: Tuning | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalplugin.base.libraries import optuna
 from evalplugin.config.components import parameter_at
-from evalplugin.config.tuning import Space, is_same
+from evalplugin.config.spaces import Space, is_same
 
 
 @contextmanager

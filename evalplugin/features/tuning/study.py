@@ -19,12 +19,12 @@ from evalplugin.base.libraries import optuna
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.components.parameters import as_mapping
-from evalplugin.config.checked import TuningPlan
 from evalplugin.config.components import params_at
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import Task, TaskResult
+from evalplugin.features.tuning.section import TuningPlan
 from evalplugin.features.tuning.space import SearchSpace, quiet
 from evalplugin.models import MODELS
 

@@ -13,7 +13,7 @@ import numpy as np
 from evalplugin.base.libraries import optuna, pa
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text, plural
-from evalplugin.config.tuning import Space, value_text, values_text
+from evalplugin.config.spaces import Space, value_text, values_text
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
 from evalplugin.features.tuning.space import SearchSpace, quiet

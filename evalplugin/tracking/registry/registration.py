@@ -14,10 +14,9 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config import ModelRecipe
-from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import attempt, connect, tracking_call
 from evalplugin.tracking.location import WORKSPACE_VARIABLE, workspace
-from evalplugin.tracking.names import shorten_value
+from evalplugin.tracking.names import CHAMPION_ALIAS, PREVIOUS_ALIAS, shorten_value
 from evalplugin.tracking.read.uris import REGISTRY_VARIABLE, find_model, registry_uri, tags_of, version_with
 from evalplugin.tracking.registry.served import ServedLists, save_package
 from evalplugin.tracking.write.logged_models import link_version, logged_model

@@ -16,7 +16,13 @@ import numpy.typing as npt
 from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, DataSplit, ModelResult, Scored
+from evalplugin.execution.results import (
+    DataInfo,
+    DataSplit,
+    ModelResult,
+    Plan,
+    Scored,
+)
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
 from evalplugin.report.charts.palette import model_styles
@@ -36,13 +42,13 @@ _PART_BYTES = (
 )
 
 
-def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:
+def model_artifacts(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Artifact]:
     """Yield the files of a model's run, pictures excepted.
 
     The files for people and for MLflow's compare page are at the root, under the same names in every run; those for
     programs are in ``data/``.
     """
-    yield from config_artifacts(bakeoff)
+    yield from config_artifacts(plan)
     if (scores := result.per_user) is not None:
         table = json.dumps(per_user_table(scores), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
@@ -60,58 +66,57 @@ def model_artifacts(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, C
         yield Artifact(PARAMS, json.dumps(dict(result.params)))
     if result.error is not None:
         yield Artifact("traceback.txt", result.error)
-    yield summary_artifact(bakeoff, result, cells)
+    yield summary_artifact(plan, result, cells)
 
 
 def summary_artifact(
-    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], verdict: str = ""
+    plan: Plan, result: ModelResult, cells: Mapping[str, Cell], verdict: str = ""
 ) -> Artifact:
     """Return the summary of a model's run for people.
 
     Args:
-        bakeoff: The bake-off.
+        plan: Of the bake-off.
         result: The model's result.
         cells: The model's values by metric.
         verdict: A sentence on all models, once they are compared.
     """
-    _, too_long = model_params(bakeoff, result)
+    _, too_long = model_params(plan, result)
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
     if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
             f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {plural(scores.units.noun)}: those with the "
             f"smallest hash of their id, the same in every run; the table per_user in data/ holds all"
         )
-    return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
+    return Artifact("summary.md", summary_markdown(plan, result, cells, notes=notes, verdict=verdict))
 
 
-def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
+def config_artifacts(plan: Plan) -> Iterator[Artifact]:
     """Yield the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
-    yield Artifact("config.yaml", bakeoff.config_text)
-    yield Artifact("data/config_resolved.yaml", bakeoff.config_resolved)
+    yield Artifact("config.yaml", plan.config_text)
+    yield Artifact("data/config_resolved.yaml", plan.config_resolved)
     # As bytes, which are not redacted: the line "google-auth==2.0" looks like a credential.
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
 def picture_artifacts(
-    result: BakeoffResult, further: Iterable[ModelPicture] = ()
+    plan: Plan, results: Sequence[ModelResult], further: Iterable[ModelPicture] = ()
 ) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model: its users' scores, and ``further`` ones.
 
     They show the primary metric. A model without a score of a user by it has none.
     """
     artifacts: dict[tuple[str, str, str], list[Artifact]] = {}
-    for place, model, path, draw in (*_score_pictures(result), *further):
+    for place, model, path, draw in (*_score_pictures(plan, results), *further):
         artifacts.setdefault((*place, model), []).append(Artifact(path, partial(_write_picture, draw)))
     return artifacts
 
 
-def _score_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
-    bakeoff = result.bakeoff
-    primary = bakeoff.spec(bakeoff.primary)
-    styles = model_styles(bakeoff.models, bakeoff.baseline)
+def _score_pictures(plan: Plan, results: Sequence[ModelResult]) -> Iterator[ModelPicture]:
+    primary = plan.spec(plan.primary)
+    styles = model_styles(plan.models, plan.baseline)
     columns = [
         (m, m.per_user.column(primary.name))
-        for m in result.models
+        for m in results
         if m.per_user is not None and primary.name in m.per_user.metrics
     ]
     scored = [(m, column[np.isfinite(column)]) for m, column in columns]
@@ -120,7 +125,7 @@ def _score_pictures(result: BakeoffResult) -> Iterator[ModelPicture]:
     path = f"per_user_{metric_name(primary.name)}.png"
     for place, grouped in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
         group = list(grouped)
-        curves = [Curve(m.model, values, styles[m.model], m.model == bakeoff.baseline) for m, values in group]
+        curves = [Curve(m.model, values, styles[m.model], m.model == plan.baseline) for m, values in group]
         where = " · ".join(filter(None, place))
         for model, draw in user_pictures(primary, curves, limits, where, group[0][0].data.units.noun):
             yield ModelPicture(place, model, path, draw)

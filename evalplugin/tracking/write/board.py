@@ -17,7 +17,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.report.words import ranking_basis
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
@@ -101,21 +101,22 @@ def _old_boards(tags: Mapping[str, str]) -> list[str]:
     return sorted(ours, reverse=True)[_BOARDS_KEPT:]  # the ids of bake-offs begin with the time
 
 
-def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[str, Any] | None:
+def board_of(
+    plan: Plan, results: Sequence[ModelResult], comparisons: Sequence[Comparison]
+) -> dict[str, Any] | None:
     """Return the board that fits a bake-off's results, as MLflow's page reads it; None without a value to show."""
-    bakeoff = result.bakeoff
     cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
     shown = {cell.metric for cell in cells}
     if not shown:
         return None
-    names = metric_names(bakeoff.headline)
+    names = metric_names(plan.headline)
     headline = [name for metric, name in names.items() if metric in shown]
     # Runs of several datasets and splits have no users to share.
     shared = [m for m in shown if len(comparisons) == 1 and ranking_basis(comparisons[0], m)]
     means = [f"shared/{name}" if m in shared else name for m, name in names.items() if m in shown]
     sections: list[dict[str, Any]] = []
     charts: list[dict[str, Any]] = []
-    for name, cards, columns_wide, height in _layout(result, cells, headline, means):
+    for name, cards, columns_wide, height in _layout(plan, results, cells, headline, means):
         if cards:
             sections.append(_section(name, display=True) | {"columns": columns_wide, "cardHeight": height})
             charts.extend(
@@ -123,9 +124,9 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
                 for i, card in enumerate(cards)
             )
     sections.extend(_section(name, display=False) for name in _CLOSED)
-    costs = ["cost/fit_seconds", "cost/recommend_seconds"] if _has_costs(result) else []
+    costs = ["cost/fit_seconds", "cost/recommend_seconds"] if _has_costs(results) else []
     metrics = [*means, "users", *costs]
-    params = ["model.type", *_differing_params(result)]
+    params = ["model.type", *_differing_params(results)]
     columns = [*(f"metrics.`{key}`" for key in metrics), *(f"params.`{key}`" for key in params)]
     return {
         "selectedColumns": columns,
@@ -149,26 +150,30 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> dict[s
         "autoRefreshEnabled": True,
         "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
         # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
-        "searchFilter": models_filter(bakeoff.id),
+        "searchFilter": models_filter(plan.id),
         "orderByKey": f"metrics.`{means[0]}`",
-        "orderByAsc": bakeoff.spec(bakeoff.primary).direction < 0,
+        "orderByAsc": plan.spec(plan.primary).direction < 0,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }
 
 
 def _layout(
-    result: BakeoffResult, cells: Sequence[Cell], headline: Sequence[str], means: Sequence[str]
+    plan: Plan,
+    results: Sequence[ModelResult],
+    cells: Sequence[Cell],
+    headline: Sequence[str],
+    means: Sequence[str],
 ) -> Iterator[tuple[str, list[dict[str, Any]], int, int]]:
     """Yield each section: its title, its charts, how many are in a row, and their height in pixels."""
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
-    names = metric_names(result.bakeoff.headline)
+    names = metric_names(plan.headline)
     per_user = [name for metric, name in names.items() if metric in spread]
-    families = dict.fromkeys(f for m in result.models if m.per_user is not None for f in m.per_user.at_k)
+    families = dict.fromkeys(f for m in results if m.per_user is not None for f in m.per_user.at_k)
     curves = metric_names(families).values()
     compared = per_user if any(cell.difference is not None for cell in cells) else []
-    by_fold = headline if any(len(m.fold_means) > 1 for m in result.models) else []
-    units = {model.data.units.noun for model in result.models}
+    by_fold = headline if any(len(m.fold_means) > 1 for m in results) else []
+    units = {model.data.units.noun for model in results}
     unit = units.pop() if len(units) == 1 else "user"
     percentiles = f"Every {unit}, lowest to highest (step = percentile of {plural(unit)})"
     yield f"Mean over {plural(unit)}", [_bar(key) for key in means], 3, 280
@@ -177,22 +182,22 @@ def _layout(
     differences = [_bar(f"vs_baseline/{key}") for key in compared]
     yield f"Difference from the baseline over the same {plural(unit)}", differences, 3, 280
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
-    by_seed = headline if any(m.seed_means for m in result.models) else []
+    by_seed = headline if any(m.seed_means for m in results) else []
     yield "Seed by seed (step = seed)", [_line(f"seed/{key}") for key in by_seed], 3, 340
-    yield "Parameters that differ", [_DIFFERENCES] if len(result.models) > 1 else [], 1, 340
-    tuned = any(m.tuning is not None for m in result.models)
+    yield "Parameters that differ", [_DIFFERENCES] if len(results) > 1 else [], 1, 340
+    tuned = any(m.tuning is not None for m in results)
     yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else [], 3, 280
-    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS] if _has_costs(result) else [], 4, 260
+    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS] if _has_costs(results) else [], 4, 260
 
 
-def _has_costs(result: BakeoffResult) -> bool:
-    return any(model.costs is not None for model in result.models)
+def _has_costs(results: Sequence[ModelResult]) -> bool:
+    return any(model.costs is not None for model in results)
 
 
-def _differing_params(result: BakeoffResult) -> list[str]:
+def _differing_params(results: Sequence[ModelResult]) -> list[str]:
     """Return the first few keys in MLflow of the models' parameters that differ."""
     values: dict[str, set[str]] = {}
-    for model in result.models:
+    for model in results:
         for key, value in flatten("model", model.params).items():
             values.setdefault(key, set()).add(json.dumps(value, default=str))
     return [key for key, texts in values.items() if len(texts) > 1][:_MOST_PARAMS]

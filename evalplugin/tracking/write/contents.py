@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.execution.results import Bakeoff, Finding, ModelResult
+from evalplugin.execution.results import Finding, ModelResult, Plan
 from evalplugin.files.inputs import Inputs
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.competition import findings_on
@@ -44,21 +44,21 @@ _OF_GROUPS = 10  # of a segmentation's gap and worst group, which are logged lat
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
-def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
+def model_items(plan: Plan, result: ModelResult) -> Iterator[Item]:
     """Yield the items of a model's run besides its identifying tags, and the pictures, which need all models."""
-    specs = [bakeoff.spec(metric) for metric in bakeoff.headline]
-    cells = metric_cells(result.per_user, specs, bakeoff.seed, seed_means=result.seed_means)
-    yield from model_metrics(bakeoff, result, cells)
-    yield from model_params(bakeoff, result)[0]
-    yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
+    specs = [plan.spec(metric) for metric in plan.headline]
+    cells = metric_cells(result.per_user, specs, plan.seed, seed_means=result.seed_means)
+    yield from model_metrics(plan, result, cells)
+    yield from model_params(plan, result)[0]
+    yield Tag(_NOTE, note_markdown(plan, result, cells))
     if result.notes:
         yield sentences_tag("warnings", result.shown_notes)
-    if bakeoff.given and result.data.notes:
+    if plan.given and result.data.notes:
         yield sentences_tag("notes", result.data.notes)
     if result.per_user is not None:
         yield Tag(TABLES, json.dumps([{"path": TABLE, "type": "table"}]))
     yield from dataset_inputs(result.data)
-    yield from model_artifacts(bakeoff, result, cells)
+    yield from model_artifacts(plan, result, cells)
 
 
 def summary_name(comparisons: Sequence[Comparison]) -> str:
@@ -69,25 +69,25 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
 
 
 def summary_items(
-    bakeoff: Bakeoff, comparisons: Sequence[Comparison], links: Links, sections: Iterable[Section] = ()
+    plan: Plan, comparisons: Sequence[Comparison], links: Links, sections: Iterable[Section] = ()
 ) -> Iterator[Item]:
     """Yield the items of a summary run besides its identifying tags.
 
     Args:
-        bakeoff: The bake-off.
+        plan: Of the bake-off.
         comparisons: One for each dataset and split.
         links: To the board and the compare page.
         sections: What features add to the leaderboard.
     """
     sections = list(sections)
-    yield from summary_metrics(bakeoff, comparisons)
-    yield from summary_params(bakeoff)
+    yield from summary_metrics(plan, comparisons)
+    yield from summary_params(plan)
     statements = [section.statement for section in sections if section.statement is not None]
     paragraphs = [f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements]
     for comparison in comparisons:
         where = f"{escape(str(comparison.contest.place))}: " if len(comparisons) > 1 else ""
         paragraphs.append(where + escape(verdict_sentence(comparison, comparison.contest.primary)))
-    leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(bakeoff, comparisons, sections)])
+    leaderboard = "\n\n".join([*paragraphs, leaderboard_markdown(plan, comparisons, sections)])
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
     yield Tag(_NOTE, f"{leaderboard}\n{line}")
@@ -101,20 +101,20 @@ def summary_items(
     # A link to very many runs would be shortened and lead nowhere.
     if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
         yield Tag("evalplugin.compare", links.compare_url_path)
-    yield from config_artifacts(bakeoff)
+    yield from config_artifacts(plan)
     yield Artifact("leaderboard.md", leaderboard)
 
 
 def standing_items(
-    bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel, further: Sequence[Finding] = ()
+    plan: Plan, comparison: Comparison, row: ComparedModel, further: Sequence[Finding] = ()
 ) -> Iterator[Item]:
     """Yield the items of a model's run that need all models: differences, whether it may be the best, findings.
 
     The findings are on its data, and of ``further`` ones those on its own results and on all models together.
     """
-    yield from difference_metrics(bakeoff, row)
-    yield from shared_metrics(bakeoff, comparison, row)
-    yield from group_metrics(bakeoff, comparison, row)
+    yield from difference_metrics(plan, row)
+    yield from shared_metrics(plan, comparison, row)
+    yield from group_metrics(plan, comparison, row)
     if findings := [f for f in findings_on(comparison.contest, further) if f.model in (None, row.model)]:
         yield findings_tag(findings)
     if row.error is None and comparison.may_be_best:
@@ -134,9 +134,9 @@ def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
         yield Artifact(_INPUTS, json.dumps(rows, indent=1).encode())
 
 
-def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Tag]:
+def model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric | Tag]:
     """Yield every metric of a model's run, and a tag with the keys of undefined ones."""
-    metrics = list(_model_metrics(bakeoff, result, cells))
+    metrics = list(_model_metrics(plan, result, cells))
     yield from _finite_metrics(metrics)
     if left_out := dict.fromkeys(m.key for m in metrics if not math.isfinite(m.value)):
         yield Tag("evalplugin.left_out", ", ".join(left_out)[:MAX_TAG])
@@ -154,10 +154,10 @@ def _finite_metrics(metrics: Iterable[Metric]) -> Iterator[Metric]:
         yield Metric("undefined/values_left_out", left_out)
 
 
-def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
-    numbers = list(_numbers(bakeoff, result, cells))
+def _model_metrics(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
+    numbers = list(_numbers(plan, result, cells))
     yield from numbers
-    names = metric_names(bakeoff.metrics)
+    names = metric_names(plan.metrics)
     spread = {
         names[metric]: cell.summary for metric, cell in cells.items() if cell.summary and cell.summary.n
     }
@@ -178,13 +178,13 @@ def simplified(points: Sequence[tuple[float, float]], most: int) -> list[tuple[f
     return kept
 
 
-def _numbers(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
+def _numbers(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> Iterator[Metric]:
     """Yield all metrics besides the curves of percentiles."""
-    names = metric_names(bakeoff.metrics)
+    names = metric_names(plan.metrics)
     # The most important first: MLflow's run page keeps the order.
     for metric, cell in cells.items():
         yield Metric(names[metric], cell.mean)
-    if (primary := cells.get(bakeoff.primary)) is not None:
+    if (primary := cells.get(plan.primary)) is not None:
         yield Metric("users", primary.users)
         yield Metric("users_undefined", primary.undefined)
     if (tuning := result.tuning) is not None:
@@ -219,7 +219,7 @@ def _numbers(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -
             yield Metric(f"seed_sd/{names[metric]}", cell.seeds.sd)
         if math.isfinite(cell.seed_share):
             yield Metric(f"seed_share/{names[metric]}", cell.seed_share)
-    yield from _segment_metrics(bakeoff, result)
+    yield from _segment_metrics(plan, result)
 
 
 def _spread(name: str, cell: Cell) -> Iterator[Metric]:
@@ -240,13 +240,13 @@ def _spread(name: str, cell: Cell) -> Iterator[Metric]:
         yield Metric(f"dist/{name}.cluster_mean_high", mean.high)
 
 
-def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
+def _segment_metrics(plan: Plan, result: ModelResult) -> Iterator[Metric]:
     """Yield the primary metric's mean in each group of users, and the number of users it is over."""
-    name = metric_names(bakeoff.metrics)[bakeoff.primary]
+    name = metric_names(plan.metrics)[plan.primary]
     # The separator is in neither name, so that all are different.
     scores = {
         f"{segment}\0{label}": values
-        for segment, groups in result.by_group(bakeoff.primary).items()
+        for segment, groups in result.by_group(plan.primary).items()
         for label, values in groups.items()
     }
     for group, key in model_keys(scores).items():
@@ -257,9 +257,9 @@ def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
             yield Metric(shorten_value(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean)
 
 
-def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]:
+def difference_metrics(plan: Plan, row: ComparedModel) -> Iterator[Metric]:
     """Yield a model's paired differences from the baseline, for its own run."""
-    names = metric_names(bakeoff.metrics)
+    names = metric_names(plan.metrics)
     return _finite_metrics(
         value
         for metric, cell in row.cells.items()
@@ -267,9 +267,9 @@ def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]
     )
 
 
-def shared_metrics(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
+def shared_metrics(plan: Plan, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
     """Yield the means by which a model is ranked, where these are over fewer users than some model has."""
-    names = metric_names(bakeoff.metrics)
+    names = metric_names(plan.metrics)
     return _finite_metrics(
         Metric(f"shared/{names[metric]}", cell.mean)
         for metric, cell in row.cells.items()
@@ -277,14 +277,14 @@ def shared_metrics(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel)
     )
 
 
-def group_metrics(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
+def group_metrics(plan: Plan, comparison: Comparison, row: ComparedModel) -> Iterator[Metric]:
     """Yield a model's gap between groups of users and its worst group by the primary metric, for its own run."""
-    name = metric_names(bakeoff.metrics)[bakeoff.primary]
+    name = metric_names(plan.metrics)[plan.primary]
     segments = model_keys(segmentation.name for segmentation in comparison.contest.segments)
     return _finite_metrics(
         value
         for statistic in comparison.group_statistics
-        if (statistic.metric, statistic.model) == (bakeoff.primary, row.model)
+        if (statistic.metric, statistic.model) == (plan.primary, row.model)
         for value in _group_statistic(f"segment/{name}.{segments[statistic.segment]}", statistic)
     )
 
@@ -299,10 +299,10 @@ def _group_statistic(prefix: str, statistic: GroupStatistic) -> Iterator[Metric]
         yield Metric(f"{key}_vs_baseline_p_holm", statistic.p_holm)
 
 
-def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Metric]:
+def summary_metrics(plan: Plan, comparisons: Sequence[Comparison]) -> Iterator[Metric]:
     """Yield the metrics of the summary run: the number of models, and every model's paired differences."""
-    names = metric_names(bakeoff.metrics)
-    rows = {bakeoff.run_name(c.contest, row.model): row for c in comparisons for row in c.models}
+    names = metric_names(plan.metrics)
+    rows = {plan.run_name(c.contest, row.model): row for c in comparisons for row in c.models}
     keys = model_keys(rows)
     yield Metric("models", len(rows))
     yield Metric("models_failed", sum(row.error is not None for row in rows.values()))

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from evalplugin._version import __version__
 from evalplugin.base.units import plural
-from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult, Scored
+from evalplugin.execution.results import (
+    DataInfo,
+    Finding,
+    ModelResult,
+    Plan,
+    Scored,
+)
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.given import plain_metrics
 from evalplugin.report.competition import AS_LISTED
@@ -25,7 +31,7 @@ from evalplugin.tracking.write.provenance import git_tags, process_tags, user_na
 TABLES = "mlflow.loggedArtifacts"  # files that MLflow's artifact view shows as tables, joined across runs
 
 
-def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], list[str]]:
+def model_params(plan: Plan, result: ModelResult) -> tuple[list[Param], list[str]]:
     """Return the parameters of a model's run, and the keys of parameters that are too long for MLflow.
 
     The latter are in ``config.yaml`` and ``data/config_resolved.yaml`` alone.
@@ -54,28 +60,28 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
         values |= {
             f"tune.space.{key}": json.dumps(space, ensure_ascii=False) for key, space in tuning.space.items()
         }
-    params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff, len(result.seed_means) or 1)]
+    params = [*starmap(Param, values.items()), *_evaluation_params(plan, len(result.seed_means) or 1)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
 
-def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
+def summary_params(plan: Plan) -> Iterator[Param]:
     """Yield the parameters of the summary run."""
-    models = Param("models", ", ".join(bakeoff.models))
-    return filter(_fits, [*_evaluation_params(bakeoff, bakeoff.seeds), models])
+    models = Param("models", ", ".join(plan.models))
+    return filter(_fits, [*_evaluation_params(plan, plan.seeds), models])
 
 
-def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
-    if not bakeoff.given:  # a table of scores has no lists
-        yield Param("eval.n", bakeoff.n)
-        yield Param("eval.candidates", bakeoff.candidates or AS_LISTED)
-        yield Param("eval.ties", bakeoff.ties or AS_LISTED)
-        yield Param("eval.cold_users", bakeoff.cold_users or AS_LISTED)
-        yield Param("eval.threshold", bakeoff.relevance.threshold)
-    yield Param("eval.metrics", ", ".join(bakeoff.metrics))
-    yield Param("eval.primary", bakeoff.primary)
-    yield Param("eval.baseline", bakeoff.baseline)
-    yield Param("eval.seed", bakeoff.seed)
-    if bakeoff.seeds > 1:
+def _evaluation_params(plan: Plan, seeds: int) -> Iterator[Param]:
+    if not plan.given:  # a table of scores has no lists
+        yield Param("eval.n", plan.n)
+        yield Param("eval.candidates", plan.candidates or AS_LISTED)
+        yield Param("eval.ties", plan.ties or AS_LISTED)
+        yield Param("eval.cold_users", plan.cold_users or AS_LISTED)
+        yield Param("eval.threshold", plan.relevance.threshold)
+    yield Param("eval.metrics", ", ".join(plan.metrics))
+    yield Param("eval.primary", plan.primary)
+    yield Param("eval.baseline", plan.baseline)
+    yield Param("eval.seed", plan.seed)
+    if plan.seeds > 1:
         yield Param("eval.seeds", seeds)
 
 
@@ -83,23 +89,23 @@ def _fits(param: Param) -> bool:
     return len(param.text) <= MAX_PARAM and is_allowed(param.key)
 
 
-def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
+def common_tags(plan: Plan) -> Iterator[Tag]:
     """Yield the tags of every run of a bake-off: its config and metrics, the process, the code."""
-    yield Tag("evalplugin.bakeoff", bakeoff.id)
+    yield Tag("evalplugin.bakeoff", plan.id)
     yield Tag("evalplugin.version", __version__)
-    yield Tag("evalplugin.config_hash", bakeoff.config_hash)
-    yield Tag("evalplugin.metrics_hash", bakeoff.metrics_hash)
-    if bakeoff.inputs:  # the same inputs: another bake-off would come out the same
-        yield Tag("evalplugin.inputs", json.dumps(bakeoff.inputs))
+    yield Tag("evalplugin.config_hash", plan.config_hash)
+    yield Tag("evalplugin.metrics_hash", plan.metrics_hash)
+    if plan.inputs:  # the same inputs: another bake-off would come out the same
+        yield Tag("evalplugin.inputs", json.dumps(plan.inputs))
     # One by one too: runs may be compared by the metrics that they share.
-    definitions = {metric: definitions_hash([bakeoff.spec(metric)])[:12] for metric in bakeoff.metrics}
+    definitions = {metric: definitions_hash([plan.spec(metric)])[:12] for metric in plan.metrics}
     yield Tag("evalplugin.definitions", json.dumps(definitions))
-    if bakeoff.given:
-        yield given_tag(bakeoff.given)
+    if plan.given:
+        yield given_tag(plan.given)
     yield Tag("mlflow.user", user_name())
-    yield Tag("mlflow.source.name", bakeoff.config_name)
+    yield Tag("mlflow.source.name", plan.config_name)
     yield Tag("mlflow.source.type", "LOCAL")
-    yield from starmap(Tag, (process_tags() | git_tags(Path(bakeoff.config_dir))).items())
+    yield from starmap(Tag, (process_tags() | git_tags(Path(plan.config_dir))).items())
 
 
 def given_tag(given: Mapping[str, MetricSpec]) -> Tag:

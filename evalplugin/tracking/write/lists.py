@@ -13,7 +13,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.libraries import pa
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
+from evalplugin.execution.results import DataInfo, ModelResult, Plan, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores
@@ -29,7 +29,7 @@ from evalplugin.tracking.write.tracker import MlflowTracker
 from evalplugin.tracking.write.writer import RunWriter
 
 
-def bakeoff_from_elsewhere(
+def plan_from_elsewhere(
     asked: Mapping[str, object],
     origin: str,
     *,
@@ -38,8 +38,8 @@ def bakeoff_from_elsewhere(
     models: Sequence[str],
     dataset: str,
     **known: Any,
-) -> Bakeoff:
-    """Return the description of a bake-off of lists or scores made elsewhere.
+) -> Plan:
+    """Return the plan of a bake-off of lists or scores made elsewhere.
 
     Args:
         asked: The options of the command or function, plain values, in place of a config.
@@ -48,14 +48,14 @@ def bakeoff_from_elsewhere(
         metrics: The first one is the primary metric, if none is known.
         models: Names of the models.
         dataset: Name of the data.
-        known: Further fields of the description.
+        known: Further fields of the plan.
     """
     text = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in asked.items())
     unknown: dict[str, Any] = {
         "seed": 0, "n": 0, "candidates": None, "relevance": Relevance(), "primary": metrics[0].name,
         "baseline": None,
     }  # fmt: skip
-    return Bakeoff(
+    return Plan(
         id=new_id(),
         experiment=experiment,
         ties=None,
@@ -93,9 +93,9 @@ class ScoredLists:
     top_n: pa.Table | None = None  # user, item, rank, score
     fold_means: tuple[Mapping[str, float], ...] = ()
 
-    def bakeoff(self, experiment: str) -> Bakeoff:
-        """Return the description of a bake-off of one model."""
-        return bakeoff_from_elsewhere(
+    def plan(self, experiment: str) -> Plan:
+        """Return the plan of a bake-off of one model."""
+        return plan_from_elsewhere(
             self.asked,
             self.origin,
             experiment=experiment,
@@ -136,10 +136,10 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     Raises:
         TrackingError: The store cannot be reached or used.
     """
-    bakeoff, result = lists.bakeoff(experiment), lists.result()
-    with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
+    plan, result = lists.plan(experiment), lists.result()
+    with MlflowTracker.open(plan, tracking_uri) as tracker:
         tracker.start_model(result.data, result.model, result.type)
-        tracker.finish_model(result, _pictures(bakeoff, result))
+        tracker.finish_model(result, _pictures(plan, result))
         run_id = tracker.run_id(result)
     page = f"{ui_base_url(tracker.uri)}/#/experiments/{tracker.experiment_id}/runs/{run_id}{ui_query(tracker.uri)}"
     command = ui_command(tracker.uri)
@@ -178,10 +178,10 @@ def log_into_run(lists: ScoredLists, run: mlflow.entities.Run, folder: Path) -> 
     client = mlflow.MlflowClient(uri)
     with tracking_call(uri, "read the experiment", settings=FAIL_FAST):
         experiment = client.get_experiment(run.info.experiment_id)
-    bakeoff, result = lists.bakeoff(experiment.name), lists.result()
+    plan, result = lists.plan(experiment.name), lists.result()
     present = run.data.tags
-    items = [*model_items(bakeoff, result), *_pictures(bakeoff, result)]
-    tags = [*common_tags(bakeoff), *model_tags(result.data, result.model, result.type)]
+    items = [*model_items(plan, result), *_pictures(plan, result)]
+    tags = [*common_tags(plan), *model_tags(result.data, result.model, result.type)]
     writer = RunWriter(client, experiment.experiment_id)
     run_id = writer.attach(run)
     with tracking_call(uri, f"log {result.model}"):
@@ -193,6 +193,6 @@ def log_into_run(lists: ScoredLists, run: mlflow.entities.Run, folder: Path) -> 
     return {metric.key: metric.value for metric in metrics if metric.key not in curves}
 
 
-def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
-    pictures = picture_artifacts(BakeoffResult(bakeoff, (result,)))
+def _pictures(plan: Plan, result: ModelResult) -> list[Artifact]:
+    pictures = picture_artifacts(plan, [result])
     return pictures.get((result.data.dataset, result.data.split, result.model), [])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten_value
 from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
@@ -82,17 +82,17 @@ def _is_unsupported(error: Exception) -> bool:
 
 
 def of_logged_model(
-    items: Iterable[Item], model: LoggedModel | None, bakeoff: Bakeoff, result: ModelResult
+    items: Iterable[Item], model: LoggedModel | None, plan: Plan, result: ModelResult
 ) -> Iterator[Item]:
     """Yield the items of a run; its means and costs belong to its logged model too, if there is one.
 
     Args:
         items: Of the run.
         model: Its logged model.
-        bakeoff: The bake-off.
+        plan: Of the bake-off.
         result: The model's result.
     """
-    shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
+    shown = {*metric_names(plan.metrics).values(), "users", *_COSTS}
     of = None
     if model is not None:
         of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test_digest)

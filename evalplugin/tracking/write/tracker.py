@@ -13,7 +13,7 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult, Scored
+from evalplugin.execution.results import DataSplit, ModelResult, Plan, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
@@ -49,7 +49,7 @@ class MlflowTracker:
     Used in a ``with`` statement, an exception inside, Ctrl-C and SIGTERM included, ends the open runs as KILLED.
     """
 
-    bakeoff: Bakeoff
+    plan: Plan
     uri: str  # absolute
     client: mlflow.MlflowClient = field(repr=False)
     writer: RunWriter = field(repr=False)
@@ -64,7 +64,7 @@ class MlflowTracker:
     @classmethod
     def open(
         cls,
-        bakeoff: Bakeoff,
+        plan: Plan,
         uri: str | None = None,
         *,
         resume: bool = False,
@@ -74,7 +74,7 @@ class MlflowTracker:
         """Return a tracker of a reachable store, whose experiment exists and has no dead runs of this machine.
 
         Args:
-            bakeoff: The bake-off to log.
+            plan: Of the bake-off to log.
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
             resume: Whether to resume the bake-off's existing runs.
             progress: Reports the step that follows an exception, by its name, while the context lasts.
@@ -84,12 +84,12 @@ class MlflowTracker:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
                 name in MLflow.
         """
-        metric_names(bakeoff.metrics)  # refused now, not after the first model is fitted
+        metric_names(plan.metrics)  # refused now, not after the first model is fitted
         uri = resolve_uri(uri)
         client = connect(uri)
-        with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
-            writer = RunWriter(client, open_experiment(client, uri, bakeoff.experiment))
-        tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress, board)
+        with tracking_call(uri, f"open the experiment {plan.experiment!r}", settings=FAIL_FAST):
+            writer = RunWriter(client, open_experiment(client, uri, plan.experiment))
+        tracker = cls(plan, uri, client, writer, tuple(common_tags(plan)), progress, board)
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:
                 tracker._resume()  # first, as the process of these runs has ended too
@@ -129,15 +129,15 @@ class MlflowTracker:
         """Start the RUNNING run of a model to fit; a resumed run has started."""
         if (key := (*DataSplit.of(data), model)) in self.ids:
             return
-        bakeoff = self.bakeoff
+        plan = self.plan
         tags = [
             *self.common_tags,
             *model_tags(data, model, type),
-            Tag("mlflow.runColor", model_colours(bakeoff.models, bakeoff.baseline)[model]),
-            Tag("evalplugin.place", str(bakeoff.position(data, model))),
+            Tag("mlflow.runColor", model_colours(plan.models, plan.baseline)[model]),
+            Tag("evalplugin.place", str(plan.position(data, model))),
         ]
         with tracking_call(self.uri, f"start the run of {model}"):
-            self.ids[key] = self.writer.start(bakeoff.run_name(data, model), tags)
+            self.ids[key] = self.writer.start(plan.run_name(data, model), tags)
 
     def finish_model(self, result: ModelResult, further: Iterable[Item] = ()) -> None:
         """Log a model's results without pictures, and ``further`` items; end its run as FINISHED or FAILED.
@@ -147,13 +147,13 @@ class MlflowTracker:
         if (key := key_of(result)) in self.complete:
             return
         run_id, failed = self.ids[key], result.error is not None
-        items = [*model_items(self.bakeoff, result), *further]
+        items = [*model_items(self.plan, result), *further]
         with tracking_call(self.uri, f"log {result.model}"), self.writer.uploading({run_id: items}):
             # New for the first attempt alone, which may have created a logged model although it failed.
             run = self.writer.new_runs.pop(run_id, None)
             if (model := open_logged_model(self.client, run_id, items, new=run)) is None:
                 self.keeps_models = False
-            self.writer.log_values(run_id, of_logged_model(items, model, self.bakeoff, result))
+            self.writer.log_values(run_id, of_logged_model(items, model, self.plan, result))
         with tracking_call(self.uri, f"end the run of {result.model}"):
             if model is not None:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if failed else "READY")
@@ -162,7 +162,7 @@ class MlflowTracker:
 
     def finish_bakeoff(
         self,
-        result: BakeoffResult,
+        results: Sequence[ModelResult],
         comparisons: Sequence[Comparison],
         *,
         sections: Iterable[Section] = (),
@@ -172,42 +172,44 @@ class MlflowTracker:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
         Args:
-            result: All models' results.
-            comparisons: The comparisons of the result.
+            results: Of all models.
+            comparisons: Of the results.
             sections: What features add to the reports.
             items: Further items of the summary run.
             pictures: What features add to the pictures of the models' runs.
         """
-        bakeoff, sections = self.bakeoff, list(sections)
+        plan, sections = self.plan, list(sections)
         findings = [finding for section in sections for finding in section.findings]
         rows = {(*c.contest.place, row.model): (c, row) for c in comparisons for row in c.models}
         pages: dict[str, list[Item]] = {}
-        drawn = picture_artifacts(result, pictures)
-        for model in result.models:
+        drawn = picture_artifacts(plan, results, pictures)
+        for model in results:
             key = key_of(model)
             if key in drawn:  # no model that failed
                 comparison, row = rows[key]
-                verdict = verdict_sentence(comparison, bakeoff.primary)
-                pages[self.ids[key]] = [summary_artifact(bakeoff, model, row.cells, verdict), *drawn[key]]
+                verdict = verdict_sentence(comparison, plan.primary)
+                pages[self.ids[key]] = [summary_artifact(plan, model, row.cells, verdict), *drawn[key]]
         with tracking_call(self.uri, "log the pictures"), self.writer.uploading(pages):
             with tracking_call(self.uri, "log the differences"):
                 for key, standing in rows.items():
-                    self.writer.log(self.ids[key], standing_items(bakeoff, *standing, findings))
-            board, warnings = self._save_board(result, comparisons)
+                    self.writer.log(self.ids[key], standing_items(plan, *standing, findings))
+            board, warnings = self._save_board(results, comparisons)
             summary = self._start_summary(summary_name(comparisons))
             links = Links(
                 tracking_uri=redact(self.uri),
                 experiment_id=self.experiment_id,
                 summary_run_id=summary,
-                bakeoff=bakeoff.id,
+                bakeoff=plan.id,
                 board=board,
                 compared=tuple(self.ids[key] for key, (_, row) in rows.items() if row.error is None),
                 warnings=warnings,
             )
             with tracking_call(self.uri, "log the summary run"):
-                self.writer.log(summary, [*summary_items(bakeoff, comparisons, links, sections), *items])
+                self.writer.log(summary, [*summary_items(plan, comparisons, links, sections), *items])
         with tracking_call(self.uri, "end the summary run"):
-            self.writer.end(summary, "FAILED" if len(result.failed) == len(result.models) else "FINISHED")
+            self.writer.end(
+                summary, "FAILED" if all(model.error is not None for model in results) else "FINISHED"
+            )
         return links
 
     def tag(self, run_id: str, key: str, value: str) -> None:
@@ -216,15 +218,15 @@ class MlflowTracker:
             self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
 
     def _save_board(
-        self, result: BakeoffResult, comparisons: Sequence[Comparison]
+        self, results: Sequence[ModelResult], comparisons: Sequence[Comparison]
     ) -> tuple[str | None, tuple[str, ...]]:
         """Return the key of the saved board, None without one, and warnings about what the store cannot show."""
         key, warnings = None, []
         if self.board:
             try:  # MLflow does not document saved views: without one the link opens the plain page
                 with tracking_call(self.uri, "save the board"):
-                    state = board_of(result, comparisons)
-                    key = save_board(self.client, self.experiment_id, self.bakeoff.id, state)
+                    state = board_of(self.plan, results, comparisons)
+                    key = save_board(self.client, self.experiment_id, self.plan.id, state)
             except TrackingError as error:
                 warnings.append(str(error))
         if not self.keeps_models:
@@ -245,7 +247,7 @@ class MlflowTracker:
 
     def _resume(self) -> None:
         """Attach to the bake-off's existing runs; incomplete ones become runs of this process."""
-        query = f"tags.`evalplugin.bakeoff` = '{self.bakeoff.id}'"
+        query = f"tags.`evalplugin.bakeoff` = '{self.plan.id}'"
         seen = set()
         runs = search_runs(self.client, [self.experiment_id], query)
         for run in sorted(runs, key=lambda run: run.status not in DONE):  # complete runs first

@@ -18,9 +18,9 @@ from sqlalchemy.pool import NullPool
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Sql
 from evalplugin.data.datasets import sql
+from evalplugin.features.config import load
 
 SECRET = "the-password-of-the-shop"
 ROWS = [

@@ -16,10 +16,10 @@ from samples import refusal
 
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.components.parameters import as_mapping
-from evalplugin.config import load
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable, UserTable
 from evalplugin.data.tables import Table
+from evalplugin.features.config import load
 
 
 @pytest.fixture

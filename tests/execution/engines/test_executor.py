@@ -13,9 +13,9 @@ import pytest
 from samples import small_config
 
 from evalplugin.base.errors import ConfigError, EngineError
-from evalplugin.config import load
 from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.engines.executor import Executor
+from evalplugin.features.config import load
 from evalplugin.testing import check_engine
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

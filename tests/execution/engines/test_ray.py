@@ -93,9 +93,9 @@ def noting_config(plugin: Path, *models: dict[str, Any], **changes: Any) -> dict
 
 
 def tasks_of(config: dict[str, Any]) -> tuple[Any, list[Any]]:
-    from evalplugin.config import load
     from evalplugin.execution.observer import Observer
     from evalplugin.execution.runner import jobs_of, prepare
+    from evalplugin.features.config import load
 
     checked = load(config)
     return checked, jobs_of(checked, prepare(checked, None, Observer()))
@@ -168,7 +168,7 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
 
     engine = {"type": "ray", "address": cluster.address, "retries": 2}
     outcome = evalplugin.run(noting_config(plugin, {"fails": True}, engine=engine))
-    failed, popularity = outcome.result.models
+    failed, popularity = outcome.models
     assert failed.failure == f"noting.py:{line_of('raise', PLUGIN)}: ValueError: of the model"
     assert popularity.error is None
     assert len(noted(tmp_path / "fits")) == 1
@@ -179,8 +179,8 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
 
 
 def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
-    from evalplugin.config import load
-    from evalplugin.features.tuning.command import tune, tuned_yaml
+    from evalplugin.features.config import load
+    from evalplugin.features.tuning.alone import tune, tuned_yaml
     from evalplugin.workspace import Workspace
 
     config = small_config(

@@ -15,10 +15,10 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import detectable_gain, users_needed
-from evalplugin.config.gate import Gate
 from evalplugin.features.gate.decide import check_decisions, decide
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.report import decision_markdown, decision_statement
+from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores, Units
 
 N = 600

@@ -15,11 +15,11 @@ from scipy import stats
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
 from evalplugin.features.gate.decide import check_challengers, choose_contest, decide, gate_without_champion
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.features.gate.report import decision_markdown
+from evalplugin.features.gate.schema import Gate
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import Competition, ModelFacts, Rules
 from evalplugin.segments import Segmentation

@@ -11,9 +11,9 @@ from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.gate.command import log_decision
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
+from evalplugin.features.gate.logged import log_decision
 
 KEEP = Decision(
     "keep",

@@ -15,9 +15,9 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.cli.history import parts_that_fit
 from evalplugin.cli.show.console import show_text_table
 from evalplugin.features.history.chart import history_spec, write_history
+from evalplugin.features.history.cli import parts_that_fit
 from evalplugin.features.history.history import History, history_of
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.report.frames import frame_csv, frame_json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,9 +13,9 @@ from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.features.gate.command import ids_of, log_decision
+from evalplugin.execution.results import ModelResult, Plan
 from evalplugin.features.gate.decision import Decision
+from evalplugin.features.gate.logged import ids_of, log_decision
 from evalplugin.features.history import feature
 from evalplugin.features.history.feature import past_of, read_past, with_decision
 from evalplugin.tracking.read.runs import last_finished
@@ -27,7 +28,7 @@ INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
 
 def log(
     uri: str,
-    asked: Bakeoff,
+    asked: Plan,
     *results: ModelResult,
     status: str | None = "FINISHED",
     decided: dict[str, str] | None = None,
@@ -50,7 +51,7 @@ def log(
     tracker.client.set_terminated(run_id, status)
 
 
-def asked(make: SimpleNamespace, number: int, **changes: Any) -> Bakeoff:
+def asked(make: SimpleNamespace, number: int, **changes: Any) -> Plan:
     changed = {"id": f"b-{number}", "experiment": "nightly", "inputs": INPUTS, **changes}
     return make.bakeoff(("random", "knn", "broken"), **changed)  # type: ignore[no-any-return]
 
@@ -104,7 +105,9 @@ def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: Simpl
     decision = Decision(
         "promote", "knn", "random", "better", "ndcg@10", 0.95, ("knn",), (), "b-2", "toy", "last_n"
     )
-    first, second = with_decision(past_of(tracker.client, tracker.experiment_id), asked(make, 2).id, decision)
+    first, second = with_decision(
+        past_of(tracker.client, tracker.experiment_id), asked(make, 2).id, json.loads(decision.to_json())
+    )
     assert (first.outcome, first.decided) == (None, None)
     assert (second.outcome, second.champion, second.promoted) == ("promote", "random", "knn")
     assert second.decided == ("toy", "last_n")

@@ -7,7 +7,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 import pytest
-from samples import bakeoff, data_info, failed_result, model_result, whole
+from samples import bakeoff, data_info, failed_result, model_result
 from scipy import stats
 
 from evalplugin.comparison.comparison import Comparison, compare
@@ -141,7 +141,7 @@ def on(dataset: str, digest: str, level: float = 0.3, split: str = "last") -> Co
         model_result("knn", info=info, level=level / 2),
         failed_result("svd", info=info),
     ]
-    (contest,) = competitions_of(replace(whole(), models=models, bakeoff=bakeoff()))
+    (contest,) = competitions_of(bakeoff(), models)
     return compare(replace(contest, digest=digest))
 
 

@@ -16,8 +16,8 @@ from mlflow import MlflowClient
 from samples import small_config, write_config
 
 from evalplugin.base.errors import ConfigError, ParameterError
-from evalplugin.config import load
 from evalplugin.execution.results import ModelResult
+from evalplugin.features.config import load
 from evalplugin.models import MODELS
 
 pytestmark = [
@@ -34,7 +34,7 @@ def store_uri() -> str:
 
 def run(models: list[Any], **changes: Any) -> list[ModelResult]:
     config = small_config(models=models, compare={}, **changes)
-    return list(run_bakeoff(load(config), tracking_uri=store_uri()).result.models)
+    return list(run_bakeoff(load(config), tracking_uri=store_uri()).models)
 
 
 def run_ids(experiment: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from bakeoffs import run_bakeoff
 from samples import small_config
 from servers import ObjectStorage, mlflow_server
 
-from evalplugin.config import load
+from evalplugin.features.config import load
 from evalplugin.tracking.connection import connect
 
 
@@ -70,7 +70,7 @@ def test_a_champion_and_lists_of_a_server_are_evaluated(
     assert (called["entity"], called["action"]) == ("model_version_alias", "created")
     told = called["data"]
     assert (told["name"], told["alias"], told["version"]) == ("shop", "champion", "1")
-    _, deployed, again = second.result.models
+    _, deployed, again = second.models
     assert (deployed.error, again.error) == (None, None)
     assert deployed.notes[0].startswith("evaluated is version 1 of shop, popularity of the bake-off ")
-    assert again.per_user.means in [model.per_user.means for model in first.result.models]
+    assert again.per_user.means in [model.per_user.means for model in first.models]

@@ -18,8 +18,8 @@ from samples import RecordingObserver, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError, ModelError, ParameterError, TrackingError
 from evalplugin.cli import main
-from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
+from evalplugin.features.config import load
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
@@ -386,7 +386,7 @@ def evaluated(*models: Any, **changes: Any) -> Any:
     ]
     config = small_config(models=["random", *named], experiment="deployed", **changes)
     outcome = run_bakeoff(load(config), tracking_uri=store_uri(), observer=said)
-    return outcome.result.models[1:], said.lines
+    return outcome.models[1:], said.lines
 
 
 @pytest.mark.slow

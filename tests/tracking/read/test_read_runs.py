@@ -15,9 +15,9 @@ from samples import CHANCE, FAILING, TINY
 from samples import small_config as config
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.comparison import compare
+from evalplugin.features.base import Bakeoff
 from evalplugin.report.competition import Competition, competitions_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
     (folder / "failing.py").write_text(FAILING)
     uri = f"sqlite:///{folder / 'mlflow.db'}"
 
-    def run(**changes: Any) -> Outcome:
+    def run(**changes: Any) -> Bakeoff:
         return evalplugin.run(config(**changes), tracking_uri=uri)
 
     failing = {"plugins": [str(folder / "failing.py")], "models": ["random", "failing", "popularity"]}
@@ -76,10 +76,10 @@ def same(one: Competition, other: Competition) -> None:
 
 def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
     result = store.first.result
-    (read,) = read_contests(store.uri, bakeoff=result.bakeoff.id)
-    (made,) = competitions_of(result)
+    (read,) = read_contests(store.uri, bakeoff=result.plan.id)
+    (made,) = competitions_of(*result)
     same(read, made)
-    assert (read.name, read.dataset, read.split, read.notes) == (result.bakeoff.id, "tiny", "last_n", ())
+    assert (read.name, read.dataset, read.split, read.notes) == (result.plan.id, "tiny", "last_n", ())
     assert [c.error for c in read.models] == [
         None,
         "failing.py:9: RuntimeError: this model cannot learn",
@@ -93,7 +93,7 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
 
 
 def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
-    (made,) = competitions_of(store.first.result)
+    (made,) = competitions_of(*store.first.result)
     (read,) = read_contests(store.uri, bakeoff=made.name)
     assert all(facts.top_n is None for facts in read.facts.values())
     assert read.background is None
@@ -123,7 +123,7 @@ def test_no_run_is_read_again_for_its_files(store: SimpleNamespace, monkeypatch:
 
 def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
     read = read_contests(store.uri, experiment="folds")
-    made = competitions_of(store.folds.result)
+    made = competitions_of(*store.folds.result)
     assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
     for one, other in zip(read, made, strict=True):
         same(one, other)
@@ -139,8 +139,8 @@ def test_runs_of_different_bake_offs_compare_when_data_split_and_metrics_agree(
     (read,) = read_contests(store.uri, runs=["random", "chance"], experiment="shop")
     assert [c.model for c in read.models] == ["random", "chance"]
     (pair,) = [p for p in compare(read).pairs if p.metric == "ndcg@10"]
-    ours = store.second.result.models[0].per_user.column("ndcg@10")
-    theirs = store.first.result.models[0].per_user.column("ndcg@10")
+    ours = store.second.models[0].per_user.column("ndcg@10")
+    theirs = store.first.models[0].per_user.column("ndcg@10")
     assert pair.paired.interval.mean == pytest.approx(np.nanmean(ours - theirs), abs=1e-15)
     assert (read.name, read.baseline, read.primary) == ("shop", "random", "ndcg@10")
 
@@ -150,22 +150,22 @@ def test_an_experiment_is_the_latest_run_of_each_model(store: SimpleNamespace) -
     popularity = {c.model: c.run_id for c in read.models}["popularity"]
     client = MlflowClient(store.uri)
     assert [c.model for c in read.models] == ["random", "failing", "chance", "popularity"]
-    assert client.get_run(popularity).data.tags["evalplugin.bakeoff"] == store.second.result.bakeoff.id
+    assert client.get_run(popularity).data.tags["evalplugin.bakeoff"] == store.second.plan.id
 
 
 def test_without_a_name_it_is_the_latest_bake_off_and_says_so(store: SimpleNamespace) -> None:
     read = read_contests(store.uri)
-    latest = store.folds.result.bakeoff.id
+    latest = store.folds.plan.id
     assert {c.name for c in read} == {latest}
     assert read[0].notes == (
         f"the latest bake-off of {store.uri}: {latest} (experiment 'folds'); --bakeoff ID takes another",
     )
     (shop,) = read_contests(store.uri, bakeoff="latest", experiment="shop")
-    assert shop.name == store.second.result.bakeoff.id
+    assert shop.name == store.second.plan.id
 
 
 def test_two_runs_of_one_model_are_kept_apart_by_name(store: SimpleNamespace) -> None:
-    one, other = store.first.result.bakeoff.id, store.second.result.bakeoff.id
+    one, other = store.first.plan.id, store.second.plan.id
     ids = run_ids(store.uri, "popularity", "shop")
     (read,) = read_contests(store.uri, runs=ids)
     assert {c.model for c in read.models} == {f"popularity · {one}", f"popularity · {other}"}
@@ -224,9 +224,7 @@ def test_what_is_not_there_is_said_with_what_is(
 
 def test_a_summary_run_is_no_model(store: SimpleNamespace) -> None:
     summary = store.first.links.summary_run_id
-    with pytest.raises(
-        DataError, match=f"is the summary of a bake-off: .* --bakeoff {store.first.result.bakeoff.id}"
-    ):
+    with pytest.raises(DataError, match=f"is the summary of a bake-off: .* --bakeoff {store.first.plan.id}"):
         read_contests(store.uri, runs=[summary])
 
 
@@ -287,7 +285,7 @@ def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
     with pytest.raises(
         TrackingError, match=rf"run random \({run_id}\) has no data/per_user.parquet: without every user"
     ):
-        read_contests(uri, bakeoff=outcome.result.bakeoff.id)
+        read_contests(uri, bakeoff=outcome.plan.id)
 
 
 def run_ids(uri: str, model: str, experiment: str) -> list[str]:
@@ -305,6 +303,6 @@ def test_errors_pooled_over_all_ratings_are_read_back(uri: str) -> None:
     outcome = evalplugin.run(config(metrics=names, models=models, compare={}), tracking_uri=uri)
     (contest,) = read_contests(uri)
     assert list(contest.metrics) == names
-    same(competitions_of(outcome.result)[0], contest)
+    same(competitions_of(*outcome.result)[0], contest)
     assert contest.models[0].scores is not None
     assert contest.models[0].scores.overall["rmse(pooled=true)"] > 0

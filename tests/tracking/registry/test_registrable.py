@@ -11,8 +11,9 @@ import yaml
 from samples import interactions, small_config, write_config
 
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import ModelRecipe, load
+from evalplugin.config import ModelRecipe
 from evalplugin.config.sections import Recommend
+from evalplugin.features.config import load
 from evalplugin.tracking.registry.served import make_lists
 
 GATED: dict[str, Any] = {"gate": {}, "register": {"name": "shop"}, "compare": {"baseline": "random"}}

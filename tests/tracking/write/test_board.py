@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from samples import Results
 
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.write.board import (
     MAX_EXPERIMENT_TAG,
     Links,
@@ -25,7 +25,7 @@ from evalplugin.tracking.write.board import (
 @pytest.fixture
 def board(make: SimpleNamespace) -> dict[str, Any]:
     result = make.whole()
-    made = board_of(result, make.comparisons(result))
+    made = board_of(*result, make.comparisons(result))
     assert made is not None
     return made
 
@@ -67,8 +67,8 @@ def test_the_table_of_a_board_begins_with_the_headline_metrics(board: dict[str, 
 
 def test_a_board_shows_the_parameters_that_differ(make: SimpleNamespace) -> None:
     models = tuple(make.model_result(f"knn{k}", params={"k": k, "sim": {"shrink": 1}}) for k in (10, 40))
-    result = BakeoffResult(make.bakeoff(("knn10", "knn40"), baseline=None), models)
-    board = board_of(result, make.comparisons(result))
+    result = Results(make.bakeoff(("knn10", "knn40"), baseline=None), models)
+    board = board_of(*result, make.comparisons(result))
     assert board is not None
     assert board["columnOrder"][-2:] == ["params.`model.type`", "params.`model.k`"]
     (card,) = [card for card in board["compareRunCharts"] if card["type"] == "DIFFERENCE"]
@@ -79,8 +79,8 @@ def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("knn",), metrics=("rmse",), primary="rmse", baseline=None)
     scores = make.per_user(0.5)
     scores = type(scores)(scores.units, scores.values[:, :1], ("rmse",))
-    result = BakeoffResult(asked, (make.model_result("knn", scores=scores),))
-    made = board_of(result, make.comparisons(result))
+    result = Results(asked, (make.model_result("knn", scores=scores),))
+    made = board_of(*result, make.comparisons(result))
     assert made is not None
     assert made["orderByAsc"] is True
     names = [s["name"] for s in made["compareRunSections"] if s["display"]]
@@ -88,17 +88,17 @@ def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
 
 
 def test_folds_have_a_section_when_there_are_several(make: SimpleNamespace) -> None:
-    result = BakeoffResult(
+    result = Results(
         make.bakeoff(("knn",)), (make.model_result("knn", fold_means=({"rr": 0.1}, {"rr": 0.2})),)
     )
-    made = board_of(result, make.comparisons(result))
+    made = board_of(*result, make.comparisons(result))
     assert made is not None
     assert "Fold by fold (step = fold)" in [s["name"] for s in made["compareRunSections"]]
 
 
 def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
-    result = BakeoffResult(make.bakeoff(), (make.failed_result("broken"),))
-    assert board_of(result, make.comparisons(result)) is None
+    result = Results(make.bakeoff(), (make.failed_result("broken"),))
+    assert board_of(*result, make.comparisons(result)) is None
 
 
 def test_the_tag_holds_the_state_as_the_page_reads_it(board: dict[str, Any]) -> None:

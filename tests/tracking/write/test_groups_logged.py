@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalplugin.comparison.comparison import compare
-from evalplugin.execution.results import BakeoffResult, DataInfo
+from evalplugin.execution.results import DataInfo
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
@@ -68,7 +68,7 @@ def test_summary_of_groups_has_the_numbers_of_the_comparison(make: SimpleNamespa
     info = in_groups(make, "young|er", "older")
     models = (make.model_result("random", 0.1, info=info), make.model_result("knn", 0.4, info=info))
     text = summary_markdown(asked, models[1], {})
-    (contest,) = competitions_of(BakeoffResult(asked, models))
+    (contest,) = competitions_of(asked, models)
     cells = [c for c in compare(contest).segments if (c.model, c.metric) == ("knn", asked.primary)]
     for cell, label in zip(cells, ("young\\|er", "older"), strict=True):
         i = cell.interval
@@ -81,7 +81,7 @@ def test_gap_and_worst_group_of_the_primary_metric_are_logged(make: SimpleNamesp
     asked = make.bakeoff(("random", "knn"))
     info = in_groups(make, "young", "old", name="age (years)")
     models = (make.model_result("random", 0.1, info=info), make.model_result("knn", 0.4, info=info))
-    (contest,) = competitions_of(BakeoffResult(asked, models))
+    (contest,) = competitions_of(asked, models)
     comparison = compare(contest)
     key = "segment/ndcg_at_10.age _years_"
     for row in comparison.models:

@@ -11,22 +11,22 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModel
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import ENDPOINT_NOT_FOUND
+from samples import Results
 
 from evalplugin.comparison.comparison import compare
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.tracker import MlflowTracker
 
 
-def log(result: BakeoffResult, uri: str, *, twice: bool = False) -> Links:
-    tracker = MlflowTracker.open(result.bakeoff, uri, board=False)
+def log(result: Results, uri: str, *, twice: bool = False) -> Links:
+    tracker = MlflowTracker.open(result.plan, uri, board=False)
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
         for _ in range(1 + twice):
             tracker.finish_model(model)
-    comparisons = [compare(contest) for contest in competitions_of(result)]
-    return tracker.finish_bakeoff(result, comparisons)
+    comparisons = [compare(contest) for contest in competitions_of(*result)]
+    return tracker.finish_bakeoff(result.models, comparisons)
 
 
 def models(uri: str, experiment_id: str) -> dict[str, LoggedModel]:
@@ -56,7 +56,7 @@ def test_every_run_has_one_logged_model_as_its_output(logged: SimpleNamespace) -
         run = logged.client.get_run(model.source_run_id)
         assert run.info.run_name == name
         assert [output.model_id for output in run.outputs.model_outputs] == [model.model_id]
-        assert model.tags["evalplugin.bakeoff"] == logged.result.bakeoff.id
+        assert model.tags["evalplugin.bakeoff"] == logged.plan.id
         assert (model.params["model.name"], model.params["model.type"]) == (name, model.model_type)
 
 
@@ -90,8 +90,8 @@ def test_names_that_mlflow_refuses_are_changed(make: SimpleNamespace, tmp_path: 
     result = make.whole()
     first = result.models[0]
     object.__setattr__(first, "model", "a/b: 50 %, v1.5 \"x\" 'y'")
-    object.__setattr__(result.bakeoff, "models", (first.model,))
-    single = BakeoffResult(result.bakeoff, (first,))
+    object.__setattr__(result.plan, "models", (first.model,))
+    single = Results(result.plan, (first,))
     object.__setattr__(single.bakeoff, "baseline", None)
     found = models(uri, log(single, uri).experiment_id)
     assert list(found) == ["a_b_ 50 _, v1_5 _x_ _y_"]
@@ -112,7 +112,7 @@ def test_a_store_without_logged_models_takes_all_else_and_that_is_said(
     monkeypatch.setattr(MlflowClient, "create_logged_model", refuse)
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     result = make.whole()
-    links = log(BakeoffResult(result.bakeoff, result.models[:2]), uri)
+    links = log(Results(result.plan, result.models[:2]), uri)
     assert any("keeps no logged models" in warning for warning in links.warnings)
     run = MlflowClient(uri).get_run(links.compared[0])
     assert run.info.status == "FINISHED"

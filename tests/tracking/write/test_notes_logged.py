@@ -11,8 +11,8 @@ from bakeoffs import run_bakeoff
 from samples import bakeoff, model_result, small_config
 
 import evalplugin
-from evalplugin.config import load
 from evalplugin.execution.observer import Observer
+from evalplugin.features.config import load
 from evalplugin.tracking.names import MAX_TAG
 from evalplugin.tracking.write.contents import model_items
 from evalplugin.tracking.write.items import Tag
@@ -39,7 +39,7 @@ def test_notes_of_a_model_are_logged_and_read_back() -> None:
     config = small_config(models=models, checks={"ignore": ["EV101", "EV103", "EV106"]})
     observer = Warnings()
     outcome = run_bakeoff(load(config), tracking_uri=URI, observer=observer)
-    noted = [f"tiny: vendor: {note}" for note in outcome.result.models[1].notes]
+    noted = [f"tiny: vendor: {note}" for note in outcome.models[1].notes]
     assert len(noted) == 3
     assert noted[0] == "tiny: vendor: left out: 1 user that the data does not have, such as -1"
     assert observer.found == noted

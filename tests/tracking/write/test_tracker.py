@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
+from samples import Results
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import compare
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
@@ -33,15 +33,15 @@ def logged(make: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> S
     return log_all(make.whole(), uri)
 
 
-def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNamespace:
-    tracker = MlflowTracker.open(result.bakeoff, uri, board=board)
+def log_all(result: Results, uri: str, *, board: bool = True) -> SimpleNamespace:
+    tracker = MlflowTracker.open(result.plan, uri, board=board)
     run_ids = []
     for model in result.models:
         tracker.start_model(model.data, model.model, model.type)
         run_ids.append(tracker.run_id(model))
         tracker.finish_model(model)
-    comparisons = [compare(contest) for contest in competitions_of(result)]
-    links = tracker.finish_bakeoff(result, comparisons, items=[Artifact("ranks.txt", "of a feature")])
+    comparisons = [compare(contest) for contest in competitions_of(*result)]
+    links = tracker.finish_bakeoff(result.models, comparisons, items=[Artifact("ranks.txt", "of a feature")])
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
@@ -100,7 +100,7 @@ class Counting:
 
 def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str) -> None:
     result = make.whole()
-    tracker = MlflowTracker.open(result.bakeoff, uri)
+    tracker = MlflowTracker.open(result.plan, uri)
     client: Any = Counting(tracker.client)
     tracker.client = tracker.writer.client = client
     for model in result.models:
@@ -110,7 +110,7 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
         values = ["create_logged_model", "log_outputs", "log_batch", "log_inputs"]
         ends = ["finalize_logged_model", "set_terminated"]
         assert client.seen() == ([*values, *ends], 9 if model.error is None else 5)
-    tracker.finish_bakeoff(result, [compare(contest) for contest in competitions_of(result)])
+    tracker.finish_bakeoff(result.models, [compare(contest) for contest in competitions_of(*result)])
     standings = ["log_batch"] * 3  # one has failed
     board = ["set_experiment_tag", "get_experiment"]
     summary = ["create_run", "log_batch"]
@@ -328,7 +328,7 @@ def test_large_tables_are_folders_of_parts_that_are_read_as_one(
 
 def test_several_datasets_give_runs_names_of_their_own(make: SimpleNamespace, uri: str) -> None:
     models = tuple(make.model_result("knn", info=make.data_info(name, split="last")) for name in ("a", "b"))
-    found = log_all(BakeoffResult(make.bakeoff(("knn",), datasets=("a", "b"), baseline=None), models), uri)
+    found = log_all(Results(make.bakeoff(("knn",), datasets=("a", "b"), baseline=None), models), uri)
     assert {"knn · a", "knn · b"} <= set(found.runs)
 
 
@@ -336,7 +336,7 @@ def test_any_name_and_any_text_can_be_logged(make: SimpleNamespace, uri: str) ->
     names = ("knn[k=10] <b>|%", "協調 · émile", "knn(k=10) <b>/%")
     models = tuple(make.model_result(name, 0.2 + i / 10) for i, name in enumerate(names))
     asked = make.bakeoff(names, baseline=names[0], experiment="ünï/code", config_text="# 協調\n" * 3000)
-    found = log_all(BakeoffResult(asked, models), uri)
+    found = log_all(Results(asked, models), uri)
     assert set(names) < set(found.runs)
     assert found.links.warnings == ()
     summary = found.client.get_run(found.links.summary_run_id)
@@ -345,7 +345,7 @@ def test_any_name_and_any_text_can_be_logged(make: SimpleNamespace, uri: str) ->
 
 def test_long_parameters_do_not_stop_a_run(make: SimpleNamespace, uri: str) -> None:
     params = {f"p{i}": "x" * 5999 for i in range(120)} | {"long": "x" * 6001, "empty": ""}
-    found = log_all(BakeoffResult(make.bakeoff(("knn",)), (make.model_result("knn", params=params),)), uri)
+    found = log_all(Results(make.bakeoff(("knn",)), (make.model_result("knn", params=params),)), uri)
     stored = found.runs["knn"].data.params
     assert len(stored["model.p119"]) == 5999
     assert stored["model.empty"] == ""
@@ -354,7 +354,7 @@ def test_long_parameters_do_not_stop_a_run(make: SimpleNamespace, uri: str) -> N
 
 
 def test_when_every_model_fails_the_summary_has_failed_too(make: SimpleNamespace, uri: str) -> None:
-    found = log_all(BakeoffResult(make.bakeoff(("broken",)), (make.failed_result("broken"),)), uri)
+    found = log_all(Results(make.bakeoff(("broken",)), (make.failed_result("broken"),)), uri)
     assert found.client.get_run(found.links.summary_run_id).info.status == "FAILED"
     assert found.links.warnings == ("no board was saved: no model has a value to show",)
     assert "searchFilter=" in found.links.board_url

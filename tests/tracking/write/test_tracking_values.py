@@ -185,18 +185,18 @@ def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> N
     result = make.whole()
     comparisons = make.comparisons(result)
     rows = comparisons[0].models
-    own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0])}
+    own = {m.key: m.value for m in difference_metrics(result.plan, rows[0])}
     assert set(own) == {
         f"vs_baseline/{m}{part}"
         for m in ("ndcg_at_10", "recall_at_10", "rr")
         for part in ("", ".low", ".high", ".p", ".p_holm")
     }
-    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, comparisons)}
+    summary = {m.key: m.value for m in summary_metrics(result.plan, comparisons)}
     assert summary["diff/ndcg_at_10/svd"] == own["vs_baseline/ndcg_at_10"]
     assert summary["diff/ndcg_at_10/svd.low"] <= summary["diff/ndcg_at_10/svd"]
     assert (summary["models"], summary["models_failed"]) == (4, 1)
     baseline = next(row for row in rows if row.is_baseline)
-    assert list(difference_metrics(result.bakeoff, baseline)) == []
+    assert list(difference_metrics(result.plan, baseline)) == []
 
 
 def test_parameters_are_flattened_under_model_data_split_and_eval(make: SimpleNamespace) -> None:

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+from samples import Results
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.config import ModelRecipe
-from evalplugin.execution.results import BakeoffResult
 from evalplugin.features.tuning.pictures import study_pictures
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.read.contests import read_contests
@@ -26,20 +26,18 @@ from evalplugin.tracking.write.writer import write_artifact
 
 
 @pytest.fixture
-def result(make: SimpleNamespace) -> BakeoffResult:
+def result(make: SimpleNamespace) -> Results:
     """A bake-off of two tuned models and one that was not."""
     tuned = [
         make.model_result("knn", 0.3, tuning=make.tuning(24)),
         make.model_result("svd", 0.4, tuning=make.tuning(30, folds=2)),
     ]
-    return BakeoffResult(make.bakeoff(), (make.model_result("random", 0.1), *tuned))
+    return Results(make.bakeoff(), (make.model_result("random", 0.1), *tuned))
 
 
-def test_validation_and_optimism_are_metrics_of_a_tuned_run(
-    make: SimpleNamespace, result: BakeoffResult
-) -> None:
+def test_validation_and_optimism_are_metrics_of_a_tuned_run(make: SimpleNamespace, result: Results) -> None:
     _, knn, _ = result.models
-    metrics = model_metrics(result.bakeoff, knn, {})
+    metrics = model_metrics(result.plan, knn, {})
     values = {m.key: m.value for m in metrics if m.key.startswith("tune/")}
     assert values == {
         "tune/validation": 0.25,
@@ -53,15 +51,15 @@ def test_validation_and_optimism_are_metrics_of_a_tuned_run(
     assert all(map(is_allowed, values))
 
 
-def test_a_model_that_was_not_tuned_has_nothing_of_it(make: SimpleNamespace, result: BakeoffResult) -> None:
+def test_a_model_that_was_not_tuned_has_nothing_of_it(make: SimpleNamespace, result: Results) -> None:
     random, *_ = result.models
-    assert not [m.key for m in model_metrics(result.bakeoff, random, {}) if m.key.startswith("tune/")]
-    params, _ = model_params(result.bakeoff, random)
+    assert not [m.key for m in model_metrics(result.plan, random, {}) if m.key.startswith("tune/")]
+    params, _ = model_params(result.plan, random)
     assert not [param.key for param in params if param.key.startswith("tune")]
-    paths = {one.path for one in model_artifacts(result.bakeoff, random, {})}
+    paths = {one.path for one in model_artifacts(result.plan, random, {})}
     assert not {"data/params.json", "tune/trials.parquet"} & paths
-    untuned = BakeoffResult(result.bakeoff, (random,))
-    assert not list(study_pictures(untuned))
+    untuned = Results(result.plan, (random,))
+    assert not list(study_pictures(*untuned))
 
 
 def test_a_model_that_failed_after_tuning_has_its_trials_and_no_optimism(make: SimpleNamespace) -> None:
@@ -72,8 +70,8 @@ def test_a_model_that_failed_after_tuning_has_its_trials_and_no_optimism(make: S
     assert "tune/trials.parquet" in [one.path for one in model_artifacts(make.bakeoff(), failed, {})]
 
 
-def test_settings_and_spaces_are_parameters(make: SimpleNamespace, result: BakeoffResult) -> None:
-    params, left_out = model_params(result.bakeoff, result.models[1])
+def test_settings_and_spaces_are_parameters(make: SimpleNamespace, result: Results) -> None:
+    params, left_out = model_params(result.plan, result.models[1])
     found = {param.key: param.text for param in params if param.key.startswith("tune.")}
     assert found == {
         "tune.split.type": "last_n",
@@ -102,10 +100,10 @@ def test_trials_are_a_table_whose_errors_hide_credentials(make: SimpleNamespace,
 
 
 def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_have(
-    make: SimpleNamespace, result: BakeoffResult
+    make: SimpleNamespace, result: Results
 ) -> None:
-    def names(one: BakeoffResult) -> dict[str, set[str]]:
-        pictures = picture_artifacts(one, study_pictures(one))
+    def names(one: Results) -> dict[str, set[str]]:
+        pictures = picture_artifacts(one, study_pictures(*one))
         return {
             model: {a.path for a in files if "tune" in a.path} for (_, _, model), files in pictures.items()
         }
@@ -116,9 +114,9 @@ def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_hav
 
 
 def test_the_board_has_charts_of_tuning_where_something_was_tuned(
-    make: SimpleNamespace, result: BakeoffResult
+    make: SimpleNamespace, result: Results
 ) -> None:
-    def sections(one: BakeoffResult) -> set[str]:
+    def sections(one: Results) -> set[str]:
         board = board_of(one, make.comparisons(one))
         assert board is not None
         return {section["name"] for section in board["compareRunSections"]}
@@ -129,20 +127,20 @@ def test_the_board_has_charts_of_tuning_where_something_was_tuned(
 
 @pytest.mark.usefixtures("no_drawing")
 def test_a_logged_run_has_the_parameters_that_were_found(
-    make: SimpleNamespace, result: BakeoffResult, uri: str
+    make: SimpleNamespace, result: Results, uri: str
 ) -> None:
     resolved = "models:\n- {name: knn, type: surprise.KNNBasic, params: {k: 40}, inputs: [prices.csv]}\n"
-    with MlflowTracker.open(dataclasses.replace(result.bakeoff, config_resolved=resolved), uri) as tracker:
+    with MlflowTracker.open(dataclasses.replace(result.plan, config_resolved=resolved), uri) as tracker:
         for model in result.models:
             tracker.start_model(model.data, model.model, model.type)
             tracker.finish_model(model)
         ids = [tracker.run_id(model) for model in result.models]
-        tracker.finish_bakeoff(result, make.comparisons(result))
+        tracker.finish_bakeoff(result.models, make.comparisons(result))
     run = LoggedRun(tracker.client, tracker.client.get_run(ids[1]))
     assert run.recipe == ModelRecipe(
         "knn", "surprise.KNNBasic", dict(result.models[1].params), ("prices.csv",)
     )
-    (contest,) = read_contests(uri, bakeoff=result.bakeoff.id)
+    (contest,) = read_contests(uri, bakeoff=result.plan.id)
     direct = make.comparisons(result)[0].contest
     tuned = [contest.facts[m.model].tuned for m in contest.models]
     assert tuned == [direct.facts[m.model].tuned for m in direct.models]
@@ -153,9 +151,9 @@ def test_a_logged_run_has_the_parameters_that_were_found(
         _ = LoggedRun(tracker.client, tracker.client.get_run(ids[1])).recipe
 
 
-def test_the_summary_tells_how_a_model_was_tuned(result: BakeoffResult) -> None:
+def test_the_summary_tells_how_a_model_was_tuned(result: Results) -> None:
     def summary(number: int) -> str:
-        files = model_artifacts(result.bakeoff, result.models[number], {})
+        files = model_artifacts(result.plan, result.models[number], {})
         return str(next(one.content for one in files if one.path == "summary.md"))
 
     knn = result.models[1]
@@ -171,5 +169,5 @@ def test_the_summary_tells_how_a_model_was_tuned(result: BakeoffResult) -> None:
         assert part in summary(1)
     assert "- best, fold 2: k: " in summary(2)
     assert json.dumps(dict(knn.params)) == next(
-        one.content for one in model_artifacts(result.bakeoff, knn, {}) if one.path == "data/params.json"
+        one.content for one in model_artifacts(result.plan, knn, {}) if one.path == "data/params.json"
     )

@@ -1,0 +1,59 @@
+"""The command ``data``: a description of a config's datasets and splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE
+from evalplugin.cli import options
+from evalplugin.cli.shared import echo, echo_data, open_all
+
+
+@options.command()
+@options.configs
+@options.set_value
+@options.data_home
+@options.shown("text", "json", help="json: one object for a config, a list for several.")
+@click.option(
+    "--pictures",
+    "folder",
+    metavar="FOLDER",
+    type=options.Output(path_type=Path, file_okay=False),
+    help="Write a picture of each dataset into this folder.",
+)
+@options.debug
+def data(
+    configs: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    shown: str,
+    folder: str | Path | None,
+    **where: Any,
+) -> int:
+    """Describe the data of configs: sizes, inequality, ratings, time, splits, and what checks find.
+
+    The data is read, filtered and split; nothing is fitted and nothing is logged.
+    """
+    from evalplugin.cli import show
+    from evalplugin.cli.show.tables import show_data
+    from evalplugin.features.data_card.feature import describe_data, write_pictures
+
+    workspaces = open_all(configs, overrides, show.observer(), **where)
+    reports = [describe_data(workspace) for workspace in workspaces]
+    if shown == "json":
+        values = [report.as_mapping() for report in reports]
+        content = values[0] if len(values) == 1 else values
+        echo_data(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        for report in reports:
+            show_data(report)
+    if folder is not None:
+        for file in write_pictures([card for report in reports for card in report.cards], folder):
+            echo(file, err=shown == "json")
+    return EXIT_DONE
+
+
+COMMAND = data

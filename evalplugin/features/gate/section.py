@@ -1,0 +1,147 @@
+"""The sections ``gate`` and ``register``, and their checks against the rest of the config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evalplugin.base.errors import EvalpluginError, KeyPath
+from evalplugin.config.checked import ModelRecipe
+from evalplugin.config.checks import Checks
+from evalplugin.config.schema import FeatureSection
+from evalplugin.config.sections import Compare
+from evalplugin.features.gate.schema import ChampionSpec, Gate, Register
+from evalplugin.features.words import CHAMPION
+from evalplugin.metrics import MetricSpec, parse
+from evalplugin.models import MODELS
+from evalplugin.tracking.names import CHAMPION_ALIAS
+
+
+def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> str | ChampionSpec | None:
+    """Return the champion that a gate names, or else the model that is registered, or else the baseline."""
+    if register is not None and (gate.champion is None or gate.champion == ChampionSpec(trust=True)):
+        return _champion_in(register, trust=gate.champion is not None)
+    return baseline if gate.champion is None else gate.champion
+
+
+def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpec | None) -> None:
+    """Add the problems of ``gate`` and ``register`` to the others, where the sections are well formed.
+
+    Each model that the gate may promote must be one that can be fitted on all data, as it is to be registered.
+    """
+    gate, register = checks.section("gate", Gate), checks.section("register", Register)
+    baseline = (checks.section("compare", Compare) or Compare()).baseline
+    if gate is None:
+        # A malformed gate is a gate: that there is none must not be reported.
+        if register is not None and "gate" not in checks.document.data:
+            checks.add(("register",), "needs a gate: only what the gate promotes is registered")
+        return
+    _check_names(checks, gate, register, baseline)
+    for model in models:
+        may_win = gate.challengers is None or model.name in gate.challengers
+        if register is not None and may_win and not getattr(MODELS.entry(model.type).cls, "learns", True):
+            checks.add(
+                checks.nested(model.path, "type"),
+                f"{model.type!r} learns nothing, so that it cannot be fitted on all data and registered as "
+                f"{register.name}, if the gate promotes it: name the other models under gate.challengers, or leave "
+                f"register out",
+            )
+
+
+def _check_names(checks: Checks, gate: Gate, register: Register | None, baseline: str | None) -> None:
+    champion = gate.champion
+    if not checks.malformed & {"compare", "register"}:
+        champion = champion_of(gate, register, baseline)
+        _check_champion(checks, champion, gate, register, baseline)
+    for position, model in enumerate(gate.challengers or ()):
+        checks.check_name("model", model, ("gate", "challengers", position))
+        if model == champion:
+            checks.add(("gate", "challengers", position), f"{model!r} is the champion")
+    for kind, chosen in (("dataset", gate.dataset), ("split", gate.split)):
+        if chosen is not None:
+            checks.check_name(kind, chosen, ("gate", kind))
+        elif len(defined := checks.names[kind]) > 1:
+            several = ", ".join(defined)
+            checks.add(("gate",), f"names no {kind} to decide on, and there are several: {several}")
+    if gate.metric is not None:
+        _check_metric(checks, gate.metric, ("gate", "metric"), per_user=True)
+    guardrails = gate.guardrails
+    for metric in guardrails.metrics:
+        _check_metric(checks, metric, ("gate", "guardrails", "metrics", metric), at_key=True)
+    for segment, margin in guardrails.segments.items():
+        path = ("gate", "guardrails", "segments", segment)
+        checks.check_name("segment", segment, path, at_key=True)
+        if margin.metric is not None:
+            _check_metric(checks, margin.metric, (*path, "metric"), per_user=True)
+
+
+def _check_champion(
+    checks: Checks,
+    champion: str | ChampionSpec | None,
+    gate: Gate,
+    register: Register | None,
+    baseline: str | None,
+) -> None:
+    is_named = gate.champion is not None
+    path = ("gate", "champion") if is_named else ("gate",)
+    if champion is None:
+        checks.add(path, "names no champion; give one, or a register, or a compare.baseline to stand for it")
+        return
+    if isinstance(champion, str):
+        shown = repr(champion)
+        if register is None:
+            checks.check_name("model", champion, path)
+    else:
+        shown = f"the run {champion.run!r}" if champion.registry is None else repr(champion.registry)
+        subject = "" if is_named else f"the champion {champion.registry} "
+        if CHAMPION in checks.names["model"]:
+            checks.add(path, f"{subject}comes from MLflow and is called {CHAMPION!r}: call no other model so")
+        if champion.registry is not None and baseline is None:
+            checks.add(
+                path,
+                f"{subject}is a registered model, and until there is one compare.baseline stands for it: name one",
+            )
+        if champion == ChampionSpec(trust=True):
+            checks.add(path, "needs a run or a registry, one of them, where no register names the model")
+    own = None if register is None else _champion_in(register).registry
+    if own is not None and getattr(champion, "registry", None) != own:
+        checks.add(
+            path,
+            f"is {shown}, but what is promoted takes the place of {own}, which it would never be compared "
+            f"with; leave champion out",
+        )
+
+
+def _champion_in(register: Register, *, trust: bool = False) -> ChampionSpec:
+    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}", trust=trust)
+
+
+def _check_metric(
+    checks: Checks, text: str, path: KeyPath, *, per_user: bool = False, at_key: bool = False
+) -> None:
+    try:
+        metric = parse(text)
+    except EvalpluginError as error:
+        checks.add(path, str(error), at_key)
+        return
+    checks.is_listed(metric, path, at_key=at_key)
+    if not metric.direction:
+        checks.add(
+            path, f"of {metric.name!r} neither more nor less is better: nothing can be decided by it", at_key
+        )
+    elif per_user and metric.metric.scope != "user":
+        message = f"{metric.name!r} is one number for all users: a decision takes a value for each user"
+        checks.add(path, message, at_key)
+
+
+SECTIONS = (
+    FeatureSection(
+        "gate",
+        Gate,
+        "decision",
+        check=check_gate,
+        segments=lambda gate: gate.guardrails.segments,
+        # How sure a decision is depends on their number.
+        of_all_models="the gate decides nothing: this is a part of the models of the config",
+    ),
+    FeatureSection("register", Register, "decision", of_all_models=""),
+)

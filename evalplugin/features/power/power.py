@@ -1,0 +1,306 @@
+"""Power: the number of users that finds a gain, and the gain that a number of users finds, from a spread."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.numbers import number, percent
+from evalplugin.base.seeding import generator
+from evalplugin.base.units import plural
+from evalplugin.comparison.compared import aligned
+from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.statistics.intervals import mean_interval
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
+from evalplugin.data.queries import Unit
+from evalplugin.execution.results import DataSplit
+from evalplugin.execution.runner import PreparedData
+from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.tracking.read.contests import read_contests
+from evalplugin.workspace import Workspace
+
+# Standard deviations of users' differences that metrics between 0 and 1 have: similar and very different models.
+ASSUMED = (0.1, 0.2, 0.3)
+
+
+@dataclass(frozen=True)
+class PowerTest:
+    """A test of a paired mean difference."""
+
+    level: float = 0.95
+    power: float = POWER
+    one_sided: bool = False  # True: the test of a gate; False: of a comparison
+    comparisons: int = 1  # share the error: the first step of Holm's correction
+    decisions: int = 1  # of a gate, share it too
+
+    @property
+    def confidence(self) -> float:
+        """The level of one comparison in one decision."""
+        return 1 - (1 - self.level) / (self.comparisons * self.decisions)
+
+    @property
+    def words(self) -> str:
+        """The test in words."""
+        shared = [
+            f"{n:,} {noun}"
+            for n, noun in ((self.comparisons, "comparisons"), (self.decisions, "decisions"))
+            if n > 1
+        ]
+        each = f", so {percent(self.confidence)} each" if shared else ""
+        sides = "one-sided" if self.one_sided else "two-sided"
+        return (
+            f"{sides} at {percent(self.level)}{' for ' if shared else ''}{' in '.join(shared)}{each}; found with a "
+            f"probability of {percent(self.power)}"
+        )
+
+
+@dataclass(frozen=True)
+class PowerRow:
+    """One spread, with the gain that some users find and the users that find some gain; unknown values are None.
+
+    ``gain`` and ``detectable`` are true gains; ``margin`` is the gain that a gate requires them to exceed.
+    """
+
+    origin: str  # given, logged or assumed
+    sd: float  # standard deviation of users' differences
+    dataset: str = ""
+    split: str = ""
+    metric: str = ""
+    model: str = ""
+    against: str = ""
+    users: int | None = None
+    measured: float | None = None  # mean difference, + where the model is better
+    margin: float = 0.0
+    detectable: float | None = None  # with ``users``
+    gain: float | None = None
+    users_needed: int | None = (
+        None  # to find ``gain``; noise where that is a measured one, which may be chance
+    )
+    # Of users in clusters, such as the queries of sessions, see ``detectable_gain``; None: users are independent.
+    cluster_size: float | None = None
+    design_effect: float | None = None
+    unit: Unit = "user"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether ``gain`` is one that was asked for, and not the measured one."""
+        return self.gain is not None and self.gain != _size(self.measured)
+
+
+@dataclass(frozen=True)
+class PowerReport:
+    """The power of a test for some spreads."""
+
+    test: PowerTest
+    rows: tuple[PowerRow, ...]
+    notes: tuple[str, ...] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield for each dataset and split the true gain that a bake-off over its users would find."""
+        for place in dict.fromkeys(map(DataSplit.of, self.rows)):
+            rows = [r for r in self.rows if DataSplit.of(r) == place and r.detectable is not None]
+            if not rows:
+                continue
+            gains = sorted(r.detectable for r in rows if r.detectable is not None)
+            sds = sorted(r.sd for r in rows)
+            units = plural(rows[0].unit)
+            users = f"with {rows[0].users:,} {units}, " if rows[0].users is not None else ""
+            yield (
+                f"{place}: {users}a true gain of at least {_range(gains)} {rows[0].metric} "
+                f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of {units}' gains: {_range(sds)})"
+            )
+
+
+def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: float | None) -> PowerReport:
+    """Return the power for a given spread.
+
+    Args:
+        test: The test.
+        sd: Standard deviation of users' differences.
+        users: The users at hand; None: only the users that ``gain`` needs are asked for.
+        gain: The true gain to be found; None: only the gain that ``users`` find is asked for.
+
+    Raises:
+        DataError: A number outside its range, or neither users nor a gain.
+    """
+    if users is None and gain is None:
+        raise DataError(
+            "give --users, to learn what true gain they find, or --gain, to learn how many users it needs"
+        )
+    return PowerReport(test, (_solved(test, PowerRow("given", sd, users=users, gain=gain)),))
+
+
+def power_of_runs(
+    test: PowerTest,
+    contests: Sequence[Contest],
+    *,
+    metrics: Sequence[str] = (),
+    users: int | None = None,
+    gain: float | None = None,
+) -> PowerReport:
+    """Return the power for the spreads between the leader of a logged bake-off and its other models.
+
+    Args:
+        test: The test.
+        contests: The contests of the bake-off.
+        metrics: Names of metrics; empty: the primary one.
+        users: The users at hand; None: the users of the bake-off.
+        gain: The true gain to be found; None: the difference that was measured.
+
+    Raises:
+        DataError: A metric without scores, no spread, or a number outside its range.
+    """
+    rows = []
+    for contest in contests:
+        for metric in [contest.spec(name).name for name in metrics] or [contest.primary]:
+            if metric not in contest.metrics:
+                raise DataError(
+                    f"no model has scores by {metric!r}{did_you_mean(metric, contest.metrics, noun='there are')}"
+                )
+            for row, _ in _spreads(contest, metric):
+                sought = _size(row.measured) if gain is None else gain
+                rows.append(_solved(test, replace(row, users=users or row.users, gain=sought)))
+    if not rows:
+        raise DataError(
+            f"in {contests[0].name} no model differs from the leader: there is no spread; give --sd"
+        )
+    return PowerReport(test, tuple(rows), (_origin(contests),))
+
+
+def power_of_config(
+    workspace: Workspace,
+    prepared: Sequence[PreparedData],
+    *,
+    power: float = POWER,
+    gain: float | None = None,
+    experiment: str | None = None,
+) -> PowerReport:
+    """Return the power of a config's gate, or else of its comparison, with the users that its data has.
+
+    Args:
+        workspace: The config.
+        prepared: The config's data.
+        power: Probability of finding the gain.
+        gain: The true gain to be found; None: twice the gate's ``min_gain``, or else the difference that was measured.
+        experiment: The spreads are those of its last bake-off in the workspace's store; None: ``ASSUMED`` ones.
+
+    Raises:
+        DataError: The experiment has no bake-off that can be read.
+        TrackingError: The store cannot be reached.
+    """
+    config = workspace.config
+    gate = config.section("gate")
+    others = max(1, len(config.models) - 1)
+    if gate is None:
+        test, least = PowerTest(power=power, comparisons=others), None
+    else:
+        challengers = others if gate.challengers is None else len(gate.challengers)
+        test = PowerTest(gate.confidence, power, True, challengers, gate.decisions or 1)
+        least = gate.least_gain
+    metric = config.primary.name if gate is None or gate.metric is None else parse(gate.metric).name
+    known: list[tuple[PowerRow, float]] = []
+    if experiment is None:
+        shown = ", ".join(f"{sd:g}" for sd in ASSUMED)
+        notes = [
+            f"spreads of {shown} are assumed; power CONFIG --experiment NAME takes those of its last bake-off"
+        ]
+    else:
+        contests = read_contests(workspace.uri, bakeoff="latest", experiment=experiment)
+        known, notes = [p for contest in contests for p in _spreads(contest, metric)], [_origin(contests)]
+    rows = []
+    for data in prepared:
+        users = len(data.info.units)
+        here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
+        place = PowerRow("assumed", math.nan, *DataSplit.of(data.info), metric)
+        for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
+            limit = 0.0 if least is None else least.beside(mean)
+            limit = limit if math.isfinite(limit) and limit > 0 else 0.0
+            sought = gain if gain is not None else 2 * limit or _size(row.measured)
+            rows.append(
+                _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.units.noun))
+            )
+        if least is not None and least.is_share and not here:
+            notes.append(
+                f"min_gain is a share of a mean that is not known yet: gains are above {gate and gate.min_gain}"
+            )
+    return PowerReport(test, tuple(rows), tuple(dict.fromkeys(notes)))
+
+
+def power_json(report: PowerReport) -> str:
+    """Return a report as JSON."""
+    test = {**asdict(report.test), "confidence": report.test.confidence}
+    values = {"test": test, "rows": [asdict(row) for row in report.rows], "notes": list(report.notes)}
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = number(values[0]), number(values[-1])
+    return low if low == high else f"{low} to {high}"
+
+
+def _size(difference: float | None) -> float | None:
+    """Return the size of a difference; None if it is 0 or unknown."""
+    return abs(difference) if difference else None
+
+
+def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
+    choice: dict[str, Any] = {
+        "level": test.confidence,
+        "power": test.power,
+        "one_sided": test.one_sided,
+        "cluster_size": row.cluster_size or 1.0,
+        "design_effect": row.design_effect or 1.0,
+    }
+    detectable, needed = None, None
+    if row.users is not None:
+        detectable = row.margin + detectable_gain(row.sd, row.users, **choice)
+    if row.gain is not None and (row.gain > row.margin or not row.margin):
+        needed = users_needed(row.sd, row.gain - row.margin, **choice)
+    return replace(row, detectable=detectable, users_needed=needed)
+
+
+def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
+    """Yield the spread between the leader and each model that differs from it, with that model's mean."""
+    spec = contest.spec(metric)
+    direction = spec.direction or 1
+    scored = {m.model: m.scores for m in contest.models if m.scores is not None and m.has_values(metric)}
+    if len(scored) < 2 or spec.metric.scope != "user":
+        return
+    leader = max(scored, key=lambda model: direction * scored[model].means[metric])
+    for model, scores in scored.items():
+        if model == leader:
+            continue
+        units, values = aligned((scored[leader], scores), metric)
+        both = ~np.isnan(values).any(axis=1)
+        difference = paired_difference(*values[both].T)
+        sd = standard_deviation(difference)
+        if math.isfinite(sd) and sd > 0:
+            row = PowerRow(
+                "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
+                direction * mean_of_defined(difference), unit=units.noun,
+            )  # fmt: skip
+            if units.codes is not None:
+                row = _clustered(row, difference, units.codes[both])
+            yield row, scores.means[metric]
+
+
+def _clustered(row: PowerRow, difference: Floats, clusters: Codes) -> PowerRow:
+    """Return a row with the size of the clusters of users, and by how much these add to the variance."""
+    interval = mean_interval(difference, method="t", clusters=clusters, rng=generator(0))
+    if interval.clusters is None:
+        return row
+    size = interval.n / interval.clusters
+    return replace(row, cluster_size=size, design_effect=interval.design_effect)
+
+
+def _origin(contests: Sequence[Contest]) -> str:
+    return f"spreads of the bake-off {contests[0].name}, between the leader and each other model"

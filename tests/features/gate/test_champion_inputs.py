@@ -1,0 +1,101 @@
+"""A champion of the registry is compared before reuse too: the inputs that it declares, and where its alias leads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bakeoffs import run_bakeoff
+from mlflow import MlflowClient
+from samples import RecordingObserver
+
+from evalplugin.base.errors import DataError, UnchangedError
+from evalplugin.config import CheckedConfig
+from evalplugin.features.config import load
+from evalplugin.features.gate.champion import with_champion
+
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
+SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
+
+
+def shop(uri: str, models: list[Any], *, champion: dict[str, Any] | None = None) -> CheckedConfig:
+    named = {} if champion is not None and "run" in champion else {"register": {"name": "shop"}}
+    return load(
+        {
+            **named,
+            "experiment": "nightly",
+            "datasets": [
+                {"name": "shop", "type": "synthetic", "n_users": 300, "n_items": 120, "n_interactions": 9000}
+            ],
+            "split": {"type": "last_n", "n": 4},
+            "recommend": {"n": 10},
+            "metrics": ["ndcg@10"],
+            "models": ["random", *models],
+            "segments": [],
+            "compare": {"baseline": "random"},
+            "gate": {"min_users": 20, **({"champion": champion} if champion else {})},
+            "tracking": {"uri": uri, "board": False},
+        }
+    )
+
+
+def test_inputs_of_a_champion_are_opened_only_where_the_store_is_trusted(uri: str) -> None:
+    Path("features.bin").write_bytes(b"old")
+    run_bakeoff(shop(uri, [{**SVD, "inputs": ["features.bin"]}]))
+    with pytest.raises(DataError, match=r'it declares inputs, .*"inputs": \["features.bin"\]'):
+        with_champion(shop(uri, ["popularity"], champion={"run": "svd"}), uri)
+
+
+@pytest.mark.slow
+def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("features.bin").write_bytes(b"old")
+    monkeypatch.setenv("FEATURES", "1")
+    declared = ["features.bin", {"env": "FEATURES"}]
+    run_bakeoff(shop(uri, [{**SVD, "inputs": declared}]))
+    trust = {"trust": True}
+    for named in (trust, {"run": "svd", **trust}):
+        gated = with_champion(shop(uri, ["popularity"], champion=named), uri)
+        assert gated is not None
+        champion = gated.config.models[-1]
+        assert (champion.name, champion.type) == ("champion", "sklearn.TruncatedSVD")
+        assert champion.inputs == ("features.bin", "env:FEATURES")
+    nights = shop(uri, ["popularity"], champion=trust)
+    run_bakeoff(nights)
+    with pytest.raises(UnchangedError):
+        run_bakeoff(nights, if_changed=True)
+    Path("features.bin").write_bytes(b"new")
+    said = RecordingObserver()
+    run_bakeoff(nights, if_changed=True, observer=said)
+    assert any("features.bin has changed since the bake-off " in line for line in said.lines)
+    assert said.has("2 of 3 tasks are in the store")
+    Path("features.bin").unlink()
+    with pytest.raises(
+        DataError, match=r"inputs of the champion \(shop@champion, version 1: svd of bake-off "
+    ):
+        with_champion(nights, uri)
+
+
+@pytest.mark.slow
+def test_alias_that_was_moved_by_hand_is_a_change(uri: str) -> None:
+    nights = shop(uri, [SVD, "popularity"])
+    first = run_bakeoff(nights)
+    assert first.decision is not None
+    with pytest.raises(UnchangedError):  # what the bake-off itself has promoted is no change
+        run_bakeoff(nights, if_changed=True)
+    other = {"popularity": SVD, "svd": {"name": "popularity", "type": "popularity", "params": {}}}[
+        str(first.decision.promoted)
+    ]
+    client = MlflowClient(uri)
+    one = client.get_model_version("shop", "1")
+    tags = {"model": other["name"], "model_type": other["type"], "model_params": json.dumps(other["params"])}
+    tags = one.tags | {f"evalplugin.{key}": str(value) for key, value in tags.items()}
+    client.create_model_version("shop", one.source, tags=tags)
+    client.set_registered_model_alias("shop", "champion", "2")
+    said = RecordingObserver()
+    again = run_bakeoff(nights, if_changed=True, observer=said)
+    assert any(line.startswith(f"the champion is {other['name']} now; after ") for line in said.lines)
+    assert again.decision is not None
+    assert again.decision.champion == other["name"]
