@@ -73,9 +73,9 @@ def same(one: Contest, other: Contest) -> None:
 
 
 def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
-    result = store.first.result
+    result = store.first
     (read,) = read_contests(store.uri, bakeoff=result.plan.id)
-    (made,) = contests_of(*result)
+    (made,) = contests_of(result.plan, result.models)
     same(read, made)
     assert (read.name, read.dataset, read.split, read.notes) == (result.plan.id, "tiny", "last_n", ())
     assert [c.error for c in read.models] == [
@@ -91,7 +91,7 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
 
 
 def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
-    (made,) = contests_of(*store.first.result)
+    (made,) = contests_of(store.first.plan, store.first.models)
     (read,) = read_contests(store.uri, bakeoff=made.name)
     assert all(c.top_n is None for c in read.models)
     assert read.background is None
@@ -121,7 +121,7 @@ def test_no_run_is_read_again_for_its_files(store: SimpleNamespace, monkeypatch:
 
 def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
     read = read_contests(store.uri, experiment="folds")
-    made = contests_of(*store.folds.result)
+    made = contests_of(store.folds.plan, store.folds.models)
     assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
     for one, other in zip(read, made, strict=True):
         same(one, other)
@@ -301,6 +301,6 @@ def test_errors_pooled_over_all_ratings_are_read_back(uri: str) -> None:
     outcome = evalplugin.run(config(metrics=names, models=models, compare={}), tracking_uri=uri)
     (contest,) = read_contests(uri)
     assert list(contest.metrics) == names
-    same(contests_of(*outcome.result)[0], contest)
+    same(contests_of(outcome.plan, outcome.models)[0], contest)
     assert contest.models[0].scores is not None
     assert contest.models[0].scores.overall["rmse(pooled=true)"] > 0
