@@ -63,4 +63,4 @@ def test_nothing_is_said_where_nothing_was_tuned(make: SimpleNamespace) -> None:
     comparisons = make.comparisons(whole)
     assert tuning_lines(comparisons[0]) == []
     assert ">tuned</span>" not in comparison_page(comparisons)
-    assert "uned" not in leaderboard_markdown(whole.bakeoff, comparisons)
+    assert "uned" not in leaderboard_markdown(whole.plan, comparisons)

@@ -75,9 +75,9 @@ def same(one: Competition, other: Competition) -> None:
 
 
 def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
-    result = store.first.result
+    result = store.first
     (read,) = read_contests(store.uri, bakeoff=result.plan.id)
-    (made,) = competitions_of(*result)
+    (made,) = competitions_of(result.plan, result.models)
     same(read, made)
     assert (read.name, read.dataset, read.split, read.notes) == (result.plan.id, "tiny", "last_n", ())
     assert [c.error for c in read.models] == [
@@ -93,7 +93,7 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
 
 
 def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
-    (made,) = competitions_of(*store.first.result)
+    (made,) = competitions_of(store.first.plan, store.first.models)
     (read,) = read_contests(store.uri, bakeoff=made.name)
     assert all(facts.top_n is None for facts in read.facts.values())
     assert read.background is None
@@ -123,7 +123,7 @@ def test_no_run_is_read_again_for_its_files(store: SimpleNamespace, monkeypatch:
 
 def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
     read = read_contests(store.uri, experiment="folds")
-    made = competitions_of(*store.folds.result)
+    made = competitions_of(store.folds.plan, store.folds.models)
     assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
     for one, other in zip(read, made, strict=True):
         same(one, other)
@@ -303,6 +303,6 @@ def test_errors_pooled_over_all_ratings_are_read_back(uri: str) -> None:
     outcome = evalplugin.run(config(metrics=names, models=models, compare={}), tracking_uri=uri)
     (contest,) = read_contests(uri)
     assert list(contest.metrics) == names
-    same(competitions_of(*outcome.result)[0], contest)
+    same(competitions_of(outcome.plan, outcome.models)[0], contest)
     assert contest.models[0].scores is not None
     assert contest.models[0].scores.overall["rmse(pooled=true)"] > 0

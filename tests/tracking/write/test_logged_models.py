@@ -56,7 +56,7 @@ def test_every_run_has_one_logged_model_as_its_output(logged: SimpleNamespace) -
         run = logged.client.get_run(model.source_run_id)
         assert run.info.run_name == name
         assert [output.model_id for output in run.outputs.model_outputs] == [model.model_id]
-        assert model.tags["evalplugin.bakeoff"] == logged.plan.id
+        assert model.tags["evalplugin.bakeoff"] == logged.result.plan.id
         assert (model.params["model.name"], model.params["model.type"]) == (name, model.model_type)
 
 
@@ -92,7 +92,7 @@ def test_names_that_mlflow_refuses_are_changed(make: SimpleNamespace, tmp_path: 
     object.__setattr__(first, "model", "a/b: 50 %, v1.5 \"x\" 'y'")
     object.__setattr__(result.plan, "models", (first.model,))
     single = Results(result.plan, (first,))
-    object.__setattr__(single.bakeoff, "baseline", None)
+    object.__setattr__(single.plan, "baseline", None)
     found = models(uri, log(single, uri).experiment_id)
     assert list(found) == ["a_b_ 50 _, v1_5 _x_ _y_"]
     assert found["a_b_ 50 _, v1_5 _x_ _y_"].params["model.name"] == first.model

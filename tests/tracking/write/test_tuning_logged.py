@@ -103,7 +103,7 @@ def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_hav
     make: SimpleNamespace, result: Results
 ) -> None:
     def names(one: Results) -> dict[str, set[str]]:
-        pictures = picture_artifacts(one, study_pictures(*one))
+        pictures = picture_artifacts(*one, study_pictures(*one))
         return {
             model: {a.path for a in files if "tune" in a.path} for (_, _, model), files in pictures.items()
         }
@@ -117,7 +117,7 @@ def test_the_board_has_charts_of_tuning_where_something_was_tuned(
     make: SimpleNamespace, result: Results
 ) -> None:
     def sections(one: Results) -> set[str]:
-        board = board_of(one, make.comparisons(one))
+        board = board_of(*one, make.comparisons(one))
         assert board is not None
         return {section["name"] for section in board["compareRunSections"]}
 
