@@ -15,7 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
-    "numpy",
     "mlflow",
     "sklearn",
     "surprise",
@@ -28,6 +27,7 @@ HEAVY = (
     "rich",
     "http",
 )
+START = (*HEAVY, "numpy", "pydantic", "yaml")  # what a command that only shows its help may not import
 CLUSTER = ("ray", "dask", "distributed", "pyspark", "deltalake", "fsspec")
 
 
@@ -42,17 +42,17 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
 @pytest.mark.parametrize(
     ("what", "code", "forbidden"),
     [
-        ("import", "import evalplugin", (*HEAVY, "pydantic", "yaml", "click")),
-        ("help", "from evalplugin.cli import main; main(['--help'])", (*HEAVY, "pydantic", "yaml")),
+        ("import", "import evalplugin", (*START, "click")),
+        ("help", "from evalplugin.cli import main; main(['--help'])", START),
         (
             "run help",
             "from evalplugin.cli import main; main(['run', '--help'])",
-            (*HEAVY, "pydantic", "yaml"),
+            START,
         ),
         (
             "compare help",
             "from evalplugin.cli import main; main(['compare', '--help'])",
-            (*HEAVY, "pydantic", "yaml"),
+            START,
         ),
         (
             "validate",

@@ -31,7 +31,7 @@ GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 class Closed(BaseModel):
     """A section of a config: strict types, and no keys but its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
