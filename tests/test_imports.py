@@ -61,7 +61,7 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
         ),
         *(
             (command, f"from evalplugin.cli import main; assert main({command.split()}) == 0", HEAVY)
-            for command in ("list engines", "schema")
+            for command in ("list engines", "list checks", "describe check EV114", "schema")
         ),
         *(
             (
@@ -72,12 +72,11 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
             for command in (
                 *(
                     f"list {kind}"
-                    for kind in ("models", "metrics", "datasets", "filters", "splits", "segments", "checks")
+                    for kind in ("models", "metrics", "datasets", "filters", "splits", "segments")
                 ),
                 "describe metric ndcg",
                 "describe model surprise.KNNBasic",
                 "describe dataset csv",
-                "describe check EV114",
             )
         ),
     ],

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd, sparse
+from evalplugin.data.tables import column_problem
 
 if TYPE_CHECKING:
     from evalplugin.data.attributes import Attributes
@@ -37,7 +38,6 @@ def check_attribute(attribute: str, items: Mapping[str, npt.NDArray[np.generic]]
             f"needs the attribute {attribute!r} of the items, and these have no attributes: name a table of them in "
             f"the dataset, such as items: {{path: items.csv}}; MovieLens has its genres with genres: true"
         )
-    from evalplugin.data.tables import column_problem  # imports all of the data: for the message alone
 
     if problem := column_problem(attribute, list(items)):
         raise DataError(f"the items of the dataset: {problem}")

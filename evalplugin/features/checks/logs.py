@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Flags, row_entries
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
+from evalplugin.data import in_one_piece
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.features.checks.settings import kind_of_values
 
@@ -56,8 +57,6 @@ _Hashes: TypeAlias = "npt.NDArray[np.uint64]"
     "they are.",
 )
 def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.data import in_one_piece
-
     full = in_one_piece(data.info.full)
     counts = full.rows.counts
     users = int(np.count_nonzero(counts))

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import platformdirs
 
 from evalplugin.base.fingerprint import digest
+from evalplugin.base.libraries import vl_convert
 from evalplugin.files.outputs import written_whole
+from evalplugin.report.charts.specs import chart_specs
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
 _SOURCES = ("library.py", "specs.py", "theme.py")  # the modules that define the charts
@@ -43,10 +45,6 @@ def chart_library() -> ChartLibrary:
 
 
 def _make() -> ChartLibrary:
-    import vl_convert
-
-    from evalplugin.report.charts.specs import chart_specs
-
     bundle = vl_convert.javascript_bundle(_EXPORT)
     script = "\n".join(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])
     return ChartLibrary(script, chart_specs())

@@ -10,6 +10,8 @@ from evalplugin.base.errors import DataError, Problem, did_you_mean
 from evalplugin.components.parameters import Field
 from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
 from evalplugin.models.base import ListRequest, model
+from evalplugin.tracking.models.deployed import lists_of
+from evalplugin.tracking.models.interface import Interface
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,9 +103,6 @@ class PyfuncModel:
             DataError: Its lists break a rule.
             TrackingError: There is no such model, or it cannot be downloaded.
         """
-        from evalplugin.tracking.models.deployed import lists_of
-        from evalplugin.tracking.models.interface import Interface
-
         interface = Interface(f"the model {self.model}", self.user, self.item, self.rank, self.score)
         folder, takes = local_folder(self.model, request.folder), None if self.takes == "auto" else self.takes
         lists, self.notes = lists_of(self.model, folder, interface, takes, self.inference, request)
