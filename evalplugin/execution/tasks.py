@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.errors import PluginError
 from evalplugin.base.seeding import generator, hashed_ranks
+from evalplugin.config import ModelRecipe
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
@@ -29,9 +30,6 @@ from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 from evalplugin.models.base import ListRequest, TaskRecommender, is_sequential
 from evalplugin.models.recommend import ColdUsers
-
-if TYPE_CHECKING:
-    from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from evalplugin.execution.engines.base import Needs
 from evalplugin.execution.engines.local import Ended, Server, load_result, pickle_call
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.store.versions import code_of, local_sources, package_versions
-from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
+from evalplugin.execution.worker import Limits, WorkerSettings
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.uris import scheme_of
@@ -191,14 +191,14 @@ def _prepare(setup: Setup) -> str | None:
         return last_line(problem.error) if isinstance(problem, TaskFailure) else problem
 
 
-def _plugins(setup: Setup) -> list[PluginFile]:
-    """Return the plugins: the original where this machine has it, as files may lie beside it, or else the copy."""
-    paths = []
+def _plugins(setup: Setup) -> dict[Path, Path]:
+    """Return the files of plugins: the original where this machine has it, as files may lie beside it, or the copy."""
+    files = {}
     for number, (origin, content) in enumerate(setup.plugins):
         copy = setup.folder / "plugins" / str(number) / origin.name
         is_here = origin.is_file() and origin.read_bytes() == content
-        paths.append(PluginFile(origin if is_here else copy, origin))
-    return paths
+        files[origin] = origin if is_here else copy
+    return files
 
 
 def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> bytes | TaskFailure:

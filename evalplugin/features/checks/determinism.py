@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
-from evalplugin.data import Candidates, Split
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.checks.base import Found, model_check
 from evalplugin.models import MODELS
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
-    from evalplugin.data import Interactions
-    from evalplugin.execution.runner import PreparedData
 
 _USERS, _ITEMS = 200, 300  # of the sample, at most
 _EVERY = 5  # interaction of the sample is held out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,14 @@ import numpy.typing as npt
 from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import number, share
 from evalplugin.base.units import plural
+from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, results_of
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
-
-if TYPE_CHECKING:
-    from evalplugin.data import Split
-    from evalplugin.execution.results import ModelResult
 
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
@@ -200,10 +197,10 @@ class _OtherOrders:
         metric = parse(self._results.comparison.contest.primary)
         made = []
         for order in ("again 1", "again 2"):
-            tasks = tuple(
+            tasks = [
                 replace(task, ties=(order,), n=max(task.n, self._k + 1), metrics=(metric,))
                 for task in job.tasks[: job.folds]
-            )
+            ]
             again = replace(job, tasks=tasks, seeds=1, done={})
             made += [result for _, result in results_of([again], sequential_executor(Observer()))]
         return [result for result in made if result.error is None]

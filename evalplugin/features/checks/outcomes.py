@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import aligned
+from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import with_choice
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
 from evalplugin.config.checked import CHAMPION
-from evalplugin.config.tuning import values_text
+from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
 from evalplugin.metrics import parse
-
-if TYPE_CHECKING:
-    from evalplugin.comparison.compared import ComparedModel
-    from evalplugin.config.tuning import Space
 
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end

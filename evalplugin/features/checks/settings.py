@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,17 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Flags, row_entries, search
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
+from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.checked import CHAMPION
+from evalplugin.data import Interactions
 from evalplugin.execution.data_checks import looks_at_relevance
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.files.inputs import inputs_named_in
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import MODELS
 from evalplugin.models.base import uses_ratings
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig, ModelRecipe
-    from evalplugin.data import Interactions
-    from evalplugin.execution.runner import PreparedData
-    from evalplugin.metrics import MetricSpec
-    from evalplugin.metrics.relevance import Relevance
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0

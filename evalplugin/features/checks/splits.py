@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
-from evalplugin.data import in_one_piece
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Interactions, Split, in_one_piece
 from evalplugin.data.filters import filter_text
+from evalplugin.execution.results import DataInfo
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
-    from evalplugin.data import Interactions, Split
-    from evalplugin.execution.results import DataInfo
-    from evalplugin.execution.runner import PreparedData
 
 _OWN_FUTURE = 0.01  # share of the test users
 _FUTURE = 0.05  # share of the train data

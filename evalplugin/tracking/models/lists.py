@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field
+from evalplugin.data import Interactions, LoadContext
+from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
@@ -21,13 +23,9 @@ from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on
 from evalplugin.lists.inputs import open_files
 from evalplugin.models.base import ListRequest, model
+from evalplugin.models.selection import TopN
 from evalplugin.tracking.connection import existing_store
 from evalplugin.tracking.read.logged import LoggedRun
-
-if TYPE_CHECKING:
-    from evalplugin.data import Interactions, LoadContext
-    from evalplugin.data.files import TableFiles
-    from evalplugin.models.selection import TopN
 
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
