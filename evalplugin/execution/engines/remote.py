@@ -94,10 +94,6 @@ class RemoteSession:
         shutil.rmtree(self.setup.folder, ignore_errors=True)
 
 
-class _ClosedError(Exception):
-    """The driver closed the session while a call was running."""
-
-
 def run_call(setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Callable[[str], Any]) -> Answer:
     """Run a call on this node, in a process of its own.
 
@@ -138,8 +134,6 @@ def _answer(
                         out.write(content)
             files.append(file)
         return "written", _run(setup, call, files, setup.limits)
-    except _ClosedError:
-        return "written", TaskFailure("the session was closed")
     except OSError as error:
         return "problem", f"files for a task cannot be written: {error}; TMPDIR names the folder for them"
     except EvalpluginError as error:  # a full disk
@@ -212,4 +206,4 @@ def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> b
             with suppress(Empty):
                 return server.result(0, ended.get(timeout=1.0).code)
             if not folder.exists():
-                raise _ClosedError
+                return TaskFailure("the session was closed")
