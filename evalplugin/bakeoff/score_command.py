@@ -18,12 +18,10 @@ from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreReques
 from evalplugin.lists.folds import by_fold
 from evalplugin.lists.inputs import TruthFormat, merge_events, open_sources, rows_named, score_lists
 from evalplugin.lists.output import check_output, write_per_user
-from evalplugin.lists.profiles import profile
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,8 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         UnknownNameError: No profile of that library, or no such metric in it.
         DataError: Files that break a rule; per-user scores or parts, which a library's conventions do not have.
     """
+    from evalplugin.lists.profiles import profile
+
     conventions = profile(library)
     unused = {
         "--pool": options.pool,
@@ -175,6 +175,8 @@ def log(
         experiment: Name of the MLflow experiment.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
     """
+    from evalplugin.tracking.write.lists import ScoredLists, log_lists
+
     asked = {
         "lists": options.lists,
         "truth": options.truth,

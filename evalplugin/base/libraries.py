@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "Lazy", "arrow_csv", "cronsim", "fs", "imported_names", "jinja2", "optuna", "pa", "pc", "pd", "pq", "pydantic",
-    "requests", "sparse", "special", "sqlalchemy", "stats", "surprise", "vl_convert", "yaml",
+    "Lazy", "arrow_csv", "cronsim", "fs", "imported_names", "jinja2", "optuna", "pa", "pc", "pd", "pq", "requests",
+    "sparse", "special", "sqlalchemy", "stats", "surprise", "vl_convert", "yaml",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    import pydantic
     import requests
     import sqlalchemy
     import surprise
@@ -54,8 +53,8 @@ else:
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
     arrow_csv, fs, pd = Lazy("pyarrow.csv"), Lazy("pyarrow.fs"), Lazy("pandas")
     sparse, special, stats = Lazy("scipy.sparse"), Lazy("scipy.special", keep=True), Lazy("scipy.stats")
-    cronsim, jinja2, optuna, pydantic = Lazy("cronsim"), Lazy("jinja2"), Lazy("optuna"), Lazy("pydantic")
-    requests, sqlalchemy, surprise = Lazy("requests"), Lazy("sqlalchemy"), Lazy("surprise")
+    cronsim, jinja2, optuna, requests = Lazy("cronsim"), Lazy("jinja2"), Lazy("optuna"), Lazy("requests")
+    sqlalchemy, surprise = Lazy("sqlalchemy"), Lazy("surprise")
     vl_convert, yaml = Lazy("vl_convert"), Lazy("yaml")
 
 

@@ -10,7 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, open_all, show_error
+from evalplugin.cli.shared import echo, load_all, open_checked, show_error
 
 
 @options.command()
@@ -83,8 +83,11 @@ def run(
         refuse_input(outcome_file, configs)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        workspaces = open_all(
-            configs, overrides, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
+        checked = load_all(
+            configs, overrides=overrides, data_home=where["data_home"], engine=where.pop("engine")
+        )
+        workspaces = open_checked(
+            checked, observer, mode=mode or "run", only=only, fresh_models=fresh_models, **where
         )
     except Exception as error:
         if not dry_run:

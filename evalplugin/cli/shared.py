@@ -61,9 +61,18 @@ def open_all(
         TrackingError: A tracking URI that cannot be used.
     """
     checked = load_all(configs, overrides=overrides, data_home=data_home, engine=engine)
+    return open_checked(checked, observer, data_home=data_home, **opened)
+
+
+def open_checked(checked: Sequence[CheckedConfig], observer: Observer, **opened: Any) -> list[Workspace]:
+    """Return the workspaces of checked configs; ``opened`` are arguments of ``Workspace.open``.
+
+    Raises:
+        TrackingError: A tracking URI that cannot be used.
+    """
     from evalplugin.workspace import Workspace
 
-    return [Workspace.open(config, observer=observer, data_home=data_home, **opened) for config in checked]
+    return [Workspace.open(config, observer=observer, **opened) for config in checked]
 
 
 def open_store(folder: Path) -> StoreView | None:

@@ -9,11 +9,13 @@ import math
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
-from evalplugin.base.libraries import pydantic
 from evalplugin.base.secrets import redact_values
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ class Field:
 
     def __iter__(self) -> Iterator[object]:
         """Yield pydantic's ``Field`` that says the same."""
+        import pydantic
+
         yield pydantic.Field(**{name: value for name, value in vars(self).items() if value is not None})
 
 
@@ -65,6 +69,7 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
     """
+    from pydantic import ValidationError
     from pydantic_core import PydanticSerializationError, to_json
 
     objects = {name: params[name] for name in _object_names(cast(type, cls)) if name in params}
@@ -74,7 +79,7 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
         raise ParameterError([Problem((), f"parameters of {owner} must be plain values: {error}")]) from None
     try:
         checked = _model_of(cast(type, cls)).model_validate_json(text, strict=True)
-    except pydantic.ValidationError as error:
+    except ValidationError as error:
         raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
     try:
         return cls(**{f.name: getattr(checked, _name(f)) for f in _init_fields(cls)}, **objects)
@@ -97,7 +102,9 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return pydantic.TypeAdapter(Any).dump_python(value, mode="json")
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Any).dump_python(value, mode="json")
 
 
 def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
@@ -130,7 +137,7 @@ def schema_of(cls: type) -> dict[str, Any]:
 
 
 def problems_of(
-    error: pydantic.ValidationError, cls: type, value: object, *, noun: str, owner: str = ""
+    error: ValidationError, cls: type, value: object, *, noun: str, owner: str = ""
 ) -> list[Problem]:
     """Translate pydantic's errors into problems with the allowed values or the nearest match.
 
@@ -245,22 +252,24 @@ def _description(noted: object) -> str | None:
 
 
 @functools.cache
-def _model_of(cls: Any) -> type[pydantic.BaseModel]:
+def _model_of(cls: Any) -> type[BaseModel]:
+    from pydantic import ConfigDict, Field, create_model
+
     hints = _hints(cls)
     fields: dict[str, Any] = {}
     for field in _init_fields(cls):
         default: Any = ... if field.default is dataclasses.MISSING else field.default
         if field.default_factory is not dataclasses.MISSING:
-            default = pydantic.Field(default_factory=field.default_factory)
+            default = Field(default_factory=field.default_factory)
         fields[_name(field)] = (hints[field.name], default)
-    config = pydantic.ConfigDict(
+    config = ConfigDict(
         extra="forbid",
         arbitrary_types_allowed=True,
         allow_inf_nan=False,
         protected_namespaces=(),
         defer_build=True,  # to describe parameters takes no validator
     )
-    return pydantic.create_model(cls.__name__, __config__=config, **fields)
+    return create_model(cls.__name__, __config__=config, **fields)
 
 
 def _type_text(annotation: Any, metadata: Sequence[Any]) -> str:

@@ -18,16 +18,13 @@ from evalplugin.base.libraries import pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.components.parameters import Field
-from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.files.inputs import command_input, program_input
-from evalplugin.lists.columns import ListColumns
-from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions, LoadContext
+    from evalplugin.data.files import TableFiles
 
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
@@ -142,6 +139,9 @@ class Command:
             ModelError: The program is not there, fails, or writes no lists; with the last lines of its output.
             DataError: Its lists break a rule.
         """
+        from evalplugin.lists.columns import ListColumns
+        from evalplugin.lists.given import lists_on
+
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             tables = _tables(request)
             files = {name: f"{folder}/{name}.{self.format}" for name in (*tables, "out")}
@@ -165,6 +165,9 @@ class Command:
             pq.write_table(table, file)
 
     def _written(self, out: str, request: ListRequest) -> TableFiles:
+        from evalplugin.data.files import TableFiles, find_files
+        from evalplugin.data.formats import CsvFormat, ParquetFormat
+
         files, partitions = find_files(Path(), out, f"*.{self.format}")
         if self.format == "parquet":
             return TableFiles("{out}", files, ParquetFormat(), partitions)

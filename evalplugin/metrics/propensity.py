@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
 
-from evalplugin.base.arrays import Floats
 from evalplugin.components.parameters import Field
-from evalplugin.metrics.context import ScoringContext
+
+if TYPE_CHECKING:
+    from evalplugin.base.arrays import Floats
+    from evalplugin.metrics.context import ScoringContext
 
 Propensity: TypeAlias = Annotated[
     Literal["equal", "popularity"],

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.data.interactions import rows_by_code
 from evalplugin.models.base import (
     CandidateRecommender,
     FoldInRecommender,
@@ -214,6 +213,8 @@ def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
 
 def _histories(history: Interactions) -> Callable[[Codes], Interactions]:
     """Return a function that selects the history of some users, without a look at all others."""
+    from evalplugin.data.interactions import rows_by_code
+
     start, rows = rows_by_code(history.user, history.n_users)
     return lambda users: history.select(rows[row_entries(start, users)[0]])
 

@@ -11,7 +11,6 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries, search
 from evalplugin.base.libraries import sparse
 from evalplugin.components.parameters import Field
-from evalplugin.data import Rows
 from evalplugin.models.base import model
 from evalplugin.models.selection import rank_entries, row_codes, select_candidates
 
@@ -135,6 +134,7 @@ class _ProductModel(SessionModel):
         is_positive = self._is_positive and left.data.min(initial=0.0) >= 0
         if candidates.included is not None or not is_positive:
             return select_candidates(users, self._product(left), n, candidates)
+        from evalplugin.data import Rows
         from evalplugin.models.kernels.products import top_of_product
 
         excluded = None

@@ -22,7 +22,6 @@ from evalplugin.files.uris import is_remote, local_path
 from evalplugin.report.charts.palette import model_styles
 from evalplugin.report.charts.pictures import Chart, stacked
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
-from evalplugin.report.page import comparison_page
 from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
@@ -151,6 +150,8 @@ class Comparisons:
             DataError: The folder does not exist, or the file cannot be written.
             TrackingError: The data for the page cannot be read from the tracking store.
         """
+        from evalplugin.report.page import comparison_page
+
         if not is_remote(path):
             path = local_path(path)
             if not path.absolute().parent.is_dir():

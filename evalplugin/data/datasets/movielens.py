@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TextIO
 import numpy as np
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.libraries import arrow_csv, pa
+from evalplugin.base.libraries import pa
 from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
@@ -147,13 +147,15 @@ class MovieLens:
 
 def _ratings(path: Path) -> pa.Table:
     """Return the table user, item, rating, timestamp of the ratings file of any edition."""
+    from pyarrow import csv
+
     types = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "timestamp": pa.int64()}
-    read = arrow_csv.ReadOptions(column_names=list(types), skip_rows=1 if path.suffix == ".csv" else 0)
-    parse = arrow_csv.ParseOptions(delimiter="\t" if path.suffix == ".data" else ",")
+    read = csv.ReadOptions(column_names=list(types), skip_rows=1 if path.suffix == ".csv" else 0)
+    parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".data" else ",")
     # The .dat files separate numbers by two colons, but a separator must be one character.
     source = BytesIO(path.read_bytes().replace(b"::", b",")) if path.suffix == ".dat" else path
     try:
-        return arrow_csv.read_csv(source, read, parse, arrow_csv.ConvertOptions(column_types=types))
+        return csv.read_csv(source, read, parse, csv.ConvertOptions(column_types=types))
     except pa.ArrowException as error:
         raise DataError(f"{path}: cannot be read as user, item, rating, timestamp: {error}") from None
 

@@ -18,7 +18,6 @@ from evalplugin.data import in_one_piece
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.checks.feature import data_findings
 from evalplugin.features.data_card.card import (
     DataCard,
     DescribedData,
@@ -163,6 +162,8 @@ def describe_data(workspace: Workspace) -> DataReport:
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
     """
+    from evalplugin.features.checks.feature import data_findings
+
     observer = workspace.observer
     prepared = workspace.prepare(cached=False)
     with observer.progress("count"):

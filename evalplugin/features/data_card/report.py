@@ -13,7 +13,6 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
 from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard, Times
 from evalplugin.report.charts.pictures import Chart, png_of, stacked
-from evalplugin.report.markdown import escape, markdown_table
 
 _CURVE_SHARE = 10  # position on the curve: the first 20 %
 _DAYS = 86_400
@@ -80,6 +79,8 @@ def split_rows(card: DataCard) -> list[tuple[str, ...]]:
 
 def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
     """Return a card as lines of Markdown; ``sizes``: a line on its sizes then and now."""
+    from evalplugin.report.markdown import escape, markdown_table
+
     lines = [f"**{escape(card_title(card))}**", ""]
     if sizes is not None:
         lines += [escape(sizes), ""]

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
 from evalplugin.comparison.contest import Contest, with_choice, with_common_users
 from evalplugin.components.parameters import problems_of
-from evalplugin.config import load
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
 from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
@@ -50,6 +49,8 @@ def gate_of(
     """
     gate, register, uri, experiment = Gate(), None, None, None
     if config is not None:
+        from evalplugin.config import load
+
         spec = load(config, overrides=overrides).spec
         if spec.gate is None:
             raise ConfigError([f"{config}: has no gate"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -14,18 +14,15 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
 from evalplugin.components.parameters import Field
-from evalplugin.data import Interactions, LoadContext
-from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table
 from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
-from evalplugin.lists.columns import ListColumns
-from evalplugin.lists.given import lists_on
-from evalplugin.lists.inputs import open_files
 from evalplugin.models.base import ListRequest, model
-from evalplugin.models.selection import TopN
-from evalplugin.tracking.connection import existing_store
-from evalplugin.tracking.read.logged import LoggedRun
+
+if TYPE_CHECKING:
+    from evalplugin.data import Interactions, LoadContext
+    from evalplugin.data.files import TableFiles
+    from evalplugin.models.selection import TopN
+    from evalplugin.tracking.read.logged import LoggedRun
 
 _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
@@ -120,6 +117,12 @@ class Lists:
             DataError: Files that are missing or break a rule; a run without lists, or with lists from other train data.
             TrackingError: The store cannot be reached, or its files are damaged.
         """
+        from evalplugin.data.tables import Table
+        from evalplugin.lists.columns import ListColumns
+        from evalplugin.lists.given import lists_on
+        from evalplugin.tracking.connection import existing_store
+        from evalplugin.tracking.read.logged import LoggedRun
+
         if self.run is None:
             columns = ListColumns(self.user, self.item, self.rank, self.score)
             lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
@@ -138,6 +141,8 @@ class Lists:
         return lists
 
     def _files(self, folder: Path, fold: int) -> TableFiles:
+        from evalplugin.lists.inputs import open_files
+
         assert self.path is not None
         path = self.path.replace("{fold}", str(fold + 1))
         return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from evalplugin.base.errors import DataError, Problem, did_you_mean
 from evalplugin.components.parameters import Field
-from evalplugin.data import Interactions, LoadContext
 from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
 from evalplugin.models.base import ListRequest, model
-from evalplugin.models.selection import TopN
-from evalplugin.tracking.models.deployed import lists_of
-from evalplugin.tracking.models.interface import Interface
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from evalplugin.data import Interactions, LoadContext
+    from evalplugin.models.selection import TopN
 
 
 @model("mlflow")
@@ -101,6 +101,9 @@ class PyfuncModel:
             DataError: Its lists break a rule.
             TrackingError: There is no such model, or it cannot be downloaded.
         """
+        from evalplugin.tracking.models.deployed import lists_of
+        from evalplugin.tracking.models.interface import Interface
+
         interface = Interface(f"the model {self.model}", self.user, self.item, self.rank, self.score)
         folder, takes = local_folder(self.model, request.folder), None if self.takes == "auto" else self.takes
         lists, self.notes = lists_of(self.model, folder, interface, takes, self.inference, request)
