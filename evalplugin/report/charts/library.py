@@ -17,7 +17,6 @@ import platformdirs
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import vl_convert
 from evalplugin.files.outputs import written_whole
-from evalplugin.report.charts.specs import chart_specs
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
 _SOURCES = ("library.py", "specs.py", "theme.py")  # the modules that define the charts
@@ -45,6 +44,8 @@ def chart_library() -> ChartLibrary:
 
 
 def _make() -> ChartLibrary:
+    from evalplugin.report.charts.specs import chart_specs  # with Altair
+
     bundle = vl_convert.javascript_bundle(_EXPORT)
     script = "\n".join(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])
     return ChartLibrary(script, chart_specs())
