@@ -28,7 +28,7 @@ def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> 
             f"{cached} of {tasks} tasks{of} are in the store {cache.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
         )
-    if listed := sum(len(job.unscored) for job in to_run):
+    if listed := sum(task.lists is not None for job in to_run for task in job.tasks):
         observer.report(
             f"the lists of {listed} of {tasks} tasks{of} are in the store and are only scored; what fitting and "
             f"recommending cost is what was measured then"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    Floats: TypeAlias = npt.NDArray[np.float64]
-    Ints: TypeAlias = npt.NDArray[np.int64]
-    Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vocabulary
-    Flags: TypeAlias = npt.NDArray[np.bool_]
-    Factors: TypeAlias = npt.NDArray[np.floating[Any]]  # rows of users or items
-else:  # nothing reads them at run time, and NumPy would be imported for them
-    Floats = Ints = Codes = Flags = Factors = Any
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vocabulary
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Factors: TypeAlias = npt.NDArray[np.floating[Any]]  # rows of users or items
 
 NO_ITEM = -1  # the code in the places of a list that has no item there
 

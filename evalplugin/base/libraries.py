@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "Lazy", "cronsim", "fs", "imported_names", "jinja2", "optuna", "pa", "pc", "pd", "pq", "sparse", "special",
-    "surprise", "yaml",
+    "Lazy", "arrow_csv", "cronsim", "fs", "imported_names", "jinja2", "optuna", "pa", "pc", "pd", "pq", "requests",
+    "sparse", "special", "sqlalchemy", "stats", "surprise", "vl_convert", "yaml",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
+    import requests
+    import sqlalchemy
     import surprise
+    import vl_convert
     import yaml
+    from pyarrow import csv as arrow_csv
     from pyarrow import fs
-    from scipy import sparse, special
+    from scipy import sparse, special, stats
 else:
 
     class Lazy:
@@ -47,9 +51,11 @@ else:
             return import_module, (self._name,)
 
     pa, pc, pq = Lazy("pyarrow"), Lazy("pyarrow.compute"), Lazy("pyarrow.parquet")
-    fs, optuna, yaml = Lazy("pyarrow.fs"), Lazy("optuna"), Lazy("yaml")
-    pd, sparse, special = Lazy("pandas"), Lazy("scipy.sparse"), Lazy("scipy.special", keep=True)
-    cronsim, jinja2, surprise = Lazy("cronsim"), Lazy("jinja2"), Lazy("surprise")
+    arrow_csv, fs, pd = Lazy("pyarrow.csv"), Lazy("pyarrow.fs"), Lazy("pandas")
+    sparse, special, stats = Lazy("scipy.sparse"), Lazy("scipy.special", keep=True), Lazy("scipy.stats")
+    cronsim, jinja2, optuna, requests = Lazy("cronsim"), Lazy("jinja2"), Lazy("optuna"), Lazy("requests")
+    sqlalchemy, surprise = Lazy("sqlalchemy"), Lazy("surprise")
+    vl_convert, yaml = Lazy("vl_convert"), Lazy("yaml")
 
 
 def imported_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

@@ -6,6 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 from evalplugin.base.errors import TrackingUriError, did_you_mean
+from evalplugin.base.libraries import sqlalchemy
 from evalplugin.base.placeholders import variables_in
 from evalplugin.base.secrets import register_uri
 from evalplugin.base.text import escape_controls
@@ -73,16 +74,12 @@ def _problem_of_server(uri: str) -> str | None:
 
 
 def _problem_of_database(uri: str) -> str | None:
-    # Imported for databases alone: it takes longer than everything else that `validate` does.
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-
     try:
-        url = make_url(uri)
+        url = sqlalchemy.make_url(uri)
         url.get_dialect()
-    except NoSuchModuleError:
+    except sqlalchemy.exc.NoSuchModuleError:
         return f": {url.drivername!r} is not a driver that SQLAlchemy knows"
-    except (ArgumentError, ValueError):
+    except (sqlalchemy.exc.ArgumentError, ValueError):
         return ": is malformed; it must look like postgresql://host:5432/mlflow"
     return None
 
@@ -96,9 +93,7 @@ def check_driver(uri: str) -> None:
     scheme = uri.partition(":")[0]
     if scheme == "sqlite" or store_kind(uri) not in DATABASES:
         return
-    from sqlalchemy.engine import make_url
-
     try:
-        make_url(uri).get_dialect().import_dbapi()
+        sqlalchemy.make_url(uri).get_dialect().import_dbapi()
     except ImportError as error:
         raise TrackingUriError(f"tracking URI {uri!r}: its driver is not installed: {error}") from None

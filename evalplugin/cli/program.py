@@ -34,7 +34,6 @@ from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.validate import validate
-from evalplugin.components.registry import line_in_plugin
 from evalplugin.features import modules
 
 
@@ -83,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_FAILED
         return _defect()
     except Exception as error:  # noqa: BLE001 - the edge of the program
+        from evalplugin.components.registry import line_in_plugin
+
         if state["debug"] or (line := line_in_plugin(error)) is None:
             return _defect()
         show_error(line)

@@ -47,12 +47,15 @@ def validate(
 
 def _note_opened_files(config: CheckedConfig) -> None:
     """Print a note on each model of a plugin that seems to open files and names no inputs."""
-    from evalplugin.execution.store.versions import opens_files, source_of
     from evalplugin.models import MODELS
 
-    for model in config.models:
-        entry = MODELS.entry(model.type)
-        file = None if entry.is_own or model.inputs else source_of(entry)
+    plugins = [model for model in config.models if not (model.inputs or MODELS.entry(model.type).is_own)]
+    if not plugins:
+        return
+    from evalplugin.execution.store.versions import opens_files, source_of
+
+    for model in plugins:
+        file = source_of(MODELS.entry(model.type))
         if file is not None and opens_files(file) and not any(model.all_inputs(config.folder)):
             print_diagnostic(
                 f"{config.name}: note: {file} opens files, and the model {model.name} names none: results are not "

@@ -27,7 +27,7 @@ _POOL_KEYS = ("path", "validation", "seen", "user", "item", "separator")
 class Closed(BaseModel):
     """A section of a config: strict types, and no keys but its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def accepted_by(check: Callable[[str], object]) -> AfterValidator:

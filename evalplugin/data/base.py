@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import platformdirs
 
 from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, Problem
@@ -36,9 +37,7 @@ class LoadContext:
         """The folder of downloaded datasets."""
         if self.data_home is not None:
             return self.data_home
-        from platformdirs import user_cache_path
-
-        return user_cache_path("evalplugin", appauthor=False)
+        return platformdirs.user_cache_path("evalplugin", appauthor=False)
 
 
 class DatasetLoader(Protocol):

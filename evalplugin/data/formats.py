@@ -13,7 +13,7 @@ from itertools import islice, product
 from typing import IO, Any, ClassVar, Protocol
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.libraries import pa, pc, pd
+from evalplugin.base.libraries import arrow_csv, pa, pc, pd
 from evalplugin.base.text import shorten
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 from evalplugin.data.tables import is_cluster
@@ -88,8 +88,6 @@ class CsvFormat:
 
     def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns; empty values are null."""
-        from pyarrow import csv as arrow_csv
-
         ids = {name for role, name in roles.items() if is_id(role) and role not in self.text}
         text = {name for role, name in roles.items() if role in self.text}
         # An empty text is a missing value; words such as NA or null are not.

@@ -221,8 +221,9 @@ def fit_for_ranges(users_per_task: int, **task: Any) -> Fitted | TaskResult:
     whole = Task(**task)
     work = Work(whole, "", Observer())
     with one_blas_thread():
-        with ExitStack() as fitting:
-            model, peak = work.fit(fitting)
+        model = work.new_model()
+        with peak_memory() as peak:
+            work.fit(model)
         try:
             pickled = pickle.dumps(model, protocol=5)
         except Exception:  # noqa: BLE001 - a class of its own, a handle, a lock

@@ -68,10 +68,8 @@ class Job:
 
     info: DataInfo
     model: ModelRecipe
-    tasks: tuple[Task, ...]
+    tasks: list[Task]  # with lists that were cached and are still to be scored
     done: dict[int, Result] = field(default_factory=dict)  # by number of the task
-    # By number of the task: cached lists that are still to be scored.
-    unscored: dict[int, TaskLists] = field(default_factory=dict)
     tuning: Tuning | None = None  # how the parameters of the tasks were found
     running: int = 0  # tasks that have started and not ended
     seeds: int = 1  # how often the model is fitted on each fold
@@ -361,7 +359,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
     draws = "random_state" in (model.space or ()) or is_stochastic(MODELS.create(model.type, model.params))
     seeds = config.spec.seeds if draws else 1
     names = [(f"seed {seed + 1}",) if seed else () for seed in range(seeds)]
-    tasks = tuple(
+    tasks = [
         Task(
             model=model,
             split=fold,
@@ -381,7 +379,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
         )
         for name in names
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
-    )
+    ]
     return Job(prepared.info, model, tasks, seeds=seeds)
 
 
@@ -391,13 +389,13 @@ def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
     for job in jobs:
         names = {number: job.name(number) for number in range(len(job.tasks))}
         job.done |= {number: failures[name] for number, name in names.items() if name in failures}
-        for number, task in enumerate(() if job.failed else job.tasks):
+        for number, task in enumerate([] if job.failed else job.tasks):
             if (lists := cache.lists(task)) is None:
                 continue
             if (result := cache.scored(task, lists)) is not None:
                 job.done[number] = result
             else:
-                job.unscored[number] = lists
+                job.tasks[number] = replace(task, lists=lists)
 
 
 def results_of(
@@ -435,7 +433,7 @@ def results_of(
                 if place not in job.done:
                     started.append((number, place))
                     job.running += 1
-                    yield len(started) - 1, job.label(place), replace(task, lists=job.unscored.get(place))
+                    yield len(started) - 1, job.label(place), task
 
     with closing(execute(missing())) as results:
         for task_number, result in results:
@@ -443,8 +441,7 @@ def results_of(
             job = jobs[number]
             job.running -= 1
             if cache is not None:
-                task = replace(job.tasks[place], lists=job.unscored.get(place))
-                result = stored(cache, job.name(place), task, result)
+                result = stored(cache, job.name(place), job.tasks[place], result)
             job.done[place] = result
             task_ended()
             if job.ended:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.errors import PluginError
 from evalplugin.base.seeding import generator, hashed_ranks
+from evalplugin.config import ModelRecipe
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
@@ -29,9 +29,6 @@ from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 from evalplugin.models.base import ListRequest, TaskRecommender, is_sequential
 from evalplugin.models.recommend import ColdUsers
-
-if TYPE_CHECKING:
-    from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
 T = TypeVar("T")
 
@@ -149,8 +146,9 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
 
 def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
     work = Work(task, label, observer)
-    with ExitStack() as measured:
-        model, peak = work.fit(measured)
+    model = work.new_model()
+    with peak_memory() as peak:
+        work.fit(model)
         made = work.make_lists(model)
     return replace(made, costs=work.costs(peak))
 
@@ -162,18 +160,19 @@ class Work:
         """Begin with a task; ``label`` names it in the progress."""
         self._task, self._label, self._observer, self._watch = task, label, observer, Stopwatch()
 
-    def fit(self, measured: ExitStack) -> tuple[Recommender, Peak]:
-        """Return the fitted model; its peak memory is measured from then on until ``measured`` is closed."""
+    def new_model(self) -> Recommender:
+        """Return the model of the task, started and not fitted."""
+        model = MODELS.create(self._task.model.type, self._task.model.params)
+        self.start(model)
+        return model
+
+    def fit(self, model: Recommender) -> None:
+        """Fit the model."""
         task = self._task
-        model = MODELS.create(task.model.type, task.model.params)
         params = json.dumps(task.model.params, sort_keys=True)
         rng = generator(task.seed, *task.stream, task.model.type, params)
-        self.start(model)
-        with self._observer.progress(f"fit {self._label}"):
-            peak = measured.enter_context(peak_memory())
-            with self._watch.time("fit_seconds"):
-                model.fit(_train_data(model, task.split), rng)
-        return model, peak
+        with self._observer.progress(f"fit {self._label}"), self._watch.time("fit_seconds"):
+            model.fit(_train_data(model, task.split), rng)
 
     def start(self, model: Recommender) -> None:
         """Import libraries and the like, once a process, so that they do not count as costs of the first model."""

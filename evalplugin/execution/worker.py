@@ -62,21 +62,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class PluginFile:
-    """A plugin to load: its file here, and the path that names its module."""
-
-    file: Path
-    origin: Path
-
-
-@dataclass(frozen=True)
 class WorkerSettings:
     """What the processes of a session have in common."""
 
     folder: Path  # for the files of calls
     threads: int  # that each may use
     limits: Limits
-    plugins: Sequence[PluginFile]  # loaded first: they define the classes of arguments
+    # Path that names the module of a plugin -> its file here. Loaded first: they define the classes of arguments.
+    plugins: Mapping[Path, Path]
     models: Sequence[str] = ()  # types whose libraries the server imports
     # What ``multiprocessing.spawn`` does to a process, such as importing the script of its parent.
     preparation: Mapping[str, Any] = field(default_factory=dict)
@@ -252,8 +245,8 @@ def _loaded(settings: WorkerSettings, call: int) -> Callable[[], object]:
     if settings.modules is not None:
         # Last, as the folder of a plugin: no file there hides a package.
         sys.path.append(str(settings.modules))
-    for plugin in settings.plugins:
-        load_plugin_file(plugin.file, origin=plugin.origin)
+    for origin, file in settings.plugins.items():
+        load_plugin_file(file, origin=origin)
     shared, pickled = pickle.loads(Path(settings.folder, f"task-{call}").read_bytes())
     arguments = [read_value(file) for file in shared]
     function, rest = pickle.loads(pickled)

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import requests
 from evalplugin.base.processes import with_output
 from evalplugin.base.secrets import redact, redact_message
 from evalplugin.files.remote import objects_at, version_of
@@ -70,8 +71,6 @@ def _of_command(name: str) -> str:
 
 
 def _of_headers(uri: str) -> str:
-    import requests
-
     try:
         answer = requests.head(uri, timeout=_SECONDS, allow_redirects=True)
         answer.raise_for_status()

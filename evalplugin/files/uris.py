@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.secrets import has_password, redact_message, register_secret, register_uri
@@ -63,7 +64,6 @@ def local_path(name: str | Path) -> Path:
     if scheme_of(text) != "file":
         return Path(name)
     # The client of HTTP that comes with it takes as long as four starts of Python.
-    from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
     try:

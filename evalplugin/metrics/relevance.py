@@ -17,7 +17,7 @@ from evalplugin.base.errors import DataError
 class Relevance(BaseModel):
     """Relevance in the truth. The gain of an item stays its rating."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
     threshold: float | None = Field(
         default=None,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, row_entries, search
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd, sparse
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ def check_attribute(attribute: str, items: Mapping[str, npt.NDArray[np.generic]]
             f"needs the attribute {attribute!r} of the items, and these have no attributes: name a table of them in "
             f"the dataset, such as items: {{path: items.csv}}; MovieLens has its genres with genres: true"
         )
-    from evalplugin.data.tables import column_problem  # imports all of the data: for the message alone
-
-    if problem := column_problem(attribute, list(items)):
-        raise DataError(f"the items of the dataset: {problem}")
+    if attribute not in items:
+        hint = did_you_mean(attribute, list(items), noun="columns")
+        raise DataError(f"the items of the dataset: no column {attribute!r}{hint}")
 
 
 @dataclass(frozen=True, eq=False)

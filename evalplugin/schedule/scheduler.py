@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,13 @@ class ScheduledConfig:
     def next(self, after: datetime) -> datetime:
         """Return the first time after another at which it is due."""
         return next_time(self.schedule.cron, self.schedule.timezone, after)
+
+    def missed(self, due: datetime, moment: datetime) -> tuple[datetime, datetime]:
+        """Return the latest time from ``due`` to a moment, and the next: several missed times are a single run."""
+        latest = due
+        while due <= moment:
+            latest, due = due, self.next(due)
+        return latest, due
 
 
 def scheduled_configs(configs: Sequence[CheckedConfig], files: Sequence[Path]) -> list[ScheduledConfig]:
@@ -101,21 +108,6 @@ def run_process(job: ScheduledConfig, arguments: Sequence[str], report: Callable
     return Ended(code if code >= 0 else 128 - code, payload, is_cut_off)  # below 0 as a shell gives it
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """A config and its next time."""
-
-    job: ScheduledConfig
-    due: datetime
-
-    def after(self, moment: datetime) -> tuple[_Planned, datetime]:
-        """Return the plan after a moment, and the latest time that was due: several missed times are a single run."""
-        latest = due = self.due
-        while due <= moment:
-            latest, due = due, self.job.next(due)
-        return replace(self, due=due), latest
-
-
 @dataclass
 class Scheduler:
     """Runs configs by their schedules until SIGTERM or Ctrl-C."""
@@ -132,26 +124,24 @@ class Scheduler:
         A cut-off bake-off ends its runs as KILLED first; a second signal does not wait for that.
         """
         begun = datetime.now(UTC)
-        plans = [_Planned(job, job.next(begun)) for job in self.jobs]
-        for job, due in ((plan.job, plan.due) for plan in plans):
-            times = f"{job.schedule.cron} in {job.schedule.timezone}"
-            self.report(f"{job.file.name}: {times}; next run {due:%Y-%m-%d %H:%M %Z}")
+        times = [job.next(begun) for job in self.jobs]
+        for job, due in zip(self.jobs, times, strict=True):
+            when = f"{job.schedule.cron} in {job.schedule.timezone}"
+            self.report(f"{job.file.name}: {when}; next run {due:%Y-%m-%d %H:%M %Z}")
         try:
             while True:
-                number = min(range(len(plans)), key=lambda number: plans[number].due.timestamp())
-                now, due = datetime.now(UTC), plans[number].due
+                number = min(range(len(times)), key=lambda number: times[number].timestamp())
+                job, now, due = self.jobs[number], datetime.now(UTC), times[number]
                 if due > now:
                     time.sleep(min((due - now).total_seconds(), _WAKE_SECONDS))
                     continue
-                plans[number], due = plans[number].after(now)
-                if self._run_due(plans[number].job, due):
+                due, times[number] = job.missed(due, now)
+                if self._run_due(job, due):
                     return EXIT_INTERRUPTED
                 ended = datetime.now(UTC)
-                if plans[number].due <= ended:
-                    plans[number], due = plans[number].after(ended)
-                    self._line(
-                        plans[number].job, event="left out", due=due, reason="the run before it is not done"
-                    )
+                if times[number] <= ended:
+                    due, times[number] = job.missed(times[number], ended)
+                    self._line(job, event="left out", due=due, reason="the run before it is not done")
         except KeyboardInterrupt:
             return EXIT_DONE
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
+from evalplugin.base.libraries import sqlalchemy
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import deferred_signals, interrupt_waits
 from evalplugin.base.text import cut
@@ -58,11 +59,8 @@ def connect(uri: str) -> mlflow.MlflowClient:
     """
     with tracking_call(uri, "reach it", settings=FAIL_FAST):
         if is_database(uri) and sqlite_path(uri) is None:
-            from sqlalchemy import create_engine
-            from sqlalchemy.pool import NullPool
-
             # Once: MLflow would try for two minutes to reach a database that is not there.
-            create_engine(uri, poolclass=NullPool).connect().close()
+            sqlalchemy.create_engine(uri, poolclass=sqlalchemy.NullPool).connect().close()
         with whole_creation(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
             # None has this name: the tags of one would be read.

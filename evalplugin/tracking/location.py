@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
+from evalplugin.base.libraries import sqlalchemy
 from evalplugin.base.secrets import redact
 from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
@@ -114,6 +115,4 @@ def sqlite_path(uri: str) -> Path | None:
     """Return the file of a SQLite store; None for any other store."""
     if store_kind(uri) != "sqlite":
         return None
-    from sqlalchemy.engine import make_url
-
-    return Path(make_url(uri).database or "")
+    return Path(sqlalchemy.make_url(uri).database or "")

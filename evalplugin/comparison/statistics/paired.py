@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import special
+from evalplugin.base.libraries import special, stats
 from evalplugin.comparison.statistics.clusters import (
     Clustered,
     ClusterSpread,
@@ -280,11 +280,9 @@ def _t_test(units: _Units, mean: float, effect: float) -> float:
 
 
 def _wilcoxon(nonzero: Column) -> float:
-    from scipy.stats import rankdata, wilcoxon
-
     if len(nonzero) > _WILCOXON_EXACT_UP_TO:
-        return float(wilcoxon(nonzero).pvalue)
-    return all_signs(np.sign(nonzero) * rankdata(np.abs(nonzero)))
+        return float(stats.wilcoxon(nonzero).pvalue)
+    return all_signs(np.sign(nonzero) * stats.rankdata(np.abs(nonzero)))
 
 
 def _share(count: int, n: int) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from evalplugin.base.errors import DataError, EvalpluginError, Problem
-from evalplugin.base.libraries import pa, pd
+from evalplugin.base.libraries import pa, pd, sqlalchemy
 from evalplugin.base.placeholders import filled, unset_problem
 from evalplugin.base.secrets import has_credentials, register_uri
 from evalplugin.base.text import shorten
@@ -110,8 +110,6 @@ class Sql(ColumnOptions, _Source):
         Raises:
             DataError: A variable is not set, the URL has a password in it or is malformed, or its driver is missing.
         """
-        from sqlalchemy.engine import make_url
-
         if has_credentials(self.url):
             register_uri(self.url)
             raise DataError(
@@ -123,7 +121,7 @@ class Sql(ColumnOptions, _Source):
         text = filled(self.url)
         register_uri(text)
         try:
-            url = make_url(text)
+            url = sqlalchemy.make_url(text)
             url.get_dialect().import_dbapi()
         except ImportError as error:
             raise DataError(f"the driver of {url.drivername} is not installed: {error}") from None
@@ -148,11 +146,8 @@ def _frames(url: URL, query: str, name: str) -> Generator[pd.DataFrame]:
     Raises:
         DataError: The database does not answer, or the query fails.
     """
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
     with _failing(f"{name}: cannot connect to the database"):
-        connection = create_engine(url, poolclass=NullPool).connect()
+        connection = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool).connect()
     with connection, _failing(f"{name}: the query fails"):
         # Without parameters, a driver takes the text as it is: % and : have no meaning.
         connection = connection.execution_options(stream_results=True, no_parameters=True)

@@ -34,7 +34,6 @@ from evalplugin.execution.worker import (
     TOO_LATE,
     WRITTEN,
     Limits,
-    PluginFile,
     WorkerSettings,
 )
 from evalplugin.models import thread_count
@@ -123,7 +122,7 @@ class Processes:
             needs.folder,
             threads=max(1, min(thread_count(), processors // self.slots)),
             limits=needs.limits,
-            plugins=[PluginFile(path.resolve(), path.resolve()) for path in needs.plugins],
+            plugins={path.resolve(): path.resolve() for path in needs.plugins},
             models=[name for kind, name in needs.components if kind == "model"],
         )
         self._ended: SimpleQueue[Ended] = SimpleQueue()

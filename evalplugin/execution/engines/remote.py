@@ -20,7 +20,7 @@ from evalplugin.execution.engines.base import Needs
 from evalplugin.execution.engines.local import Ended, Server, load_result, pickle_call
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.store.versions import code_of, local_sources, package_versions
-from evalplugin.execution.worker import Limits, PluginFile, WorkerSettings
+from evalplugin.execution.worker import Limits, WorkerSettings
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.files.outputs import written_whole
 from evalplugin.files.uris import scheme_of
@@ -94,10 +94,6 @@ class RemoteSession:
         shutil.rmtree(self.setup.folder, ignore_errors=True)
 
 
-class _ClosedError(Exception):
-    """The driver closed the session while a call was running."""
-
-
 def run_call(setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Callable[[str], Any]) -> Answer:
     """Run a call on this node, in a process of its own.
 
@@ -138,8 +134,6 @@ def _answer(
                         out.write(content)
             files.append(file)
         return "written", _run(setup, call, files, setup.limits)
-    except _ClosedError:
-        return "written", TaskFailure("the session was closed")
     except OSError as error:
         return "problem", f"files for a task cannot be written: {error}; TMPDIR names the folder for them"
     except EvalpluginError as error:  # a full disk
@@ -191,14 +185,14 @@ def _prepare(setup: Setup) -> str | None:
         return last_line(problem.error) if isinstance(problem, TaskFailure) else problem
 
 
-def _plugins(setup: Setup) -> list[PluginFile]:
-    """Return the plugins: the original where this machine has it, as files may lie beside it, or else the copy."""
-    paths = []
+def _plugins(setup: Setup) -> dict[Path, Path]:
+    """Return the files of plugins: the original where this machine has it, as files may lie beside it, or the copy."""
+    files = {}
     for number, (origin, content) in enumerate(setup.plugins):
         copy = setup.folder / "plugins" / str(number) / origin.name
         is_here = origin.is_file() and origin.read_bytes() == content
-        paths.append(PluginFile(origin if is_here else copy, origin))
-    return paths
+        files[origin] = origin if is_here else copy
+    return files
 
 
 def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> bytes | TaskFailure:
@@ -212,4 +206,4 @@ def _run(setup: Setup, call: bytes, shared: Sequence[Path], limits: Limits) -> b
             with suppress(Empty):
                 return server.result(0, ended.get(timeout=1.0).code)
             if not folder.exists():
-                raise _ClosedError
+                return TaskFailure("the session was closed")

@@ -32,43 +32,27 @@ class EntryInfo:
     depends_on: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class NewEntry:
-    """An entry to be written."""
-
-    step: str  # folds, lists or scores
-    about: str  # a description for people
-    # Everything that decides its contents, as plain values; its key is a hash of them.
-    depends_on: Mapping[str, Any]
-    files: Files
-
-    @property
-    def key(self) -> str:
-        """The key under which it is stored."""
-        return key_of(self.depends_on)
-
-
 def key_of(depends_on: Mapping[str, Any]) -> str:
     """Return the key of an entry that depends on these plain values: 64 hexadecimal digits."""
     return digest({"format": _FORMAT, **depends_on})
 
 
-def write_entry(folder: Path, entry: NewEntry) -> int:
+def write_entry(folder: Path, about: str, depends_on: Mapping[str, Any], files: Files) -> int:
     """Write an entry in a new folder; return its size in bytes without the manifest, which has checksums of all files.
 
     Nothing waits for the disk: a system that fails before it has written all leaves an entry with wrong checksums.
     """
     folder.mkdir()
-    for name, write in entry.files.items():
+    for name, write in files.items():
         _write_file(folder / name, write)
     size = sum(file.stat().st_size for file in folder.iterdir())
     manifest = {
-        "step": entry.step,
-        "about": entry.about,
-        "key": entry.key,
+        "step": depends_on["step"],
+        "about": about,
+        "key": key_of(depends_on),
         "created": time.time(),
         "size": size,
-        "depends_on": redact_values(entry.depends_on),
+        "depends_on": redact_values(depends_on),
         "files": _digests(folder),
     }
     _write_file(folder / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))

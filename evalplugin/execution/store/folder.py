@@ -6,9 +6,10 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -16,8 +17,9 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
-    NewEntry,
+    Files,
     is_intact,
+    key_of,
     read_info,
     used_now,
     write_entry,
@@ -151,11 +153,21 @@ class Store(StoreView):
             used_now(folder)
         return folder
 
-    def write(self, entry: NewEntry, *, replace: bool = False) -> bool:
-        """Write an entry; return False if it exists already and was not replaced."""
-        key = entry.key
+    def write(
+        self, about: str, depends_on: Mapping[str, Any], files: Files, *, replace: bool = False
+    ) -> bool:
+        """Write an entry; return False if it exists already and was not replaced.
+
+        Args:
+            about: A description for people.
+            depends_on: All that decides its contents, as plain values; its key is a hash of them. ``step`` is folds,
+                lists or scores.
+            files: Their names and writers.
+            replace: Whether to replace one that exists.
+        """
+        key = key_of(depends_on)
         with self.scratch() as scratch:
-            size = write_entry(scratch / key, entry)
+            size = write_entry(scratch / key, about, depends_on, files)
             folder = self.folder_of(key)
             with self._locked():
                 if not replace and is_intact(folder):

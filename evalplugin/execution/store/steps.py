@@ -23,7 +23,7 @@ from evalplugin.execution.store.contents import (
     read_scores,
     scores_files,
 )
-from evalplugin.execution.store.entry import Files, NewEntry, key_of
+from evalplugin.execution.store.entry import Files, key_of
 from evalplugin.execution.store.folder import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
@@ -105,7 +105,7 @@ class StepCache:
                 _same_ids(data, part) for fold in folds for part in (fold.train, fold.test)
             ):
                 about = f"{split.name} of {len(data):,} interactions: {count_text(len(folds), 'fold')}"
-                self._write("folds", about, depends_on, folds_files(folds), named)
+                self._write(about, depends_on, folds_files(folds), named)
         return folds
 
     def result(self, task: Task) -> TaskResult | None:
@@ -129,7 +129,7 @@ class StepCache:
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
         depends_on, files = self._scores_depend_on(task, result.lists), scores_files(result)
-        new = self._write("scores", about, depends_on, files, task.inputs, model=task.model.name)
+        new = self._write(about, depends_on, files, task.inputs, model=task.model.name)
         if task.lists is None:
             new &= self.store_lists(task, result.lists)
         return result if new else self.result(task) or result
@@ -139,7 +139,7 @@ class StepCache:
         n_users, n = lists.top_n.item.shape
         about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} {plural(task.split.unit)}"
         depends_on, files = self._lists_depend_on(task), lists_files(lists)
-        return self._write("lists", about, depends_on, files, task.inputs, model=task.model.name)
+        return self._write(about, depends_on, files, task.inputs, model=task.model.name)
 
     def _fingerprint(self, name: str) -> str:
         try:
@@ -173,7 +173,6 @@ class StepCache:
 
     def _write(
         self,
-        step: str,
         about: str,
         depends_on: Depends | None,
         files: Files,
@@ -188,19 +187,19 @@ class StepCache:
         if changed := next((name for name in named if self._fingerprint(name) != self._named[name]), None):
             self._named[changed] = CHANGED
             self.store.report(
-                f"store: cannot keep the {step} of {about}: {redact(changed)} has changed meanwhile"
+                f"store: cannot keep the {depends_on['step']} of {about}: {redact(changed)} has changed meanwhile"
             )
             return True
-        entry = NewEntry(step, about, depends_on, files)
-        self._uses(entry.key)
+        key = key_of(depends_on)
+        self._uses(key)
         try:
-            new = self.store.write(entry, replace=self._is_fresh(model))
+            new = self.store.write(about, depends_on, files, replace=self._is_fresh(model))
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
-            self.store.report(f"store: cannot keep the {step} of {about}: {error}")
+            self.store.report(f"store: cannot keep the {depends_on['step']} of {about}: {error}")
             return True
         if new and self.journal is not None:
-            self.journal.record_write(entry.key)
+            self.journal.record_write(key)
         return new
 
     def _folds_depend_on(

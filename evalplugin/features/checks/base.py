@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from evalplugin.base.errors import UnknownNameError, did_you_mean
 from evalplugin.base.text import page_of
-
-if TYPE_CHECKING:
-    from evalplugin.comparison.comparison import Comparison
-    from evalplugin.config import CheckedConfig
-    from evalplugin.execution.results import ModelResult
-    from evalplugin.execution.runner import PreparedData
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.config import CheckedConfig
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import PreparedData
 
 
 class Found(NamedTuple):

@@ -205,10 +205,10 @@ class _OtherOrders:
         metric = parse(self._results.comparison.contest.primary)
         made = []
         for order in ("again 1", "again 2"):
-            tasks = tuple(
+            tasks = [
                 replace(task, ties=(order,), n=max(task.n, self._k + 1), metrics=(metric,))
                 for task in job.tasks[: job.folds]
-            )
+            ]
             again = replace(job, tasks=tasks, seeds=1, done={})
             made += [result for _, result in results_of([again], sequential_executor(Observer()))]
         return [result for result in made if result.error is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,11 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Flags, row_entries
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator, hashed_ids, mixed
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Interactions, in_one_piece
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
 from evalplugin.features.checks.settings import kind_of_values
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
-    from evalplugin.data import Interactions
-    from evalplugin.execution.runner import PreparedData
 
 _COPIES = 0.01  # share of the users
 _LEAST = 10  # interactions of a user who is looked at
@@ -56,8 +54,6 @@ _Hashes: TypeAlias = "npt.NDArray[np.uint64]"
     "they are.",
 )
 def _unlikely_users(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.data import in_one_piece
-
     full = in_one_piece(data.info.full)
     counts = full.rows.counts
     users = int(np.count_nonzero(counts))

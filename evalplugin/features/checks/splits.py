@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Interactions, Split, in_one_piece
+from evalplugin.data.filters import filter_text
+from evalplugin.execution.results import DataInfo
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
-    from evalplugin.data import Interactions, Split
-    from evalplugin.execution.results import DataInfo
-    from evalplugin.execution.runner import PreparedData
 
 _OWN_FUTURE = 0.01  # share of the test users
 _FUTURE = 0.05  # share of the train data
@@ -74,7 +72,6 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
 def _remedy(info: DataInfo) -> str:
     if info.units.noun == "query":
         return "test the sessions that end last: split: {type: next_item, test: last_day}"
-    from evalplugin.data import in_one_piece
 
     return _left_by_time(in_one_piece(info.full))
 
@@ -257,8 +254,6 @@ def _main_day(tests: list[Interactions], info: DataInfo) -> str | None:
     "will have this many interactions. `min_train` of a split asks for train interactions alone.",
 )
 def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.data.filters import filter_text
-
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)
     train = data.folds[0].train_events
     for type, filter in dataset.filters:

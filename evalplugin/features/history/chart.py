@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.libraries import vl_convert
 from evalplugin.base.numbers import number, percent, rounded, span
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
@@ -65,8 +66,6 @@ def write_history(history: History, path: str | Path) -> None:
         DataError: The file has another format, or cannot be written.
     """
     check_picture(path)
-    import vl_convert
-
     spec, kind = history_spec(history), PurePath(path).suffix.lower()
     if kind == ".png":
         drawn = vl_convert.vegalite_to_png(spec, scale=2)

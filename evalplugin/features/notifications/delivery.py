@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.libraries import requests
 from evalplugin.base.placeholders import fill_placeholders, variables_in
 from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
@@ -81,8 +82,6 @@ def _send(spec: Notify, payload: Mapping[str, Any], folder: Path) -> None:
 
 
 def _post(url: str, body: bytes, spec: Notify) -> None:
-    import requests
-    from requests.adapters import HTTPAdapter
     from urllib3 import Retry
 
     retries = Retry(
@@ -100,8 +99,8 @@ def _post(url: str, body: bytes, spec: Notify) -> None:
     logger.setLevel(logging.CRITICAL)
     try:
         with requests.Session() as session:
-            session.mount("http://", HTTPAdapter(max_retries=retries))
-            session.mount("https://", HTTPAdapter(max_retries=retries))
+            session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
+            session.mount("https://", requests.adapters.HTTPAdapter(max_retries=retries))
             # The answer's body is not read: it may be long, slow, and repeat what was sent.
             status = session.post(
                 url,

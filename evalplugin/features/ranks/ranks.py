@@ -10,6 +10,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from evalplugin.base.arrays import Floats
+from evalplugin.base.libraries import stats
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
@@ -152,9 +153,7 @@ def rank_models(
 
 def _ranked(losses: Floats) -> Floats:
     """Return the ranks of models (columns) on each dataset (rows), the lowest loss first; ties have their mean rank."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(losses, axis=1), dtype=np.float64) if losses.size else losses
+    return np.asarray(stats.rankdata(losses, axis=1), dtype=np.float64) if losses.size else losses
 
 
 def _friedman(ranks: Floats, rng: np.random.Generator) -> Friedman:
@@ -193,10 +192,10 @@ def signed_rank_p(differences: Floats) -> float:
 
     Differences of 0 are left out; 1 where there is no other. Source: Wilcoxon 1945; over datasets, Demsar 2006.
     """
-    from scipy.stats import rankdata
-
     given = differences[differences != 0]
-    doubled = (2 * rankdata(np.abs(given))).astype(np.int64)  # whole numbers, as ties share halves of ranks
+    doubled = (2 * stats.rankdata(np.abs(given))).astype(
+        np.int64
+    )  # whole numbers, as ties share halves of ranks
     chance = np.ones(1)  # of each sum of the ranks with a positive sign
     for rank in doubled.tolist():
         chance = 0.5 * (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0)))

@@ -152,7 +152,5 @@ def _tuned(job: Job, studies: Sequence[Study]) -> Job:
     if failed:
         return replace(job, done=failed)
     # Tuned once, with the first seed: the other seeds repeat the fit with the same parameters.
-    tasks = tuple(
-        replace(task, model=recipe) for task, recipe in zip(job.tasks, recipes * job.seeds, strict=True)
-    )
+    tasks = [replace(task, model=recipe) for task, recipe in zip(job.tasks, recipes * job.seeds, strict=True)]
     return replace(job, model=recipes[-1], tasks=tasks, tuning=tuning_of(studies))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import platformdirs
 
 from evalplugin.base.fingerprint import digest
+from evalplugin.base.libraries import vl_convert
 from evalplugin.files.outputs import written_whole
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
@@ -43,9 +44,7 @@ def chart_library() -> ChartLibrary:
 
 
 def _make() -> ChartLibrary:
-    import vl_convert
-
-    from evalplugin.report.charts.specs import chart_specs
+    from evalplugin.report.charts.specs import chart_specs  # with Altair
 
     bundle = vl_convert.javascript_bundle(_EXPORT)
     script = "\n".join(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from evalplugin.base.libraries import vl_convert
 from evalplugin.base.numbers import number
 from evalplugin.base.text import escape_nested
 from evalplugin.execution.results import DataSplit
@@ -113,16 +114,12 @@ def picture_of_run(chart: Chart, *, title: str, colour: str, subtitle: Sequence[
 
 def png_of(spec: Mapping[str, Any]) -> bytes:
     """Return a specification as PNG."""
-    import vl_convert
-
     png: bytes = vl_convert.vegalite_to_png(dict(spec), scale=_SCALE)
     return png
 
 
 def png_of_svg(svg: str) -> bytes:
     """Return an SVG as PNG."""
-    import vl_convert
-
     png: bytes = vl_convert.svg_to_png(svg, scale=_SCALE)
     return png
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin._version import __version__
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_values
@@ -170,8 +171,6 @@ def _create(client: MlflowClient, name: str) -> RegisteredModel:
 
 
 def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
-    from evalplugin._version import __version__
-
     model = evidence.model
     return {
         "bakeoff": evidence.bakeoff,

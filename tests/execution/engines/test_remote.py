@@ -28,7 +28,7 @@ def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(
     setup = remote.Setup(
         "session", {}, ((origin, b"import helper"),), {"helper.py": b"X = 1"}, {}, {}, Limits(), threads=1
     )
-    (plugin,) = remote._plugins(setup)
-    assert plugin.origin == origin
-    assert (plugin.file == origin) is is_original
-    assert is_original or plugin.file.is_relative_to(setup.folder)
+    ((named, file),) = remote._plugins(setup).items()
+    assert named == origin
+    assert (file == origin) is is_original
+    assert is_original or file.is_relative_to(setup.folder)

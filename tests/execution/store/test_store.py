@@ -22,7 +22,7 @@ from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
 from evalplugin.execution.store.contents import folds_files, read_folds
-from evalplugin.execution.store.entry import NewEntry, key_of
+from evalplugin.execution.store.entry import key_of
 from evalplugin.execution.store.journal import (
     PENDING_SECONDS,
     Header,
@@ -38,7 +38,7 @@ DEPENDS = {"step": "lists", "n": 10}
 def write(store: Store, content: bytes = b"some content", *, replace: bool = False, **depends: object) -> str:
     asked = {**DEPENDS, **depends}
     files = {"a.bin": lambda f: f.write(content), "b.json": lambda f: f.write(b"[1, 2]")}
-    store.write(NewEntry("lists", "lists of a test", asked, files), replace=replace)
+    store.write("lists of a test", asked, files, replace=replace)
     return key_of(asked)
 
 
@@ -146,7 +146,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        store.write(NewEntry("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1"), "b": broken}))
+        store.write("x", DEPENDS, {"a": lambda f: f.write(b"1"), "b": broken})
     assert store.entries() == []
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -154,7 +154,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     key = write(store, b"first")
-    assert not store.write(NewEntry("lists", "x", DEPENDS, {"a.bin": lambda f: f.write(b"second")}))
+    assert not store.write("x", DEPENDS, {"a.bin": lambda f: f.write(b"second")})
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"first"
     assert write(store, b"third", replace=True) == key
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"third"
@@ -297,7 +297,7 @@ def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
     data = Interactions(codes, codes, np.ones(2, np.float32), np.arange(2), ids, ids)
     other = replace(data, item=codes[::-1].copy())
     reader = StepCache(Store(tmp_path))
-    reader.store.write(NewEntry("folds", "folds of a test", DEPENDS, folds_files([Split(data, other)])))
+    reader.store.write("folds of a test", DEPENDS, folds_files([Split(data, other)]))
     load = np.load
 
     def load_and_prune(path: Path) -> object:
@@ -314,7 +314,7 @@ def killed_while_writing(path: Path) -> None:
     def die(file: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Store(path).write(NewEntry("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die}))
+    Store(path).write("x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die})
 
 
 def test_scratch_of_killed_process_is_removed_after_a_day(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Killer(Observer):
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
         writer.ThreadPoolExecutor = UploadsAtTheEnd
-        self.listen(folder.Store, "write", "write", lambda args: args[1].step)
+        self.listen(folder.Store, "write", "write", lambda args: args[2]["step"])
         self.listen(
             entry, "_digests", "sums", lambda args: ""
         )  # everything is written, nothing is in its place

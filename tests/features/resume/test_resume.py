@@ -29,7 +29,6 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
 from evalplugin.execution.store import Store, store_path
-from evalplugin.execution.store.entry import NewEntry
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskResult, run_task
@@ -721,10 +720,10 @@ def test_resumed_fresh_bake_off_ignores_older_entries(
     old, _ = bake(config)
     write = Store.write
 
-    def cut_off(self: Store, entry: NewEntry, **kwargs: Any) -> bool:
-        if entry.step == "lists":
+    def cut_off(self: Store, about: str, depends_on: Any, *args: Any, **kwargs: Any) -> bool:
+        if depends_on["step"] == "lists":
             raise KeyboardInterrupt
-        return write(self, entry, **kwargs)
+        return write(self, about, depends_on, *args, **kwargs)
 
     with monkeypatch.context() as patched:
         patched.setattr(Store, "write", cut_off)

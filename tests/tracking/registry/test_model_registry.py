@@ -285,7 +285,7 @@ def test_another_version_of_evalplugin_registers_the_same_lists_again(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(uri)
-    monkeypatch.setattr("evalplugin._version.__version__", "99.0")
+    monkeypatch.setattr("evalplugin.tracking.registry.registration.__version__", "99.0")
     assert register(uri, bakeoff="b2", outcome="keep").version == "2"
 
 
