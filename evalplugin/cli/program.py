@@ -39,7 +39,6 @@ from evalplugin.cli.score import score
 from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
-from evalplugin.components.registry import line_in_plugin
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_FAILED
         return _defect()
     except Exception as error:  # noqa: BLE001 - the edge of the program
+        from evalplugin.components.registry import line_in_plugin
+
         if state["debug"] or (line := line_in_plugin(error)) is None:
             return _defect()
         show_error(line)

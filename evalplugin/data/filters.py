@@ -9,10 +9,11 @@ from math import ceil
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import search
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field, as_mapping
+from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.given import in_one_piece

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, pair_text, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.parts import FoldParts, folds_of

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import by_time, draw, positions_in_user, shuffled, tied_cuts, users_with

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
 from evalplugin.base.units import count_text, duration_text, noun_of
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, as_texts
 from evalplugin.data.base import Split, split
 from evalplugin.data.given import in_one_piece

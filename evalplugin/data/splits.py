@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ids, mixed
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions, rows_by_code
 

@@ -8,11 +8,11 @@ from math import ceil
 from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.units import duration_text, seconds_of
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of

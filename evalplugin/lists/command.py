@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
-from evalplugin.components.parameters import Field
 from evalplugin.files.inputs import command_input, program_input
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes

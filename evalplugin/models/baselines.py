@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates

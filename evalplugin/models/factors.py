@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 

@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of, rows_of
 from evalplugin.models.randomness import RandomState, draw_seed

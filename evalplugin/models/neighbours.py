@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, squared_norms
 from evalplugin.models.selection import select_candidates

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
-from evalplugin.components.parameters import Field
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries, search
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.selection import rank_entries, row_codes, select_candidates
 

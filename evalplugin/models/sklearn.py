@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import (
     FactorModel,

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pd
-from evalplugin.components.parameters import Field
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, as_texts, column_problems, open_attributes
 from evalplugin.data.files import TableFiles

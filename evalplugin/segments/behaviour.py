@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_quantile

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Ints, search
-from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.data.queries import Unit, positions_of
 from evalplugin.segments.base import segment

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pa
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.download import download

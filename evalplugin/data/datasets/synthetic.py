@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import Problem
 from evalplugin.base.seeding import generator
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import pa
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
-from evalplugin.components.parameters import Field
 from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
 from evalplugin.models.base import ListRequest, model

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from evalplugin.base.errors import DataError, Problem, did_you_mean
-from evalplugin.components.parameters import Field
 from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
 from evalplugin.models.base import ListRequest, model
 
