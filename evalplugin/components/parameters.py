@@ -43,13 +43,13 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
     """
-    objects = {name: params[name] for name in _object_names(cls) if name in params}
+    objects = {name: params[name] for name in _object_names(cast(type, cls)) if name in params}
     try:
         text = to_json({name: value for name, value in params.items() if name not in objects})
     except PydanticSerializationError as error:
         raise ParameterError([Problem((), f"parameters of {owner} must be plain values: {error}")]) from None
     try:
-        checked = _model_of(cls).model_validate_json(text, strict=True)
+        checked = _model_of(cast(type, cls)).model_validate_json(text, strict=True)
     except ValidationError as error:
         raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
     try:
@@ -284,6 +284,6 @@ def _keys_text(annotation: Any) -> str:
     cls = class_in(typing.get_args(annotation)[1] if is_named else annotation)
     if cls is None:
         return ""
-    is_open = getattr(cls, "model_config", {}).get("extra") == "allow"
+    is_open = issubclass(cls, BaseModel) and cls.model_config.get("extra") == "allow"
     keys = ", ".join([*(_fields(cls) or ()), *(["..."] if is_open else [])])
     return f" of names, each with the keys {keys}" if is_named else f" with the keys {keys}"

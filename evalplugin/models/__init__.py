@@ -18,7 +18,7 @@ from evalplugin.models.base import (
     RatingPredictor,
     Recommender,
     ScoringRecommender,
-    is_stochastic,
+    TaskRecommender,
     model,
 )
 from evalplugin.models.factors import FactorModel
@@ -37,8 +37,8 @@ __all__ = [
     "Recommender",
     "ScoringRecommender",
     "SlowEstimates",
+    "TaskRecommender",
     "TopN",
-    "is_stochastic",
     "limit_threads",
     "model",
     "one_blas_thread",

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.models.base import model
+from evalplugin.models.base import Recommender, model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @model("random")
 @dataclass
-class Random:
+class Random(Recommender):
     """Items in random order, another for each user.
 
     All orders of the candidates are equally likely, and the r-th item, from 0, has the score 1 - r / n_items. Each user
@@ -85,7 +85,7 @@ class Random:
 
 @model("popularity")
 @dataclass
-class MostPopular:
+class MostPopular(Recommender):
     """The items that most users interacted with, in the same order for all users.
 
     score(u, i) = number of train interactions with item i; in a log of events (`duplicates: keep`) each event counts.

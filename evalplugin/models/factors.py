@@ -11,6 +11,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
+from evalplugin.models.base import Recommender
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class FactorModel:
+class FactorModel(Recommender):
     """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
 
     Scores are computed in float64, one dot product at a time, so that they do not depend on the other users of a call.

@@ -77,7 +77,7 @@ class _Factorisation(FactorModel, _Implicit):
             f"implicit.{type(self).__name__} with {self.factors:,} factors",
             "take fewer factors",
         )
-        seed = draw_seed(own_parameters(self)["random_state"], rng)
+        seed = draw_seed(self.random_state, rng)
         threads = thread_count() if self.parallel else 1
         fitted = self._fitted(train, use_gpu=False, num_threads=threads, random_state=seed)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries, search
 from evalplugin.base.libraries import sparse
-from evalplugin.models.base import model
+from evalplugin.models.base import Recommender, model
 from evalplugin.models.selection import rank_entries, row_codes, select_candidates
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Events(NamedTuple):
         return np.repeat(np.arange(len(self.time)), np.diff(self.indptr))
 
 
-class SessionModel:
+class SessionModel(Recommender):
     """A model that answers queries: sessions so far, each with the number of its session in the train data, or -1."""
 
     sequential: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import ParameterError
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, limit_threads, recommend
-from evalplugin.models.base import ListRequest, is_sequential
+from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import select_candidates
 
 S_KNN = {"similarity": "cosine", "weighting": "same", "weighting_score": "same"}
@@ -75,8 +75,8 @@ TINY = of_sessions([[0, 1, 2], [0, 2, 0, 1], [1, 2], [3, 0]], 5)  # nobody has i
 def test_the_models_declare_that_order_matters():
     names = [entry.name for entry in MODELS if entry.name.startswith("session.")]
     assert names == ["session.knn", "session.markov", "session.popularity", "session.rules"]
-    assert all(is_sequential(MODELS.create(name, {})) for name in names)
-    assert not is_sequential(MODELS.create("popularity"))
+    assert all(MODELS.create(name, {}).sequential for name in names)
+    assert not MODELS.create("popularity").sequential
 
 
 def test_popularity_by_hand():

@@ -39,12 +39,12 @@ def _not_deterministic(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     from evalplugin.execution.executor import sequential_executor
     from evalplugin.execution.observer import Observer
     from evalplugin.execution.tasks import Task, TaskResult
-    from evalplugin.models import MODELS
+    from evalplugin.models import MODELS, TaskRecommender
 
     split = _sample(data.folds[0].train)
     if split is None:
         return
-    own = [model for model in config.models if not hasattr(MODELS.entry(model.type).cls, "recommend_task")]
+    own = [model for model in config.models if not issubclass(MODELS.entry(model.type).cls, TaskRecommender)]
     tasks = [
         Task(
             model=model,
