@@ -101,6 +101,16 @@ class Entry(Generic[T]):
         return "" if text.startswith(f"{self.cls.__name__}(") else text.partition("\n")[0]
 
 
+class _Default:
+    """A property of a base class that an instance of another class can set for itself."""
+
+    def __init__(self, default: property) -> None:
+        self._default = default
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._default if instance is None else self._default.__get__(instance)
+
+
 class Registry(Generic[T]):
     """Components of one kind by name. Names are unique; installed packages add theirs by entry points, lazily."""
 
@@ -157,15 +167,13 @@ class Registry(Generic[T]):
         """Give a class that does not derive from the base of its kind the defaults that it lacks.
 
         The class itself gets them: another class in its place would not be the one that pickles and ``super`` name.
-        They are plain values, which an instance can set for itself.
         """
         if issubclass(cls, self._base):
             return
-        plain = cls.__new__(cls)
         for name in dir(self._base):
             if not name.startswith("_") and not hasattr(cls, name):
                 default = inspect.getattr_static(self._base, name)
-                setattr(cls, name, default.__get__(plain) if isinstance(default, property) else default)
+                setattr(cls, name, _Default(default) if isinstance(default, property) else default)
 
     def _defines(self, cls: type, method: str) -> bool:
         own = getattr(cls, method, None)

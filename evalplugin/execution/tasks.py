@@ -27,7 +27,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
-from evalplugin.models.base import ListRequest, TaskRecommender
+from evalplugin.models.base import ListRequest, defines
 from evalplugin.models.recommend import ColdUsers
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Work:
 
     def start(self, model: Recommender) -> None:
         """Import libraries and the like, once a process, so that they do not count as costs of the first model."""
-        if type(model).prepare is not Recommender.prepare:
+        if defines(type(model), Recommender.prepare):
             label = f"start {self._label} (imports and compiled code; longer the first time)"
             with self._observer.progress(label), self._watch.time("start_seconds"):
                 model.prepare()
@@ -201,7 +201,7 @@ class Work:
         task, candidates = self._task, self._task.candidates
         train = _train_data(model, task.split)
         # A model that makes all lists at once would have to make them anew at each stage.
-        race = None if isinstance(model, TaskRecommender) else task.race
+        race = None if defines(type(model), Recommender.recommend_task) else task.race
         if task.ties is not None:
             tie_rank = hashed_ranks(train.items, task.seed, "ties", *task.ties)
             candidates = replace(candidates, tie_rank=tie_rank)

@@ -1,11 +1,11 @@
-"""The base class of recommenders, the protocols of what they can do, and their registry."""
+"""The base class of recommenders, and their registry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,8 @@ if TYPE_CHECKING:
 class Recommender(Component):
     """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
 
-    Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender). A model
-    of evalplugin may make the lists of a whole task instead (see TaskRecommender). A model that also predicts ratings
-    has ``predict(users, items)`` (see RatingPredictor); one that answers users by their history alone has
-    ``recommend_for(users, history)`` (see FoldInRecommender).
-
-    All else is optional, and a class variable or a property may override each attribute. A class that does not derive
-    from this one gets the defaults when it is registered.
+    It has either ``scores`` or ``recommend``. All else is optional, and a class variable or a property may override
+    each attribute. A class that does not derive from this one gets the defaults when it is registered.
 
     Attributes:
         personalised: Whether lists differ between users, as the contract suite then demands.
@@ -49,13 +44,13 @@ class Recommender(Component):
 
     @property
     def uses_ratings(self) -> bool:
-        """Whether ratings matter, so that raw counts mislead the model; by default, whether it predicts them."""
-        return isinstance(self, RatingPredictor)
+        """Whether ratings matter, so that raw counts mislead the model; by default, whether it has ``predict``."""
+        return defines(type(self), Recommender.predict)
 
     @property
     def takes_history(self) -> bool:
         """Whether users who are known by a history alone can be answered; by default, by ``recommend_for``."""
-        return isinstance(self, FoldInRecommender)
+        return defines(type(self), Recommender.recommend_for)
 
     @property
     def sequential(self) -> bool:
@@ -107,23 +102,14 @@ class Recommender(Component):
         """
         raise NotImplementedError
 
-
-@runtime_checkable
-class ScoringRecommender(Protocol):
-    """A recommender with scores for the whole catalogue, from which evalplugin selects the best n."""
-
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item: floats (len(users), n_items), higher is better.
+        """Return a score for every item, from which evalplugin selects the best: floats (len(users), n_items).
 
-        -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the other users
-        of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all users have
-        the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
+        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the
+        other users of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all
+        users have the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
         """
-
-
-@runtime_checkable
-class ListRecommender(Protocol):
-    """A recommender with lists of its own, from which evalplugin removes items that are no candidates."""
+        raise NotImplementedError
 
     def recommend(
         self, users: Codes, n: int
@@ -132,39 +118,38 @@ class ListRecommender(Protocol):
 
         Returns:
             Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
-            descending. ``n`` is larger than the list length of the config, to make up for removed items.
+            descending. ``n`` is larger than the list length of the config: items that are no candidates are removed.
         """
-
-
-@runtime_checkable
-class FoldInRecommender(Protocol):
-    """A recommender that can score items for users who are not in the train data, by a history of theirs."""
+        raise NotImplementedError
 
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item, as ``scores`` does: floats (len(users), n_items), higher is better.
+        """Return a score for every item, as ``scores`` does, for users who are not in the train data.
 
         ``history`` has the interactions that are known of such users, these among others, on the vocabularies of the
         train data; it is read-only. Nothing is fitted anew, and a user's scores depend on the user's own history alone.
         Items of the history need no special treatment: they are left out of the lists like those of the train data.
         """
+        raise NotImplementedError
 
+    def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
+        """Return the predicted rating of each pair, on the scale of the data: floats (len(users),)."""
+        raise NotImplementedError
 
-@runtime_checkable
-class CandidateRecommender(ScoringRecommender, Protocol):
-    """A recommender that can do without most scores: for models of evalplugin, as its lists are not checked."""
-
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
-        """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
-
-
-@runtime_checkable
-class HistoryCandidateRecommender(FoldInRecommender, Protocol):
-    """A recommender that answers histories without most scores: for models of evalplugin, whose lists are unchecked."""
-
-    def recommend_candidates_for(
-        self, users: Codes, n: int, candidates: Candidates, history: Interactions
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
     ) -> tuple[Codes, Floats]:
-        """Return the lists of users with a history as ``recommend_candidates`` does."""
+        """Return the lists of the users without most scores: items int32 and scores float64, (len(users), n).
+
+        For models of evalplugin, as the lists are not checked. ``history``: of users who are not in the train data.
+        """
+        raise NotImplementedError
+
+    def recommend_task(self, request: ListRequest) -> TopN:
+        """Return a list for each user of a request: all of a task at once, from a file or by a program.
+
+        For models of evalplugin, as the lists are not checked.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,26 +167,15 @@ class ListRequest:
     unit: Unit = "user"  # what a list is for
 
 
-@runtime_checkable
-class TaskRecommender(Protocol):
-    """A recommender that makes all lists of a task at once, from a file or by a program: for models of evalplugin."""
-
-    def recommend_task(self, request: ListRequest) -> TopN:
-        """Return a list for each user of the request."""
-
-
-@runtime_checkable
-class RatingPredictor(Protocol):
-    """A recommender with predicted ratings, on the scale of the data."""
-
-    def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
-        """Return the predicted rating of each pair: floats (len(users),)."""
+def defines(cls: type, method: Callable[..., Any]) -> bool:
+    """Return whether a class of models has its own version of an optional method of ``Recommender``."""
+    return getattr(cls, method.__name__, method) is not method
 
 
 def may_take_history(cls: type[Recommender]) -> bool:
     """Return whether models of a class can answer users by a history alone, with some parameters."""
     if cls.takes_history is Recommender.takes_history:
-        return issubclass(cls, FoldInRecommender)
+        return defines(cls, Recommender.recommend_for)
     return bool(cls.takes_history)
 
 
@@ -216,8 +190,11 @@ def own_parameters(model: Any) -> dict[str, Any]:
     return {field.name: getattr(model, field.name) for field in fields(model) if field.init}
 
 
+_MAKE_LISTS = (Recommender.scores, Recommender.recommend, Recommender.recommend_task)
+
+
 def _lack(cls: type) -> str | None:
-    if not issubclass(cls, (ScoringRecommender, ListRecommender, TaskRecommender)):
+    if not any(defines(cls, method) for method in _MAKE_LISTS):
         return "has neither scores(users) nor recommend(users, n)"
     return None
 

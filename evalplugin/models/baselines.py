@@ -60,11 +60,14 @@ class Random(Recommender):
             legacy = np.random.RandomState(self.legacy_seed)  # the point is the old sequence
             self._legacy = legacy.normal(size=train.n_users * train.n_items).reshape(train.n_users, -1)
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
+    ) -> tuple[Codes, Floats]:
         """Return random lists: items and scores, (len(users), n)."""
         excluded = candidates.excluded
         taken = np.full(len(users), n) + (0 if excluded is None else excluded.counts[users])
-        sparse = (2 * taken <= self._n_items) & (candidates.included is None) & (self._legacy is None)
+        sparse = (2 * taken <= self._n_items) & (history is None)
+        sparse &= (candidates.included is None) & (self._legacy is None)
         item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
         item[sparse] = self._streams.distinct_items(users[sparse], n, self._n_items, excluded)
         score[sparse] = 1 - np.arange(n) / max(1, self._n_items)

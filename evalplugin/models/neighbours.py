@@ -72,8 +72,12 @@ class ProductModel(MatrixModel):
 
         return dense_product(self._left, users, self._right)
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
+    ) -> tuple[Codes, Floats]:
         """Return the lists that follow from the scores; without negative entries only those above zero are computed."""
+        if history is not None:
+            return select_candidates(users, self.recommend_for(users, history), n, candidates)
         if candidates.included is not None or not self._is_positive:
             return select_candidates(users, self.scores(users), n, candidates)
         from evalplugin.models.kernels.products import top_of_product

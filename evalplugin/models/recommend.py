@@ -12,17 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.models.base import (
-    CandidateRecommender,
-    FoldInRecommender,
-    HistoryCandidateRecommender,
-    ListRecommender,
-    ListRequest,
-    RatingPredictor,
-    Recommender,
-    ScoringRecommender,
-    TaskRecommender,
-)
+from evalplugin.models.base import ListRequest, Recommender, defines
 from evalplugin.models.baselines import MostPopular
 from evalplugin.models.selection import (
     TopN,
@@ -85,12 +75,12 @@ def recommend(
                 f"{_name(model)} cannot list items for users who are not in the train data: it has no "
                 f"recommend_for(users, history)"
             )
-        if isinstance(model, HistoryCandidateRecommender):
+        if defines(type(model), Recommender.recommend_candidates):
             history_of = _histories(request.history)
     if "popularity" in (cold_users, model.cold_users):
         unknown = (train.rows.counts[users] == 0) & ~folded_in
         popular.fit(train, generator(0, "popularity"))
-    if isinstance(model, TaskRecommender):
+    if defines(type(model), Recommender.recommend_task):
         if len(asked := np.flatnonzero(~unknown)):
             lists = model.recommend_task(replace(request, users=_read_only(users[asked])))
             item[asked], score[asked] = lists.item, lists.score
@@ -116,11 +106,12 @@ def recommend(
 
 def _lists_of(model: Recommender, request: ListRequest) -> Block:
     """Return the lists of a block of users: items and scores, (len(users), n)."""
-    if isinstance(model, CandidateRecommender):
+    kind = type(model)
+    if defines(kind, Recommender.recommend_candidates):
         return model.recommend_candidates(request.users, request.n, request.candidates)
-    if isinstance(model, ScoringRecommender):
+    if defines(kind, Recommender.scores):
         return _from_scores(model, request)
-    if isinstance(model, ListRecommender):
+    if defines(kind, Recommender.recommend):
         return _from_lists(model, request)
     raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
 
@@ -133,7 +124,7 @@ def predict_ratings(
     Raises:
         ModelError: The model returned something else than one finite float a pair.
     """
-    if not isinstance(model, RatingPredictor):
+    if not defines(type(model), Recommender.predict):
         return None
     where, predicted = f"{_name(model)}.predict", np.empty(len(test), dtype=np.float64)
     # All pairs of a user in one call: most models share work among them.
@@ -201,7 +192,7 @@ def _read_only(array: Codes) -> Codes:
     return copy
 
 
-def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
+def _from_scores(model: Recommender, request: ListRequest) -> Block:
     where = f"{_name(model)}.scores"
     return _selected(where, _answer(where, model.scores, request.users), request)
 
@@ -218,11 +209,9 @@ def _from_histories(
     model: Recommender, request: ListRequest, history_of: Callable[[Codes], Interactions] | None
 ) -> Block:
     """Return the lists of users who are known by their history."""
-    if isinstance(model, HistoryCandidateRecommender):
-        assert history_of is not None
+    if history_of is not None:
         history = history_of(request.users)
-        return model.recommend_candidates_for(request.users, request.n, request.candidates, history)
-    assert isinstance(model, FoldInRecommender)
+        return model.recommend_candidates(request.users, request.n, request.candidates, history)
     where = f"{_name(model)}.recommend_for"
     returned = _answer(where, model.recommend_for, request.users, more=(request.history,))
     return _selected(where, returned, request)
@@ -290,7 +279,7 @@ def _check_finite(
         )
 
 
-def _from_lists(model: ListRecommender, request: ListRequest) -> Block:
+def _from_lists(model: Recommender, request: ListRequest) -> Block:
     users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
     allowed = candidate_mask(users, candidates, n_items)
     n_removed = 0 if candidates.included is None else n_items
@@ -305,7 +294,7 @@ def _from_lists(model: ListRecommender, request: ListRequest) -> Block:
 
 
 def _checked_lists(
-    model: ListRecommender, users: Codes, length: int, train: Interactions
+    model: Recommender, users: Codes, length: int, train: Interactions
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
     where = f"{_name(model)}.recommend"
     returned = _answer(where, model.recommend, users, more=(length,))

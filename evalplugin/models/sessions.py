@@ -78,15 +78,12 @@ class SessionModel(Recommender):
         """Return the scores after the sessions of the history: float64 (len(users), n_items)."""
         return self._scores(*_queries_of(users, history))
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
-        """Return the lists that follow from the scores, of which only those above zero are computed."""
-        return self._lists(self._events.select(users), users, users, n, candidates)
-
-    def recommend_candidates_for(
-        self, users: Codes, n: int, candidates: Candidates, history: Interactions
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
     ) -> tuple[Codes, Floats]:
-        """Return the lists that follow from the scores after the sessions of the history."""
-        return self._lists(*_queries_of(users, history), users, n, candidates)
+        """Return the lists that follow from the scores, of which only those above zero are computed."""
+        known = (self._events.select(users), users) if history is None else _queries_of(users, history)
+        return self._lists(*known, users, n, candidates)
 
     def _remember(self, train: Interactions) -> Events:
         """Return the events of the train data, which are kept as queries."""

@@ -16,13 +16,12 @@ from evalplugin.data import Candidates, Interactions
 from evalplugin.models import (
     BLOCK_BYTES,
     MODELS,
-    RatingPredictor,
     Recommender,
     TopN,
     predict_ratings,
     recommend,
 )
-from evalplugin.models.base import FoldInRecommender, ListRequest
+from evalplugin.models.base import ListRequest, defines
 from evalplugin.testing.cases import created, require, require_plain
 
 Make = Callable[[], Recommender]
@@ -213,7 +212,7 @@ def check_lists_of_cold_users(make: Make) -> None:
 def check_answers_users_by_their_history(make: Make) -> None:
     """Check ``recommend_for``: users without train data get lists that fit their histories, and nobody else's."""
     model = make()
-    if not isinstance(model, FoldInRecommender) or not model.takes_history:
+    if not defines(type(model), Recommender.recommend_for) or not model.takes_history:
         return
     board = _board(model)
     new = np.array([board.n_users - 3, board.n_users - 2], dtype=np.int32)  # one of each colour
@@ -254,7 +253,7 @@ def check_survives_pickling(make: Make) -> None:
 def check_predicts_on_the_rating_scale(make: Make) -> None:
     """Check that predicted ratings, if the model has any, are one finite number a pair on the scale of the data."""
     model, data = _fitted(make)
-    if not isinstance(model, RatingPredictor):
+    if not defines(type(model), Recommender.predict):
         return
     users, items = (axis.ravel().astype(np.int32) for axis in np.indices((data.n_users, data.n_items)))
     shuffled = np.random.default_rng(0).permutation(len(users))

@@ -7,7 +7,7 @@ import pytest
 
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, NewUsers
-from evalplugin.models import MODELS, Recommender, recommend
+from evalplugin.models import MODELS, Recommender, defines, recommend
 from evalplugin.models.base import ListRequest, may_take_history
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
@@ -37,7 +37,7 @@ PARAMS = {
 CASES = [
     (entry.name, params)
     for entry in MODELS
-    if entry.is_own and hasattr(entry.cls, "recommend_for")
+    if entry.is_own and defines(entry.cls, Recommender.recommend_for)
     # A history is a session of its own to session.knn, which has the users of the train data as neighbours.
     if entry.name != "session.knn"
     for params in PARAMS.get(entry.name, [{}])

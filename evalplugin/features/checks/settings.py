@@ -57,9 +57,9 @@ def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterato
 def _could_be_tuned(model: ModelRecipe) -> bool:
     """Return whether a model is not tuned and has numbers among its parameters, apart from seeds."""
     from evalplugin.config.checked import CHAMPION
-    from evalplugin.models import MODELS, TaskRecommender
+    from evalplugin.models import MODELS, Recommender, defines
 
-    is_from_elsewhere = issubclass(MODELS.entry(model.type).cls, TaskRecommender)
+    is_from_elsewhere = defines(MODELS.entry(model.type).cls, Recommender.recommend_task)
     # A champion has the parameters that it was promoted with.
     return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
 
