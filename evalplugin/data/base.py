@@ -78,13 +78,9 @@ class Split:
     # What models are told of test users who are not in the train data, when they make lists for them.
     history: Interactions | None = None
     validation: Split | None = None  # for tuning, where the data comes with validation data
-    log: Interactions | None = (
-        None  # the events of the train data, where it is a log of them, to be split again
-    )
+    log: Interactions | None = None  # the events of the train data, where it is a log, to be split again
     offered: Flags | None = None  # (n_items,) items that lists may have; None: the whole catalogue
-    unit: Unit = (
-        "user"  # what has a list and a truth; the id of a query names its session, see data/queries.py
-    )
+    unit: Unit = "user"  # what has a list and a truth; ids of queries: see data/queries.py
     history_log: Interactions | None = None  # the events of the history, where it is a log of them
     # The same in all folds, of a split with a parameter ``cluster``; None: users, or sessions, are independent.
     clusters: Clusters | None = None

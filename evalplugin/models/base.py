@@ -169,7 +169,7 @@ class ListRequest:
 
 def defines(cls: type, method: Callable[..., Any]) -> bool:
     """Return whether a class of models has its own version of an optional method of ``Recommender``."""
-    return getattr(cls, method.__name__, method) is not method
+    return getattr(cls, method.__name__, None) not in (None, method)
 
 
 def may_take_history(cls: type[Recommender]) -> bool:

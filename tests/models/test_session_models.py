@@ -317,7 +317,7 @@ def test_lists_are_those_of_the_scores(name, params, past, asked, n, ties):
         (
             history,
             model.recommend_for(everybody(history), history),
-            lambda *given, history=history: model.recommend_candidates_for(*given, history),
+            lambda *given, history=history: model.recommend_candidates(*given, history),
         ),
     ):
         users = everybody(rows)
@@ -347,7 +347,7 @@ def test_no_bit_depends_on_threads_or_blocks(name, params):
     for other in lists[1:]:
         assert np.array_equal(lists[0].item, other.item)
         assert np.array_equal(lists[0].score, other.score, equal_nan=True)
-    own = model.recommend_candidates_for(users, 20, Candidates("all"), history)
+    own = model.recommend_candidates(users, 20, Candidates("all"), history)
     assert np.array_equal(lists[0].item, own[0])
 
 
