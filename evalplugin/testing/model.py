@@ -32,10 +32,9 @@ _UNSEEN_OWN = 3  # items of a user's own colour without an interaction
 def check_recommender(recommender: str | Callable[..., Recommender], **params: Any) -> None:
     """Run every check of ``RECOMMENDER_CHECKS`` on a model.
 
-    A model without personal lists (popularity, chance) declares the class variable ``personalised = False`` and need
-    not learn the checkerboard. A model that ignores ratings declares ``uses_ratings = False`` (a class variable or a
-    property) and gets a checkerboard without dislikes. A model that declares ``sequential = True`` gets walks along
-    two lines of items in its place, and must list the next item first.
+    A model that is not ``personalised`` (popularity, chance) need not learn the checkerboard. A model that
+    ``uses_ratings`` gets one with dislikes. A ``sequential`` model gets walks along two lines of items in its place,
+    and must list the next item first.
 
     Args:
         recommender: A registered name, a class, or any callable that returns a new model.
