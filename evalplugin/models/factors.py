@@ -93,9 +93,3 @@ def matrix_of(train: Interactions, values: str) -> sparse.csr_array:
     rows = train.rows
     data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
     return sparse.csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
-
-
-def squared_norms(rows: sparse.csr_array) -> Floats:
-    """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)

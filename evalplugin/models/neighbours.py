@@ -13,7 +13,7 @@ from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, squared_norms
+from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Neighbours(ProductModel):
         others = rows if others is None else others
         columns = others.T.tocsr()
         columns.sort_indices()
-        return top_products(rows, columns, self.k, self._divisor(squared_norms(rows), squared_norms(others)))
+        return top_products(rows, columns, self.k, self._divisor(_squared_norms(rows), _squared_norms(others)))
 
     def _compared(self, data: Interactions, lengths: Floats | None = None) -> sparse.csr_array:
         """Return the entries that are compared: float64 (n_users, n_items); ``lengths``: see ``_weighted``."""
@@ -166,6 +166,12 @@ class _Neighbours(ProductModel):
             "tversky": (self.alpha, self.beta, self.shrink),
         }[self.similarity]
         return Divisor.of(n, n, 1 - alpha - beta, alpha * rows + shrink, beta * others, 0.0, 0.0)
+
+
+def _squared_norms(rows: sparse.csr_array) -> Floats:
+    """Return the squared norm of every row."""
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
 
 
 def _lengths(matrix: sparse.csr_array) -> Floats:
