@@ -139,7 +139,9 @@ class _Neighbours(ProductModel):
         others = rows if others is None else others
         columns = others.T.tocsr()
         columns.sort_indices()
-        return top_products(rows, columns, self.k, self._divisor(_squared_norms(rows), _squared_norms(others)))
+        return top_products(
+            rows, columns, self.k, self._divisor(_squared_norms(rows), _squared_norms(others))
+        )
 
     def _compared(self, data: Interactions, lengths: Floats | None = None) -> sparse.csr_array:
         """Return the entries that are compared: float64 (n_users, n_items); ``lengths``: see ``_weighted``."""
