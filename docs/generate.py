@@ -286,7 +286,9 @@ def _slug(title: str) -> str:
 def _markdown(docstring: str | None) -> str:
     """Return a docstring as Markdown: sections as lists, doctests in fences, sources as paragraphs."""
     text = re.sub(r"\s(Undefined)(?=\s)", r"\n\n**\1**", inspect.cleandoc(docstring or ""), count=1)
-    text = re.sub(r"^(Args|Returns|Raises):\n((?:\n| {4}.*\n?)+)", _section, text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^(Args|Attributes|Returns|Raises):\n((?:\n| {4}.*\n?)+)", _section, text, flags=re.MULTILINE
+    )
     parts = re.sub(r"^Source:", "**Source:**", text, flags=re.MULTILINE).replace("::\n", ":\n").split("\n\n")
     parts = [f"```pycon\n{part}\n```" if part.startswith(">>>") else part.strip("\n") for part in parts]
     return "\n\n".join(filter(None, parts))

@@ -67,7 +67,7 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
             (
                 command,
                 f"from evalplugin.cli import main; assert main({command.split()}) == 0",
-                (*HEAVY, "pydantic", "yaml"),
+                (*HEAVY, "yaml"),
             )
             for command in (
                 *(

@@ -58,9 +58,7 @@ def dry_run(workspace: Workspace) -> DryRun:
 def _planned(config: CheckedConfig, job: Job) -> PlannedJob:
     task, model = job.tasks[0], job.model
     users = task.split.counts["test_users"]
-    needed = getattr(MODELS.create(model.type, model.params), "fit_bytes", lambda train: None)(
-        task.split.train
-    )
+    needed = MODELS.create(model.type, model.params).fit_bytes(task.split.train)
     return PlannedJob(
         job,
         users=users,

@@ -39,10 +39,10 @@ def describe(kind: str, name: str) -> int:
     if entry.summary:
         echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
     if kind == "model":
-        from evalplugin.models.base import cold_answer, takes_history
+        from evalplugin.models.base import cold_answer, may_take_history
 
         echo(f"Users without train data get: {cold_answer(entry.cls) or 'what the model answers'}.")
-        can = "get lists by it" if takes_history(entry.cls) else "cannot be answered"
+        can = "get lists by it" if may_take_history(entry.cls) else "cannot be answered"
         echo(f"Users who are known by a history alone (split new_users) {can}.\n")
     parameters = parameters_of(entry.cls)
     echo("Parameters:" if parameters else "It takes no parameters.")

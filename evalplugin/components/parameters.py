@@ -5,48 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
 from evalplugin.base.secrets import redact_values
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
 
 T = TypeVar("T")
 
 _MAPPING_KINDS = ("model_type", "model_attributes_type", "dataclass_type", "dict_type")
 _BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "min_length": "length >="}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Field:
-    """The description and the bounds of a parameter, in its annotation; pydantic's ``Field`` can stand there too.
-
-    Importing that one takes longer than all else that ``list`` does.
-    """
-
-    description: str | None = None
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    pattern: str | None = None
-
-    # Pydantic replaces such metadata by the parts of it.
-    __is_annotated_types_grouped_metadata__ = True
-
-    def __iter__(self) -> Iterator[object]:
-        """Yield pydantic's ``Field`` that says the same."""
-        import pydantic
-
-        yield pydantic.Field(**{name: value for name, value in vars(self).items() if value is not None})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +43,6 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
     """
-    from pydantic import ValidationError
-    from pydantic_core import PydanticSerializationError, to_json
-
     objects = {name: params[name] for name in _object_names(cast(type, cls)) if name in params}
     try:
         text = to_json({name: value for name, value in params.items() if name not in objects})
@@ -89,45 +60,29 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
 
 def as_mapping(component: object) -> dict[str, Any]:
     """Return all parameters of a component as plain JSON values, nested dataclasses as mappings."""
-    return {_name(f): _plain(getattr(component, f.name)) for f in _init_fields(type(component))}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
-        return value
-    if type(value) is dict and all(type(key) is str for key in value):
-        return {key: _plain(each) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return [_plain(each) for each in value]
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Any).dump_python(value, mode="json")
+    fields = _init_fields(type(component))
+    return {_name(f): to_jsonable_python(getattr(component, f.name)) for f in fields}
 
 
 def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
     """Return the parameters of a component in the order of its fields, each followed by its nested options."""
-    hints, parameters = _hints(cls), []
-    for field in _init_fields(cls):
-        name, (annotation, metadata) = _name(field), _parts(hints[field.name])
-        is_nested = dataclasses.is_dataclass(annotation)
-        default: Any = None
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        elif field.default is not dataclasses.MISSING:
-            default = field.default
+    parameters = []
+    for name, info in _model_of(cls).model_fields.items():
+        is_nested = dataclasses.is_dataclass(info.annotation)
         parameter = Parameter(
             name=f"{prefix}{name}",
-            type="mapping" if is_nested else _type_text(annotation, metadata),
-            default="" if is_nested else default,
-            required=field.default is field.default_factory,  # both are missing
-            description=next((text for item in reversed(metadata) if (text := _description(item))), ""),
+            type="mapping" if is_nested else _type_text(info),
+            default=""
+            if is_nested
+            else None
+            if info.is_required()
+            else info.get_default(call_default_factory=True),
+            required=info.is_required(),
+            description=info.description or "",
         )
         parameters.append(parameter)
         if is_nested:
-            parameters += parameters_of(annotation, f"{prefix}{name}.")
+            parameters += parameters_of(cast(type, info.annotation), f"{prefix}{name}.")
     return parameters
 
 
@@ -213,12 +168,11 @@ def _join(messages: list[str]) -> str:
 
 def _fields(cls: object) -> dict[str, Any] | None:
     """Return the annotations of a class by the names that users write; None for what has no fields."""
-    if isinstance(cls, type) and hasattr(cls, "model_fields"):  # a model of pydantic
-        return {info.alias or name: info.annotation for name, info in cls.model_fields.items()}
     if isinstance(cls, type) and dataclasses.is_dataclass(cls):
-        hints = _hints(cls)
-        return {_name(field): hints[field.name] for field in _init_fields(cls)}
-    return None
+        cls = _model_of(cls)
+    if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
+        return None
+    return {info.alias or name: info.annotation for name, info in cls.model_fields.items()}
 
 
 def _name(field: dataclasses.Field[Any]) -> str:
@@ -238,24 +192,9 @@ def _object_names(cls: Any) -> list[str]:
 
 
 @functools.cache
-def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls, include_extras=True)
-
-
-def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return an annotation and what is noted beside it."""
-    return (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is typing.Annotated else (hint, ())
-
-
-def _description(noted: object) -> str | None:
-    return getattr(noted, "description", None)
-
-
-@functools.cache
 def _model_of(cls: Any) -> type[BaseModel]:
-    from pydantic import ConfigDict, Field, create_model
-
-    hints = _hints(cls)
+    """Return pydantic's model of the parameters of a dataclass."""
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for field in _init_fields(cls):
         default: Any = ... if field.default is dataclasses.MISSING else field.default
@@ -272,31 +211,25 @@ def _model_of(cls: Any) -> type[BaseModel]:
     return create_model(cls.__name__, __config__=config, **fields)
 
 
-def _type_text(annotation: Any, metadata: Sequence[Any]) -> str:
-    text = _annotation_text(annotation)
-    # Pydantic's Field has its bounds in metadata of its own.
-    noted = [each for item in metadata for each in getattr(item, "metadata", [item])]
-    bounds = [
-        f"{sign} {value}"
-        for item in noted
-        for attribute, sign in _BOUNDS.items()
-        if (value := getattr(item, attribute, None)) is not None
-    ]
+def _type_text(info: FieldInfo) -> str:
+    text = _annotation_text(info.annotation)
+    stated: dict[str, object] = {}
+    for item in filter(dataclasses.is_dataclass, info.metadata):
+        stated |= dataclasses.asdict(cast(Any, item))
+    bounds = [f"{sign} {stated[name]}" for name, sign in _BOUNDS.items() if name in stated]
     return f"{text} {', '.join(bounds)}" if bounds else text
 
 
 def _annotation_text(annotation: Any) -> str:
-    if typing.get_origin(annotation) is typing.Literal:
-        return " | ".join(
-            json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation)
-        )
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _type_text(*_parts(annotation))
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is dict:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " | ".join(json.dumps(a) if isinstance(a, str) else str(a) for a in arguments)
+    if origin is typing.Annotated:
+        return _type_text(FieldInfo.from_annotation(annotation))
+    if origin is dict:
         key, value = arguments
         return f"mapping of {_annotation_text(key)} to {_annotation_text(value)}"
-    if type(None) in arguments or typing.get_origin(annotation) in (typing.Union, type(int | str)):
+    if origin in (typing.Union, type(int | str)):
         return " | ".join("null" if a is type(None) else _annotation_text(a) for a in arguments)
     if annotation in (int, float, str, bool):
         return {int: "integer", float: "number", str: "text", bool: "true | false"}[annotation]
@@ -304,7 +237,7 @@ def _annotation_text(annotation: Any) -> str:
         return str(annotation).replace("typing.", "")
     if dataclasses.is_dataclass(annotation):
         return "mapping"
-    return getattr(annotation, "__name__", str(annotation))
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _path_into(value: object, loc: KeyPath) -> KeyPath:
@@ -351,6 +284,6 @@ def _keys_text(annotation: Any) -> str:
     cls = class_in(typing.get_args(annotation)[1] if is_named else annotation)
     if cls is None:
         return ""
-    is_open = getattr(cls, "model_config", {}).get("extra") == "allow"
+    is_open = issubclass(cls, BaseModel) and cls.model_config.get("extra") == "allow"
     keys = ", ".join([*(_fields(cls) or ()), *(["..."] if is_open else [])])
     return f" of names, each with the keys {keys}" if is_named else f" with the keys {keys}"

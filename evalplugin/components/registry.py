@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import hashlib
 import importlib.util
+import inspect
 import sys
 import sysconfig
 import traceback
@@ -15,12 +16,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from evalplugin.base.errors import (
     EvalpluginError,
     MissingPackageError,
     PluginError,
+    Problem,
     UnknownNameError,
     did_you_mean,
     how_to_install,
@@ -28,7 +30,8 @@ from evalplugin.base.errors import (
 from evalplugin.base.text import shorten
 from evalplugin.components.parameters import build
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Component")
+R = TypeVar("R")
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 
@@ -59,6 +62,24 @@ def is_installed(path: Path) -> bool:
     )
 
 
+class Component:
+    """Base of all kinds of components, with defaults of what is optional.
+
+    Attributes:
+        requires: Names of the optional packages that are needed.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, context: Any) -> list[Problem]:
+        """Return the problems found without reading data, such as a missing file; their paths name parameters.
+
+        Args:
+            context: A ``LoadContext``: paths are relative to its ``base``.
+        """
+        return []
+
+
 @dataclass(frozen=True)
 class Entry(Generic[T]):
     """A registered component: its name, its dataclass, and its origin (a module, a file, a package)."""
@@ -80,22 +101,37 @@ class Entry(Generic[T]):
         return "" if text.startswith(f"{self.cls.__name__}(") else text.partition("\n")[0]
 
 
+class _Default:
+    """A property of a base class that an instance of another class can set for itself."""
+
+    def __init__(self, default: property) -> None:
+        self._default = default
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._default if instance is None else self._default.__get__(instance)
+
+
 class Registry(Generic[T]):
     """Components of one kind by name. Names are unique; installed packages add theirs by entry points, lazily."""
 
     def __init__(
-        self, kind: str, *methods: str, check: Callable[[type], str | None] = lambda cls: None
+        self,
+        kind: str,
+        *methods: str,
+        base: type = Component,
+        check: Callable[[type], str | None] = lambda cls: None,
     ) -> None:
         """Make an empty registry of one ``kind``.
 
         Args:
             kind: What its components are, such as ``model``.
             methods: Methods that a class needs, such as ``load(context)``.
+            base: The class with the defaults of what is optional.
             check: Returns why a class cannot be such a component, or None.
         """
         self.kind = kind
         self.group = f"evalplugin.{kind}s"
-        self._methods, self._check = methods, check
+        self._methods, self._base, self._check = methods, base, check
         self._entries: dict[str, Entry[T]] = {}
 
     def register(self, name: str) -> Callable[[C], C]:
@@ -112,7 +148,7 @@ class Registry(Generic[T]):
                     f"{origin}: {self.kind} {name!r}: {cls.__name__} must be a dataclass "
                     f"(put @dataclass below the decorator that registers it)"
                 )
-            lacking = [m for m in self._methods if not callable(getattr(cls, m.partition("(")[0], None))]
+            lacking = [m for m in self._methods if not self._defines(cls, m.partition("(")[0])]
             lack = f"has no method {lacking[0]}" if lacking else self._check(cls)
             if lack is not None:
                 raise PluginError(f"{origin}: {self.kind} {name!r}: {cls.__name__} {lack}")
@@ -120,11 +156,28 @@ class Registry(Generic[T]):
             # The same file may be loaded again (a second config, a worker): that is not a collision.
             if taken is not None and (taken.origin, taken.cls.__qualname__) != (origin, cls.__qualname__):
                 raise PluginError(f"{origin}: {self.kind} {name!r} is already registered by {taken.origin}")
+            self.adopt(cls)
             self._entries[name] = Entry(name, cast(type[T], cls), origin)
             _roots.add(cls.__module__.partition(".")[0])
             return cls
 
         return decorate
+
+    def adopt(self, cls: type) -> None:
+        """Give a class that does not derive from the base of its kind the defaults that it lacks.
+
+        The class itself gets them: another class in its place would not be the one that pickles and ``super`` name.
+        """
+        if issubclass(cls, self._base):
+            return
+        for name in dir(self._base):
+            if not name.startswith("_") and not hasattr(cls, name):
+                default = inspect.getattr_static(self._base, name)
+                setattr(cls, name, _Default(default) if isinstance(default, property) else default)
+
+    def _defines(self, cls: type, method: str) -> bool:
+        own = getattr(cls, method, None)
+        return callable(own) and own is not getattr(self._base, method, None)
 
     def __iter__(self) -> Iterator[Entry[T]]:
         """Yield all entries in the order of their names, including entries of installed packages."""
@@ -160,15 +213,13 @@ class Registry(Generic[T]):
     def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """Return a component made from checked parameters.
 
-        A class variable ``requires``, a tuple of names, is the optional packages that a component needs.
-
         Raises:
             UnknownNameError: No entry has the name.
             MissingPackageError: A package that it needs is not installed.
             ParameterError: Unknown, missing or wrong parameters.
         """
         entry = self.entry(name)
-        for package in getattr(entry.cls, "requires", ()):
+        for package in entry.cls.requires:
             if importlib.util.find_spec(package) is None:
                 # An extra of evalplugin has the name of its package.
                 how = how_to_install(package, package) if entry.is_own else f"pip install {package}"
@@ -283,7 +334,7 @@ def _check_imports(path: Path, content: bytes) -> None:
                 )
 
 
-def call_component(component: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def call_component(component: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what a function returns that may be a plugin's; ``component`` is the kind and the name for messages.
 
     Raises:

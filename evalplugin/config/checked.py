@@ -55,7 +55,7 @@ class NamedDataset(Named[DatasetLoader]):
     @property
     def has_events(self) -> bool:
         """Whether it is a log of events, in which a user may meet an item again and again."""
-        return getattr(self.component, "duplicates", None) == "keep"
+        return self.component.duplicates == "keep"
 
     @property
     def params(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class ModelRecipe:
     @property
     def stored_uris(self) -> Mapping[str, str]:
         """The MLflow URIs that the model reads from the bake-off's tracking store, by parameter."""
-        return getattr(MODELS.create(self.type, self.params), "uris", {})
+        return MODELS.create(self.type, self.params).uris
 
     def declared_inputs(self, folder: Path) -> Iterator[str]:
         """Yield the names of the inputs that the config declares under ``inputs``, or the model itself.
@@ -137,9 +137,7 @@ class ModelRecipe:
         """
         for text in self.inputs:
             yield from inputs_at(text, folder)
-        if hasattr(MODELS.entry(self.type).cls, "own_inputs"):
-            component: Any = MODELS.create(self.type, self.params)
-            yield from component.own_inputs(folder)
+        yield from MODELS.create(self.type, self.params).own_inputs(folder)
 
     def all_inputs(self, folder: Path) -> Iterator[str]:
         """Yield the names of the inputs that the parameters name, and of the ``declared_inputs``."""

@@ -18,7 +18,7 @@ from evalplugin.base.errors import (
     did_you_mean,
 )
 from evalplugin.components.parameters import as_mapping, problems_of
-from evalplugin.components.registry import Registry, call_component
+from evalplugin.components.registry import Component, Registry, call_component
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, inputs_at
 from evalplugin.config.components import (
     ComponentSpec,
@@ -38,6 +38,7 @@ from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Component)
 P = ParamSpec("P")
 
 
@@ -113,15 +114,15 @@ class Checks:
         return None
 
     def components(
-        self, key: str, kind: type[FilterSpec | InlineSpec], registry: Registry[T]
-    ) -> list[Named[T]]:
+        self, key: str, kind: type[FilterSpec | InlineSpec], registry: Registry[C]
+    ) -> list[Named[C]]:
         """Return the components under a top-level key that can be made and whose own checks find nothing."""
         components = (self.component(path, spec, registry) for path, spec in self.parts(key, kind))
         return [component for component in components if component is not None]
 
     def component(
-        self, path: KeyPath, spec: FilterSpec | InlineSpec, registry: Registry[T]
-    ) -> Named[T] | None:
+        self, path: KeyPath, spec: FilterSpec | InlineSpec, registry: Registry[C]
+    ) -> Named[C] | None:
         """Return a component if it can be made and its own check finds nothing."""
         if self.attempt(self.nested(path, "type"), registry.entry, spec.type) is None:
             return None
@@ -134,13 +135,13 @@ class Checks:
             return None
         return Named(spec.name, spec.type, component)
 
-    def _passes(self, component: object, path: KeyPath) -> bool:
+    def _passes(self, component: Component, path: KeyPath) -> bool:
         """Return whether a component's own check finds nothing; problems are relative to a path."""
         problems = self.attempt(path, _own_problems, component, self.context)
         return problems is not None and self.extend(problems, path)
 
     def _check_others(
-        self, registry: Registry[T], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
+        self, registry: Registry[C], spec: FilterSpec | InlineSpec | ModelSpec, path: KeyPath, before: int
     ) -> None:
         """Check the parameters without problems after the first ``before``, such as a missing file, by themselves."""
         wrong = {problem.path[: len(path) + 1] for problem in self.problems[before:]}
@@ -303,7 +304,6 @@ class Checks:
         return nested if nested in self.document.values else path
 
 
-def _own_problems(component: object, context: LoadContext) -> list[Problem]:
+def _own_problems(component: Component, context: LoadContext) -> list[Problem]:
     """Return the problems that a component's own check finds; their paths name parameters."""
-    check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-    return call_component("check", check, context)
+    return call_component("check", component.check, context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.config.checked import ModelRecipe, Named
@@ -12,29 +12,32 @@ from evalplugin.config.components import parameter_at
 from evalplugin.data import SPLITS, Splitter
 from evalplugin.metrics import parse
 from evalplugin.models import MODELS
-from evalplugin.models.base import lists_new_items, takes_history
+from evalplugin.models.base import Recommender, may_take_history
 from evalplugin.segments import Segmenter
 
 
 class _Ability(NamedTuple):
     """What a split asks of each model."""
 
-    declared: str  # class variable of the split
-    has: Callable[[Any], bool]
+    is_asked: Callable[[Splitter], bool]
+    may_have: Callable[[type[Recommender]], bool]  # with some parameters
+    has: Callable[[Recommender], bool]
     problem: str
     remedy: str
 
 
 _ABILITIES = (
     _Ability(
-        "new_users",
-        takes_history,
+        lambda split: split.new_users,
+        may_take_history,
+        lambda model: model.takes_history,
         "cannot list items for users who are not in the train data",
         "a program (command) by {history}, and a model of yours by recommend_for(users, history)",
     ),
     _Ability(
-        "new_items",
-        lists_new_items,
+        lambda split: split.new_items,
+        lambda cls: cls.lists_new_items,
+        lambda model: model.lists_new_items,
         "cannot list items that are not in the train data",
         "a model of yours that uses attributes of items declares lists_new_items = True",
     ),
@@ -49,10 +52,10 @@ def check_new(
     ``tuning``: whether the splits are those of tuned models alone.
     """
     for ability in _ABILITIES:
-        asking = [split.name for split in splits if getattr(split.component, ability.declared, False)]
+        asking = [split.name for split in splits if ability.is_asked(split.component)]
         if not asking:
             continue
-        able = ", ".join(entry.name for entry in MODELS if entry.is_own and ability.has(entry.cls))
+        able = ", ".join(entry.name for entry in MODELS if entry.is_own and ability.may_have(entry.cls))
         for recipe in models:
             if (tuning and not recipe.space) or ability.has(MODELS.create(recipe.type, recipe.params)):
                 continue
@@ -61,28 +64,28 @@ def check_new(
                 f"{recipe.type} {ability.problem}, as the split {asking[0]} asks{_why(recipe)}; those that can: "
                 f"{able}; {ability.remedy}; or take another split",
             )
-        if ability.declared == "new_users":
-            _check_metrics(checks, asking[0])
+    if of_new_users := [split.name for split in splits if split.component.new_users]:
+        _check_metrics(checks, of_new_users[0])
 
 
 def check_units(
     checks: Checks, splits: Sequence[Named[Splitter]], segments: Sequence[Named[Segmenter]]
 ) -> None:
     """Add a problem for each segment of queries where a split has users, and for splits of both in one config."""
-    units = {split.name: getattr(split.component, "unit", "user") for split in splits}
+    units = {split.name: split.component.unit for split in splits}
     of_users = [name for name, unit in units.items() if unit == "user"]
     for number, segment in enumerate(segments):
-        if of_users and getattr(segment.component, "unit", "user") == "query":
+        if of_users and segment.component.unit == "query":
             checks.add(
                 checks.nested(("segments", number), "type"),
                 f"{segment.type} divides queries, and the split {of_users[0]} has users; the splits with queries: "
-                f"{', '.join(entry.name for entry in SPLITS if getattr(entry.cls, 'unit', 'user') == 'query')}",
+                f"{', '.join(entry.name for entry in SPLITS if entry.cls.unit == 'query')}",
             )
 
 
 def _why(recipe: ModelRecipe) -> str:
     inverted = parameter_at(recipe.params, "inverted")
-    return " with inverted: true" if inverted and takes_history(MODELS.entry(recipe.type).cls) else ""
+    return " with inverted: true" if inverted and may_take_history(MODELS.entry(recipe.type).cls) else ""
 
 
 def _check_metrics(checks: Checks, split: str) -> None:

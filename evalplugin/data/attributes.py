@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import pa, pc, pd
-from evalplugin.components.parameters import Field
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, format_by_name
 from evalplugin.data.reading import readable

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import platformdirs
 
 from evalplugin.base.arrays import Flags, Ints, search
-from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.errors import DataError
 from evalplugin.base.units import plural
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Component, Registry
 from evalplugin.data.interactions import Interactions, joined
 from evalplugin.data.queries import Clusters, Unit
 
@@ -40,11 +40,14 @@ class LoadContext:
         return platformdirs.user_cache_path("evalplugin", appauthor=False)
 
 
-class DatasetLoader(Protocol):
-    """Loader of interactions: a dataclass whose fields are its parameters."""
+class DatasetLoader(Component):
+    """Loader of interactions: a dataclass whose fields are its parameters.
 
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return the problems found without reading data; their paths name parameters."""
+    Attributes:
+        duplicates: ``keep``: the data is a log of events, in which a pair may occur again and again.
+    """
+
+    duplicates: str | None = None
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.
@@ -52,6 +55,7 @@ class DatasetLoader(Protocol):
         Raises:
             DataError: The data is missing or breaks a rule.
         """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +77,9 @@ class Split:
     # What models are told of test users who are not in the train data, when they make lists for them.
     history: Interactions | None = None
     validation: Split | None = None  # for tuning, where the data comes with validation data
-    log: Interactions | None = (
-        None  # the events of the train data, where it is a log of them, to be split again
-    )
+    log: Interactions | None = None  # the events of the train data, where it is a log, to be split again
     offered: Flags | None = None  # (n_items,) items that lists may have; None: the whole catalogue
-    unit: Unit = (
-        "user"  # what has a list and a truth; the id of a query names its session, see data/queries.py
-    )
+    unit: Unit = "user"  # what has a list and a truth; ids of queries: see data/queries.py
     history_log: Interactions | None = None  # the events of the history, where it is a log of them
     # The same in all folds, of a split with a parameter ``cluster``; None: users, or sessions, are independent.
     clusters: Clusters | None = None
@@ -208,10 +208,14 @@ class Kept:
     detail: str = ""  # what people should know beyond the numbers, such as "4 rounds"
 
 
-class Filter(Protocol):
-    """Filter of interactions: a dataclass whose fields are its parameters."""
+class Filter(Component):
+    """Filter of interactions: a dataclass whose fields are its parameters.
 
-    # Whether an interaction is kept or not depends on other ones. Before a split, these are test data too.
+    Attributes:
+        depends_on_others: Whether an interaction is kept or not depends on other ones, which are test data too before a
+            split.
+    """
+
     depends_on_others: ClassVar[bool] = False
 
     def keep(self, data: Interactions) -> Kept:
@@ -220,22 +224,38 @@ class Filter(Protocol):
         Raises:
             DataError: The data lacks what the filter looks at, such as timestamps.
         """
+        raise NotImplementedError
 
 
-class Splitter(Protocol):
+class Splitter(Component):
     """Splitter of interactions into train and test data: a dataclass whose fields are its parameters.
 
-    More methods are optional. ``of_train_data() -> Splitter`` returns the split of a fold's train data for tuning where
-    ``tune.split`` is left out; without it, that is the split itself. ``newest(data) -> Interactions`` returns what a
-    model that is registered learns from; without it, that is all data. ``uses_parts: bool = True``, a class variable,
-    says that the parts that data comes in are looked at; else they are joined before. ``new_users: bool = True`` says
-    that test users have a history in place of train data, ``new_items: bool = True`` that test items have no train
-    data: a config with a model that cannot list them is refused. ``unit: Unit = "query"`` says that units are queries.
-    ``user_columns: Sequence[str]``, a property, names columns that loaders of tables read into
-    ``Interactions.user_columns``, or else into the attributes of users.
-
     The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
+
+    Attributes:
+        uses_parts: Whether the parts that data comes in are looked at; else they are joined before.
+        new_users: Whether test users have a history in place of train data: a model that takes none is refused.
+        new_items: Whether test items have no train data: a model that cannot list new items is refused.
+        unit: What has a list and a truth: ``user`` or ``query``.
     """
+
+    uses_parts: ClassVar[bool] = False
+    new_users: ClassVar[bool] = False
+    new_items: ClassVar[bool] = False
+    unit: ClassVar[Unit] = "user"
+
+    @property
+    def user_columns(self) -> Sequence[str]:
+        """Columns that loaders of tables read into ``Interactions.user_columns``, or the attributes of users."""
+        return ()
+
+    def of_train_data(self) -> Splitter:
+        """Return the split of a fold's train data for tuning, where ``tune.split`` is left out."""
+        return self
+
+    def newest(self, data: Interactions) -> Interactions:
+        """Return what a model that is registered learns from."""
+        return data
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one split for each fold; all randomness comes from ``rng``.
@@ -243,11 +263,12 @@ class Splitter(Protocol):
         Raises:
             DataError: The data cannot be split this way.
         """
+        raise NotImplementedError
 
 
-DATASETS: Registry[DatasetLoader] = Registry("dataset", "load(context)", "check(context)")
-FILTERS: Registry[Filter] = Registry("filter", "keep(data)")
-SPLITS: Registry[Splitter] = Registry("split", "split(data, rng)")
+DATASETS: Registry[DatasetLoader] = Registry("dataset", "load(context)", base=DatasetLoader)
+FILTERS: Registry[Filter] = Registry("filter", "keep(data)", base=Filter)
+SPLITS: Registry[Splitter] = Registry("split", "split(data, rng)", base=Splitter)
 
 # Decorators of dataclasses, such as ``@dataset("mine")``.
 dataset = DATASETS.register

@@ -9,10 +9,11 @@ from math import ceil
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import search
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field, as_mapping
+from evalplugin.components.parameters import as_mapping
 from evalplugin.components.registry import call_component
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.given import in_one_piece
@@ -22,7 +23,7 @@ from evalplugin.data.times import is_date, time_text, timestamp_of
 
 @data_filter("k_core")
 @dataclass(frozen=True)
-class KCore:
+class KCore(Filter):
     """Only users and items with at least k interactions among those that stay.
 
     Users and items with fewer are left out together, round by round, until none has fewer: what is left is the largest
@@ -52,7 +53,7 @@ class KCore:
 
 @data_filter("min_count")
 @dataclass(frozen=True)
-class MinCount:
+class MinCount(Filter):
     """Only users, or items, or both, with a minimum number of interactions.
 
     Users and items are counted once, before anything is left out. Where both are given, some that stay may have fewer
@@ -83,7 +84,7 @@ class MinCount:
 
 @data_filter("rating")
 @dataclass(frozen=True)
-class RatingRange:
+class RatingRange(Filter):
     """Only interactions whose rating is in a range, both ends included.
 
     It leaves interactions out of train and test data. To keep low ratings in the data, and have only high ones count as
@@ -108,7 +109,7 @@ class RatingRange:
 
 @data_filter("period")
 @dataclass(frozen=True)
-class Period:
+class Period(Filter):
     """Only interactions of a period: from its start, which is included, to its end, which is not.
 
     Both are timestamps as in the data, or ISO 8601 dates, which are compared with seconds since 1970; a date without a
@@ -174,7 +175,7 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
 
 def _kept(step: Filter, data: Interactions) -> Kept:
     """Return what a filter keeps; a pair in several parts counts once."""
-    if data.part is None or not getattr(step, "depends_on_others", False):
+    if data.part is None or not step.depends_on_others:
         return step.keep(data)
     whole = in_one_piece(data) if data.events else data.merged()
     kept = step.keep(whole)

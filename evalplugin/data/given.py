@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags, search
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import Split, pair_text, split
+from evalplugin.data.base import Split, Splitter, pair_text, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.parts import FoldParts, folds_of
 from evalplugin.data.splits import ColdRule, held_out
@@ -19,7 +19,7 @@ from evalplugin.data.splits import ColdRule, held_out
 
 @split("given")
 @dataclass(frozen=True)
-class GivenSplit:
+class GivenSplit(Splitter):
     """The split that the data comes with: files of train and test data, or a column that names the part or the fold.
 
     Parts are called train, test and, if there is one, validation (also valid, val or dev). A column with other values

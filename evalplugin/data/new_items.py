@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ranks
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import Split, split
+from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import draw, times_of
 
@@ -19,7 +19,7 @@ _SHOWN = 5  # of the new items
 
 @split("new_items")
 @dataclass(frozen=True)
-class NewItems:
+class NewItems(Splitter):
     """All interactions of some items are the truth: the train data does not have these items.
 
     Only models that know more of items than their interactions can list them in a meaningful order, such as plugins

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import Split, split
+from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import by_time, draw, positions_in_user, shuffled, tied_cuts, users_with
 
@@ -19,7 +19,7 @@ _BEFORE_LAST_N = "before_last_n"
 
 @split("new_users")
 @dataclass(frozen=True)
-class NewUsers:
+class NewUsers(Splitter):
     """Users drawn at random are not in the train data; models are told a part of their interactions for their lists.
 
     That part is the user's history (the fold-in), the rest is the truth. With ``fold_in: 0.8`` the history is drawn at

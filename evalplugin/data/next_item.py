@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem, did_you_mean
 from evalplugin.base.units import count_text, duration_text, noun_of
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, as_texts
-from evalplugin.data.base import Split, split
+from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.given import in_one_piece
 from evalplugin.data.interactions import Interactions, rows_by_code
 from evalplugin.data.parts import FoldParts, folds_of
@@ -28,7 +28,7 @@ _SHOWN = 3  # sessions in a message
 
 @split("next_item")
 @dataclass(frozen=True)
-class NextItem:
+class NextItem(Splitter):
     """Sessions are either train data or tested: each event of a test session after the first makes a query.
 
     The dataset's user is the session. A query's history are the events of the session before it, its truth is the next

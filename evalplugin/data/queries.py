@@ -25,9 +25,8 @@ class Clusters(NamedTuple):
     """Clusters of units whose scores depend on each other, such as the queries of all sessions of a user."""
 
     column: str  # whose values are ids of clusters
-    ids: npt.NDArray[
-        np.object_
-    ]  # (n_users,) text in it for each unit of the vocabulary; None for train sessions
+    # (n_users,) text in it for each unit of the vocabulary; None for train sessions
+    ids: npt.NDArray[np.object_]
 
 
 def query_ids(sessions: npt.NDArray[np.generic], known: Ints) -> npt.NDArray[np.object_]:

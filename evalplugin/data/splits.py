@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ids, mixed
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import Split, split
+from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.interactions import Interactions, rows_by_code
 
 ColdRule = Annotated[
@@ -25,7 +25,7 @@ ColdRule = Annotated[
 
 @split("none")
 @dataclass(frozen=True)
-class NoSplit:
+class NoSplit(Splitter):
     """No split: all data is train data, and all of it is the truth.
 
     For worked examples and for studies of memorisation; the scores do not generalise to unseen data. Use
@@ -39,7 +39,7 @@ class NoSplit:
 
 @split("holdout")
 @dataclass(frozen=True)
-class Holdout:
+class Holdout(Splitter):
     """A fraction of the interactions, drawn at random, is the truth.
 
     ``by: user`` draws from each user's interactions on their own: the fraction of their number, rounded to
@@ -71,7 +71,7 @@ class Holdout:
 
 @split("kfold")
 @dataclass(frozen=True)
-class KFold:
+class KFold(Splitter):
     """The interactions are dealt at random into k folds; each fold is the truth once, the others its train data."""
 
     k: Annotated[int, Field(ge=2, description="number of folds")] = 5
@@ -88,7 +88,7 @@ class KFold:
 
 @split("last_n")
 @dataclass(frozen=True)
-class LastN:
+class LastN(Splitter):
     """The latest n interactions of each user are the truth; n = 1 is leave-one-out.
 
     Latest by time; equal times are ordered by a hash of the seed, the user and the item, so that the order of rows
@@ -112,7 +112,7 @@ class LastN:
 
 @split("sample_users")
 @dataclass(frozen=True)
-class SampleUsers:
+class SampleUsers(Splitter):
     """Users drawn at random are tested on n of their interactions; all else is train data.
 
     The tested users' other interactions stay in train, so that models know them. Only users with at least

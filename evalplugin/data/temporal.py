@@ -8,12 +8,12 @@ from math import ceil
 from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.units import duration_text, seconds_of
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import Split, split
+from evalplugin.data.base import Split, Splitter, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of
 from evalplugin.data.times import NOT_SECONDS, moment_text, number_text, timestamp_of
@@ -36,7 +36,7 @@ def _whole_seconds(value: int | str) -> int:
 
 @split("temporal")
 @dataclass(frozen=True)
-class Temporal:
+class Temporal(Splitter):
     """Interactions before a point in time are train data, those at it or after it are the truth.
 
     The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all

@@ -37,7 +37,7 @@ from evalplugin.execution.tasks import (
 )
 from evalplugin.metrics.scoring import with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
-from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
+from evalplugin.models import BLOCK_BYTES, MODELS, Recommender, defines, one_blas_thread
 from evalplugin.models.recommend import user_blocks
 
 _SHARED = ("split", "candidates")  # fields of a task that it shares with the other models on its fold
@@ -203,7 +203,7 @@ def _can_split(task: Task, users_per_task: int) -> bool:
     Not where the model makes all lists at once, where a race may stop after some users, where lists are only scored,
     and where the state of a metric over all lists cannot be merged.
     """
-    lists_at_once = hasattr(MODELS.entry(task.model.type).cls, "recommend_task")
+    lists_at_once = defines(MODELS.entry(task.model.type).cls, Recommender.recommend_task)
     if task.race is not None or task.lists is not None or lists_at_once:
         return False
     if len(np.unique(task.split.test.user)) <= users_per_task:

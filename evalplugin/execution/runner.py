@@ -32,8 +32,7 @@ from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics import TrainData
 from evalplugin.metrics.item_groups import ItemGroupMetric
 from evalplugin.metrics.scores import Units, average_folds
-from evalplugin.models import MODELS, is_stochastic
-from evalplugin.models.base import is_sequential
+from evalplugin.models import MODELS
 from evalplugin.segments import (
     NO_HISTORY,
     Cold,
@@ -114,7 +113,7 @@ def prepare(
     Raises:
         DataError: Data that is missing or breaks a rule.
     """
-    columns = [name for split in config.splits for name in getattr(split.component, "user_columns", ())]
+    columns = [name for split in config.splits for name in split.component.user_columns]
     context = LoadContext(
         data_home, config.folder, _report_tenths(observer), user_columns=tuple(dict.fromkeys(columns))
     )
@@ -223,7 +222,7 @@ def _row_order(config: CheckedConfig, fold: Split) -> Iterator[str]:
     """Yield a sentence on models that read events in order, where these have no times."""
     if fold.train.timestamp is not None:
         return
-    if names := [m.name for m in config.models if is_sequential(MODELS.create(m.type, m.params))]:
+    if names := [m.name for m in config.models if MODELS.create(m.type, m.params).sequential]:
         yield f"the data has no times: for {', '.join(names)}, events are in the order of the rows"
 
 
@@ -283,7 +282,7 @@ def _split(
     rng: np.random.Generator,
 ) -> list[Split]:
     """Return the folds; an error names the location in the config, and the dataset where there are several."""
-    if not getattr(split.component, "uses_parts", False):
+    if not split.component.uses_parts:
         data = in_one_piece(data)
     try:
         return call_component(f"split {split.name}", split.component.split, data, rng)
@@ -356,7 +355,7 @@ def jobs_of(
 def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, tracking_uri: str | None) -> Job:
     inputs = tuple(dict.fromkeys(model.all_inputs(config.folder)))
     # With its parameters, or with some that its tuning may choose.
-    draws = "random_state" in (model.space or ()) or is_stochastic(MODELS.create(model.type, model.params))
+    draws = "random_state" in (model.space or ()) or MODELS.create(model.type, model.params).stochastic
     seeds = config.spec.seeds if draws else 1
     names = [(f"seed {seed + 1}",) if seed else () for seed in range(seeds)]
     tasks = [

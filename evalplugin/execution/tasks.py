@@ -27,7 +27,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
-from evalplugin.models.base import ListRequest, TaskRecommender, is_sequential
+from evalplugin.models.base import ListRequest, defines
 from evalplugin.models.recommend import ColdUsers
 
 T = TypeVar("T")
@@ -176,10 +176,10 @@ class Work:
 
     def start(self, model: Recommender) -> None:
         """Import libraries and the like, once a process, so that they do not count as costs of the first model."""
-        if (prepare := getattr(model, "prepare", None)) is not None:
+        if defines(type(model), Recommender.prepare):
             label = f"start {self._label} (imports and compiled code; longer the first time)"
             with self._observer.progress(label), self._watch.time("start_seconds"):
-                prepare()
+                model.prepare()
 
     def make_lists(self, model: Recommender) -> TaskLists:
         """Return the lists of the test users and the predictions for the test data, without costs."""
@@ -188,7 +188,7 @@ class Work:
             top_n = self._recommend(model, users, advance)
         with self._watch.time("score_seconds"):
             predictions, unpredicted = _predict(model, self._task, top_n)
-        notes = tuple(getattr(model, "notes", ()))
+        notes = tuple(model.notes)
         return TaskLists(top_n, predictions, Costs(), unpredicted, notes)
 
     def costs(self, peak: Peak) -> Costs:
@@ -200,7 +200,7 @@ class Work:
         task, candidates = self._task, self._task.candidates
         train = _train_data(model, task.split)
         # A model that makes all lists at once would have to make them anew at each stage.
-        race = None if isinstance(model, TaskRecommender) else task.race
+        race = None if defines(type(model), Recommender.recommend_task) else task.race
         if task.ties is not None:
             tie_rank = hashed_ranks(train.items, task.seed, "ties", *task.ties)
             candidates = replace(candidates, tie_rank=tie_rank)
@@ -231,13 +231,13 @@ class Work:
 
 def _train_data(model: Recommender, split: Split) -> Interactions:
     """Return what a model learns from: each pair once, or the events of each user in order."""
-    return split.train_events.in_order() if is_sequential(model) else split.train
+    return split.train_events.in_order() if model.sequential else split.train
 
 
 def _history(model: Recommender, split: Split) -> Interactions | None:
     """Return the histories of new users as the train data of the model is: pairs, or events in order."""
     events = split.history_events
-    return events.in_order() if is_sequential(model) and events is not None else split.history
+    return events.in_order() if model.sequential and events is not None else split.history
 
 
 def joined_lists(parts: Sequence[TopN]) -> TopN:

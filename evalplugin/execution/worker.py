@@ -162,9 +162,9 @@ def _import_libraries(models: Sequence[str]) -> None:
         pass
     for name in models:
         # Not of optional packages: they may start threads, which a fork does not have.
-        if MODELS.has_own(name) and not getattr(MODELS.entry(name).cls, "requires", ()):
+        if MODELS.has_own(name) and not MODELS.entry(name).cls.requires:
             with suppress(Exception):  # the task has the same error, or other parameters
-                getattr(MODELS.create(name), "prepare", lambda: None)()
+                MODELS.create(name).prepare()
     gc.collect()
     gc.freeze()  # collections in the processes leave these objects out, and their memory shared
 

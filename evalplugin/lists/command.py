@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
 from evalplugin.base.libraries import pa, pq
 from evalplugin.base.processes import ended_by_signal, find_program, run_program, with_output
 from evalplugin.base.units import size_text
-from evalplugin.components.parameters import Field
 from evalplugin.files.inputs import command_input, program_input
-from evalplugin.models.base import ListRequest, model
+from evalplugin.models.base import ListRequest, Recommender, model
 from evalplugin.models.selection import TopN, row_codes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _PLACEHOLDERS = ("train", "users", "history", "candidates", "out", "n", "seed", 
 
 @model("command")
 @dataclass
-class Command:
+class Command(Recommender):
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
     The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train

@@ -10,11 +10,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pd
-from evalplugin.components.parameters import Field, build
+from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.data.queries import check_query_ids
 from evalplugin.data.tables import Table, column_problem

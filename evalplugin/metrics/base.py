@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Component, Registry
 from evalplugin.metrics.context import ScoringContext
 
 C = TypeVar("C", bound=type)
@@ -28,7 +28,7 @@ _DECLARED = ("higher_is_better", "bounds", "needs", "about", "version")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 
 
-class Metric:
+class Metric(Component):
     """Declared properties of a metric. Subclass ``UserMetric`` or ``OverallMetric``, not this."""
 
     higher_is_better: ClassVar[bool | None]  # None: neither is better by itself

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints, row_entries, search
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import ItemCategories, check_attribute

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import RankedItems, ScoringContext
 from evalplugin.metrics.propensity import Power, Propensity, check_propensity, inverse_propensity

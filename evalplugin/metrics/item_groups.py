@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Ints, row_entries
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.novelty_diversity import TailShare

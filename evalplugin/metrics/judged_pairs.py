@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import SummedMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.correlation import centred_rank

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import TrainData

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.propensity import Power, Propensity, check_propensity, inverse_propensity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
 
-from evalplugin.components.parameters import Field
+from pydantic import Field
 
 if TYPE_CHECKING:
     from evalplugin.base.arrays import Floats

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import Need, SummedMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.components.parameters import Field
 from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 

@@ -14,11 +14,8 @@ from evalplugin.models import (  # noqa: F401 - registers the models
 )
 from evalplugin.models.base import (
     MODELS,
-    ListRecommender,
-    RatingPredictor,
     Recommender,
-    ScoringRecommender,
-    is_stochastic,
+    defines,
     model,
 )
 from evalplugin.models.factors import FactorModel
@@ -32,13 +29,10 @@ __all__ = [
     "MODELS",
     "NO_ITEM",
     "FactorModel",
-    "ListRecommender",
-    "RatingPredictor",
     "Recommender",
-    "ScoringRecommender",
     "SlowEstimates",
     "TopN",
-    "is_stochastic",
+    "defines",
     "limit_threads",
     "model",
     "one_blas_thread",

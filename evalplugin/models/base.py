@@ -1,92 +1,115 @@
-"""Protocols of recommenders, and their registry."""
+"""The base class of recommenders, and their registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Component, Registry
 from evalplugin.models.selection import TopN
 
 if TYPE_CHECKING:
     from evalplugin.data import Candidates, Interactions
     from evalplugin.data.queries import Unit
 
-C = TypeVar("C", bound=type)
 
-
-class Recommender(Protocol):
+class Recommender(Component):
     """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
 
-    Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender). A model
-    of evalplugin may make the lists of a whole task instead (see TaskRecommender). A model that also predicts ratings
-    has ``predict(users, items)`` (see RatingPredictor).
+    It has either ``scores`` or ``recommend``. All else is optional, and a class variable or a property may override
+    each attribute. A class that does not derive from this one gets the defaults when it is registered.
 
-    More methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit`` and
-    scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
-    int | None`` returns the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown, so that a fit
-    that would run out of memory can be refused before it starts.
-
-    ``check(context) -> list[Problem]`` returns what can be known to be wrong before data is read, such as a file that
-    is missing; paths are relative to ``context.base``.
-
-    ``own_inputs(folder) -> list[str]`` names inputs that decide the lists and that no parameter is the name of; see
-    ``files/inputs.py``.
-
-    ``uris``, an optional property, is what the model reads from the bake-off's tracking store: MLflow's URI by the name
-    of the parameter that leads to it. They are looked up before anything is fitted.
-
-    An optional attribute ``notes``, a sequence of sentences about the lists that it has made, is shown as warnings of
-    its run.
-
-    An optional class variable or property ``uses_ratings: bool`` is whether ratings matter to the model, so that raw
-    counts mislead it: a bake-off on such data warns. Left out, ratings matter to a model that predicts them. ``learns:
-    bool = False`` says that nothing is learnt from the train data, as the lists or the model were made elsewhere: it
-    cannot be fitted on all data and registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a
-    model is fitted once.
-
-    ``recommend_for(users, history) -> scores`` scores items for users who are known by their history alone, as of the
-    split ``new_users``: see FoldInRecommender. ``takes_history: bool``, a class variable or property, is whether the
-    model can answer them; left out, it is whether it has ``recommend_for``. ``lists_new_items: bool = True`` says that
-    the model can list items without train data, for example by their attributes, as the split ``new_items`` asks.
-
-    ``sequential: bool = True`` says that the order of events matters: ``fit`` and ``recommend_for`` are given a log of
-    events, in which pairs repeat, in place of one row for each pair. Each user's rows are in order of time.
-
-    ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
-    for such users the most popular items of the train data, in place of the model. Any other text describes in a few
-    words the model's own answer. Without the attribute, the model itself is asked.
+    Attributes:
+        personalised: Whether lists differ between users, as the contract suite then demands.
+        learns: Whether ``fit`` learns from the train data; lists that were made elsewhere cannot be registered.
+        lists_new_items: Whether items without train data can be listed, as the split ``new_items`` asks.
+        notes: Sentences about the lists that were made, which are shown as warnings of the run.
     """
+
+    personalised: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+    lists_new_items: ClassVar[bool] = False
+    notes: Sequence[str] = ()
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether another stream of random numbers may change the lists; if not, the model is fitted once."""
+        return True
+
+    @property
+    def uses_ratings(self) -> bool:
+        """Whether ratings matter, so that raw counts mislead the model; by default, whether it has ``predict``."""
+        return defines(type(self), Recommender.predict)
+
+    @property
+    def takes_history(self) -> bool:
+        """Whether users who are known by a history alone can be answered; by default, by ``recommend_for``."""
+        return defines(type(self), Recommender.recommend_for)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the order of events matters.
+
+        ``fit`` and ``recommend_for`` are then given a log of events, in which pairs repeat, in place of one row for
+        each pair. Each user's rows are in order of time.
+        """
+        return False
+
+    @property
+    def cold_users(self) -> str | None:
+        """What users without train data get; None: the model is asked, and says nothing about it.
+
+        ``popularity``: the model cannot know such users, and evalplugin lists the most popular items of the train data
+        for them, in place of the model. Any other text describes in a few words the model's own answer.
+        """
+        return None
+
+    @property
+    def uris(self) -> Mapping[str, str]:
+        """MLflow URIs that are read from the bake-off's tracking store, by the parameters that lead to them.
+
+        They are looked up before anything is fitted.
+        """
+        return {}
+
+    def own_inputs(self, folder: Path) -> list[str]:
+        """Return inputs that decide the lists and that no parameter is the name of; see ``files/inputs.py``."""
+        return []
+
+    def prepare(self) -> None:
+        """Import the libraries and load the compiled code that ``fit`` and scoring need.
+
+        It is called once before ``fit``, to separate the start-up time from the work.
+        """
+
+    def fit_bytes(self, train: Interactions) -> int | None:
+        """Return the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown.
+
+        A fit that would run out of memory is refused before it starts.
+        """
+        return None
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn from the train data; all randomness comes from ``rng``.
 
         The data is read-only, and so is every array that the other methods are given.
         """
-
-
-@runtime_checkable
-class ScoringRecommender(Recommender, Protocol):
-    """A recommender with scores for the whole catalogue, from which evalplugin selects the best n."""
+        raise NotImplementedError
 
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item: floats (len(users), n_items), higher is better.
+        """Return a score for every item, from which evalplugin selects the best: floats (len(users), n_items).
 
-        -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the other users
-        of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all users have
-        the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
+        Higher is better; -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the
+        other users of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all
+        users have the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
         """
-
-
-@runtime_checkable
-class ListRecommender(Recommender, Protocol):
-    """A recommender with lists of its own, from which evalplugin removes items that are no candidates."""
+        raise NotImplementedError
 
     def recommend(
         self, users: Codes, n: int
@@ -95,39 +118,38 @@ class ListRecommender(Recommender, Protocol):
 
         Returns:
             Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
-            descending. ``n`` is larger than the list length of the config, to make up for removed items.
+            descending. ``n`` is larger than the list length of the config: items that are no candidates are removed.
         """
-
-
-@runtime_checkable
-class FoldInRecommender(Recommender, Protocol):
-    """A recommender that can score items for users who are not in the train data, by a history of theirs."""
+        raise NotImplementedError
 
     def recommend_for(self, users: Codes, history: Interactions) -> npt.NDArray[np.floating[Any]]:
-        """Return a score for every item, as ``scores`` does: floats (len(users), n_items), higher is better.
+        """Return a score for every item, as ``scores`` does, for users who are not in the train data.
 
         ``history`` has the interactions that are known of such users, these among others, on the vocabularies of the
         train data; it is read-only. Nothing is fitted anew, and a user's scores depend on the user's own history alone.
         Items of the history need no special treatment: they are left out of the lists like those of the train data.
         """
+        raise NotImplementedError
 
+    def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
+        """Return the predicted rating of each pair, on the scale of the data: floats (len(users),)."""
+        raise NotImplementedError
 
-@runtime_checkable
-class CandidateRecommender(ScoringRecommender, Protocol):
-    """A recommender that can do without most scores: for models of evalplugin, as its lists are not checked."""
-
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
-        """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
-
-
-@runtime_checkable
-class HistoryCandidateRecommender(FoldInRecommender, Protocol):
-    """A recommender that answers histories without most scores: for models of evalplugin, whose lists are unchecked."""
-
-    def recommend_candidates_for(
-        self, users: Codes, n: int, candidates: Candidates, history: Interactions
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
     ) -> tuple[Codes, Floats]:
-        """Return the lists of users with a history as ``recommend_candidates`` does."""
+        """Return the lists of the users without most scores: items int32 and scores float64, (len(users), n).
+
+        For models of evalplugin, as the lists are not checked. ``history``: of users who are not in the train data.
+        """
+        raise NotImplementedError
+
+    def recommend_task(self, request: ListRequest) -> TopN:
+        """Return a list for each user of a request: all of a task at once, from a file or by a program.
+
+        For models of evalplugin, as the lists are not checked.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,55 +167,22 @@ class ListRequest:
     unit: Unit = "user"  # what a list is for
 
 
-@runtime_checkable
-class TaskRecommender(Recommender, Protocol):
-    """A recommender that makes all lists of a task at once, from a file or by a program: for models of evalplugin."""
-
-    def recommend_task(self, request: ListRequest) -> TopN:
-        """Return a list for each user of the request."""
+def defines(cls: type, method: Callable[..., Any]) -> bool:
+    """Return whether a class of models has its own version of an optional method of ``Recommender``."""
+    return getattr(cls, method.__name__, None) not in (None, method)
 
 
-@runtime_checkable
-class RatingPredictor(Protocol):
-    """A recommender with predicted ratings, on the scale of the data."""
-
-    def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
-        """Return the predicted rating of each pair: floats (len(users),)."""
-
-
-def is_stochastic(model: Recommender) -> bool:
-    """Return whether another stream of random numbers may change a model's lists: yes, unless it declares otherwise."""
-    return bool(getattr(model, "stochastic", True))
+def may_take_history(cls: type[Recommender]) -> bool:
+    """Return whether models of a class can answer users by a history alone, with some parameters."""
+    if cls.takes_history is Recommender.takes_history:
+        return defines(cls, Recommender.recommend_for)
+    return bool(cls.takes_history)
 
 
-def uses_ratings(model: Recommender) -> bool:
-    """Return whether ratings matter to a model: as it declares, or else whether it predicts them."""
-    return bool(getattr(model, "uses_ratings", isinstance(model, RatingPredictor)))
-
-
-def takes_history(model: Recommender | type[Recommender]) -> bool:
-    """Return whether a model can answer users who are known by a history alone; of a class, with some parameters."""
-    return bool(getattr(model, "takes_history", hasattr(model, "recommend_for")))
-
-
-def lists_new_items(model: Recommender | type[Recommender]) -> bool:
-    """Return whether a model declares that it can list items without train data."""
-    return bool(getattr(model, "lists_new_items", False))
-
-
-def is_sequential(model: Recommender | type[Recommender]) -> bool:
-    """Return whether a model declares that the order of events matters to it."""
-    return bool(getattr(model, "sequential", False))
-
-
-def cold_answer(model: Recommender | type[Recommender]) -> str | None:
-    """Return how a model answers users without train data: "popularity", or its own answer in words, None if unknown.
-
-    Of a class, with its default parameters.
-    """
-    if isinstance(model, type) and isinstance(getattr(model, "cold_users", None), property):
-        model = model()
-    return getattr(model, "cold_users", None)
+def cold_answer(cls: type[Recommender]) -> str | None:
+    """Return the ``cold_users`` of a class of models, with default parameters if it depends on them."""
+    declared: object = cls.cold_users
+    return cls().cold_users if isinstance(declared, property) else cast(str | None, declared)
 
 
 def own_parameters(model: Any) -> dict[str, Any]:
@@ -201,15 +190,15 @@ def own_parameters(model: Any) -> dict[str, Any]:
     return {field.name: getattr(model, field.name) for field in fields(model) if field.init}
 
 
+_MAKE_LISTS = (Recommender.scores, Recommender.recommend, Recommender.recommend_task)
+
+
 def _lack(cls: type) -> str | None:
-    if not any(callable(getattr(cls, name, None)) for name in ("scores", "recommend", "recommend_task")):
+    if not any(defines(cls, method) for method in _MAKE_LISTS):
         return "has neither scores(users) nor recommend(users, n)"
     return None
 
 
-MODELS: Registry[Recommender] = Registry("model", "fit(train, rng)", check=_lack)
+MODELS: Registry[Recommender] = Registry("model", "fit(train, rng)", base=Recommender, check=_lack)
 
-
-def model(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the model ``name``."""
-    return MODELS.register(name)
+model = MODELS.register  # a decorator of dataclasses

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.components.parameters import Field
-from evalplugin.models.base import model
+from evalplugin.models.base import Recommender, model
 from evalplugin.models.randomness import UserStreams
 from evalplugin.models.selection import select_candidates
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @model("random")
 @dataclass
-class Random:
+class Random(Recommender):
     """Items in random order, another for each user.
 
     All orders of the candidates are equally likely, and the r-th item, from 0, has the score 1 - r / n_items. Each user
@@ -60,11 +60,14 @@ class Random:
             legacy = np.random.RandomState(self.legacy_seed)  # the point is the old sequence
             self._legacy = legacy.normal(size=train.n_users * train.n_items).reshape(train.n_users, -1)
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
+    ) -> tuple[Codes, Floats]:
         """Return random lists: items and scores, (len(users), n)."""
         excluded = candidates.excluded
         taken = np.full(len(users), n) + (0 if excluded is None else excluded.counts[users])
-        sparse = (2 * taken <= self._n_items) & (candidates.included is None) & (self._legacy is None)
+        sparse = (2 * taken <= self._n_items) & (history is None)
+        sparse &= (candidates.included is None) & (self._legacy is None)
         item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
         item[sparse] = self._streams.distinct_items(users[sparse], n, self._n_items, excluded)
         score[sparse] = 1 - np.arange(n) / max(1, self._n_items)
@@ -85,7 +88,7 @@ class Random:
 
 @model("popularity")
 @dataclass
-class MostPopular:
+class MostPopular(Recommender):
     """The items that most users interacted with, in the same order for all users.
 
     score(u, i) = number of train interactions with item i; in a log of events (`duplicates: keep`) each event counts.

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Factors
 from evalplugin.base.costs import check_memory
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, rows_of
 from evalplugin.models.threads import one_blas_thread

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Factors, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
+from evalplugin.models.base import Recommender
 from evalplugin.models.randomness import Seeded
 from evalplugin.models.threads import for_ranges
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class FactorModel:
+class FactorModel(Recommender):
     """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
 
     Scores are computed in float64, one dot product at a time, so that they do not depend on the other users of a call.
@@ -92,9 +93,3 @@ def matrix_of(train: Interactions, values: str) -> sparse.csr_array:
     rows = train.rows
     data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
     return sparse.csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
-
-
-def squared_norms(rows: sparse.csr_array) -> Floats:
-    """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)

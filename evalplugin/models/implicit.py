@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of, rows_of
 from evalplugin.models.randomness import RandomState, draw_seed
@@ -77,7 +77,7 @@ class _Factorisation(FactorModel, _Implicit):
             f"implicit.{type(self).__name__} with {self.factors:,} factors",
             "take fewer factors",
         )
-        seed = draw_seed(own_parameters(self)["random_state"], rng)
+        seed = draw_seed(self.random_state, rng)
         threads = thread_count() if self.parallel else 1
         fitted = self._fitted(train, use_gpu=False, num_threads=threads, random_state=seed)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors

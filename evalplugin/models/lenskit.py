@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import pd
-from evalplugin.components.parameters import Field
-from evalplugin.models.base import model, own_parameters
+from evalplugin.models.base import Recommender, model, own_parameters
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -45,7 +45,7 @@ Regularization = Annotated[
 ]
 
 
-class _LensKit:
+class _LensKit(Recommender):
     """A model of LensKit, with the names of its parameters there."""
 
     module: ClassVar[str]

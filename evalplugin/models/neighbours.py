@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
-from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of, squared_norms
+from evalplugin.models.factors import MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
@@ -72,8 +72,12 @@ class ProductModel(MatrixModel):
 
         return dense_product(self._left, users, self._right)
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
+    ) -> tuple[Codes, Floats]:
         """Return the lists that follow from the scores; without negative entries only those above zero are computed."""
+        if history is not None:
+            return select_candidates(users, self.recommend_for(users, history), n, candidates)
         if candidates.included is not None or not self._is_positive:
             return select_candidates(users, self.scores(users), n, candidates)
         from evalplugin.models.kernels.products import top_of_product
@@ -135,7 +139,9 @@ class _Neighbours(ProductModel):
         others = rows if others is None else others
         columns = others.T.tocsr()
         columns.sort_indices()
-        return top_products(rows, columns, self.k, self._divisor(squared_norms(rows), squared_norms(others)))
+        return top_products(
+            rows, columns, self.k, self._divisor(_squared_norms(rows), _squared_norms(others))
+        )
 
     def _compared(self, data: Interactions, lengths: Floats | None = None) -> sparse.csr_array:
         """Return the entries that are compared: float64 (n_users, n_items); ``lengths``: see ``_weighted``."""
@@ -162,6 +168,12 @@ class _Neighbours(ProductModel):
             "tversky": (self.alpha, self.beta, self.shrink),
         }[self.similarity]
         return Divisor.of(n, n, 1 - alpha - beta, alpha * rows + shrink, beta * others, 0.0, 0.0)
+
+
+def _squared_norms(rows: sparse.csr_array) -> Floats:
+    """Return the squared norm of every row."""
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
 
 
 def _lengths(matrix: sparse.csr_array) -> Floats:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
-from evalplugin.components.parameters import Field
+from evalplugin.models.base import Recommender
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -125,13 +126,15 @@ class UserStreams:
         return drawn
 
 
-class Seeded:
+class Seeded(Recommender):
     """A model that is stochastic if it has a parameter ``random_state``, and that is null."""
+
+    random_state: int | None = 0  # of a model without the parameter, whose fit is not random
 
     @property
     def stochastic(self) -> bool:
         """Whether another stream of random numbers may change the lists."""
-        return getattr(self, "random_state", 0) is None
+        return self.random_state is None
 
 
 def draw_seed(random_state: int | None, rng: np.random.Generator) -> int:

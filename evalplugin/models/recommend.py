@@ -12,19 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, position_in_row, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
-from evalplugin.models.base import (
-    CandidateRecommender,
-    FoldInRecommender,
-    HistoryCandidateRecommender,
-    ListRecommender,
-    ListRequest,
-    RatingPredictor,
-    Recommender,
-    ScoringRecommender,
-    TaskRecommender,
-    cold_answer,
-    takes_history,
-)
+from evalplugin.models.base import ListRequest, Recommender, defines
 from evalplugin.models.baselines import MostPopular
 from evalplugin.models.selection import (
     TopN,
@@ -82,13 +70,17 @@ def recommend(
     popular = MostPopular()
     if request.history is not None:
         folded_in = request.history.rows.counts[users] > 0
-        _check_takes_history(model)
-        if isinstance(model, HistoryCandidateRecommender):
+        if not model.takes_history:
+            raise ModelError(
+                f"{_name(model)} cannot list items for users who are not in the train data: it has no "
+                f"recommend_for(users, history)"
+            )
+        if defines(type(model), Recommender.recommend_candidates):
             history_of = _histories(request.history)
-    if "popularity" in (cold_users, cold_answer(model)):
+    if "popularity" in (cold_users, model.cold_users):
         unknown = (train.rows.counts[users] == 0) & ~folded_in
         popular.fit(train, generator(0, "popularity"))
-    if isinstance(model, TaskRecommender):
+    if defines(type(model), Recommender.recommend_task):
         if len(asked := np.flatnonzero(~unknown)):
             lists = model.recommend_task(replace(request, users=_read_only(users[asked])))
             item[asked], score[asked] = lists.item, lists.score
@@ -114,21 +106,14 @@ def recommend(
 
 def _lists_of(model: Recommender, request: ListRequest) -> Block:
     """Return the lists of a block of users: items and scores, (len(users), n)."""
-    if isinstance(model, CandidateRecommender):
+    kind = type(model)
+    if defines(kind, Recommender.recommend_candidates):
         return model.recommend_candidates(request.users, request.n, request.candidates)
-    if isinstance(model, ScoringRecommender):
+    if defines(kind, Recommender.scores):
         return _from_scores(model, request)
-    if isinstance(model, ListRecommender):
+    if defines(kind, Recommender.recommend):
         return _from_lists(model, request)
     raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
-
-
-def _check_takes_history(model: Recommender) -> None:
-    if not takes_history(model):
-        raise ModelError(
-            f"{_name(model)} cannot list items for users who are not in the train data: it has no "
-            f"recommend_for(users, history)"
-        )
 
 
 def predict_ratings(
@@ -139,9 +124,9 @@ def predict_ratings(
     Raises:
         ModelError: The model returned something else than one finite float a pair.
     """
-    if not isinstance(model, RatingPredictor):
+    if not defines(type(model), Recommender.predict):
         return None
-    predicted = np.empty(len(test), dtype=np.float64)
+    where, predicted = f"{_name(model)}.predict", np.empty(len(test), dtype=np.float64)
     # All pairs of a user in one call: most models share work among them.
     order = np.argsort(test.user, kind="stable")
     by_user = test.user[order]
@@ -149,17 +134,17 @@ def predict_ratings(
     for block in user_blocks(np.unique(by_user), test.n_items, block_bytes):
         stop = int(np.searchsorted(by_user, block[-1], side="right"))
         rows = order[start:stop]
-        ratings = np.asarray(_answer(model, "predict", test.user[rows], test.item[rows]))
+        ratings = np.asarray(_answer(where, model.predict, test.user[rows], test.item[rows]))
         if ratings.shape != rows.shape or ratings.dtype.kind != "f":
             raise ModelError(
-                f"{_name(model)}.predict must return floats of shape {rows.shape}, "
+                f"{where} must return floats of shape {rows.shape}, "
                 f"not {ratings.dtype} of shape {ratings.shape}"
             )
         if not np.isfinite(ratings).all():
             first = int(np.flatnonzero(~np.isfinite(ratings))[0])
             user, item = _user(test, test.user[rows[first]]), _item(test, test.item[rows[first]])
             raise ModelError(
-                f"{_name(model)}.predict returned {ratings[first]} for {user} and {item}; ratings must be finite"
+                f"{where} returned {ratings[first]} for {user} and {item}; ratings must be finite"
             )
         predicted[rows] = ratings
         start = stop
@@ -175,26 +160,26 @@ def user_blocks(
         yield users[start : start + size]
 
 
-def _answer(model: Recommender, method: str, *given: Codes, more: tuple[object, ...] = ()) -> Any:
-    """Return what a method of the model returns for read-only copies of arrays.
+def _answer(where: str, method: Callable[..., Any], *given: Codes, more: tuple[object, ...] = ()) -> Any:
+    """Return what a method of a model, which is named in messages, returns for read-only copies of arrays.
 
     Raises:
         ModelError: It writes to one of them.
     """
     copies = [_read_only(array) for array in given]
     try:
-        returned = getattr(model, method)(*copies, *more)
+        returned = method(*copies, *more)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
         raise ModelError(
-            f"{_name(model)}.{method}: {error}: what a model is given (users, items, train data) is read-only; copy "
+            f"{where}: {error}: what a model is given (users, items, train data) is read-only; copy "
             f"what it changes, as in users = users.copy()"
         ) from error
     # Compiled code and tensors of other libraries write to memory that NumPy has as read-only.
     if not all(map(np.array_equal, given, copies)):
         raise ModelError(
-            f"{_name(model)}.{method} has changed the array of codes that it was given; copy what it changes, as in "
+            f"{where} has changed the array of codes that it was given; copy what it changes, as in "
             f"users = users.copy()"
         )
     return returned
@@ -207,8 +192,9 @@ def _read_only(array: Codes) -> Codes:
     return copy
 
 
-def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
-    return _selected(model, "scores", _answer(model, "scores", request.users), request)
+def _from_scores(model: Recommender, request: ListRequest) -> Block:
+    where = f"{_name(model)}.scores"
+    return _selected(where, _answer(where, model.scores, request.users), request)
 
 
 def _histories(history: Interactions) -> Callable[[Codes], Interactions]:
@@ -223,33 +209,32 @@ def _from_histories(
     model: Recommender, request: ListRequest, history_of: Callable[[Codes], Interactions] | None
 ) -> Block:
     """Return the lists of users who are known by their history."""
-    if isinstance(model, HistoryCandidateRecommender):
-        assert history_of is not None
+    if history_of is not None:
         history = history_of(request.users)
-        return model.recommend_candidates_for(request.users, request.n, request.candidates, history)
-    assert isinstance(model, FoldInRecommender)
-    returned = _answer(model, "recommend_for", request.users, more=(request.history,))
-    return _selected(model, "recommend_for", returned, request)
+        return model.recommend_candidates(request.users, request.n, request.candidates, history)
+    where = f"{_name(model)}.recommend_for"
+    returned = _answer(where, model.recommend_for, request.users, more=(request.history,))
+    return _selected(where, returned, request)
 
 
-def _selected(model: Recommender, method: str, returned: object, request: ListRequest) -> Block:
-    """Return the lists of users from the scores that a method of the model has returned."""
+def _selected(where: str, returned: object, request: ListRequest) -> Block:
+    """Return the lists of users from the scores that a method of a model has returned."""
     users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
     if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
         raise ModelError(
-            f"{_name(model)}.{method} returned a masked array; a score is -inf for an item that cannot be recommended"
+            f"{where} returned a masked array; a score is -inf for an item that cannot be recommended"
         )
     scores = np.asarray(returned)
-    _check_array(model, method, scores, (len(users), n_items))
+    _check_array(where, scores, (len(users), n_items))
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
     if scores.strides[0] == 0 and candidates.included is None:
-        _check_finite(model, method, users[:1], scores[:1], request.train)
+        _check_finite(where, users[:1], scores[:1], request.train)
         _from_one_order(scores[0], users, candidates, item, score)
         return item, score
 
     def some(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        _check_finite(model, method, users[rows], scores[rows], request.train)
+        _check_finite(where, users[rows], scores[rows], request.train)
         item[rows], score[rows] = select_candidates(users[rows], scores[rows], n, candidates)
 
     for_ranges(some, len(users), selection_rows(n_items))
@@ -282,23 +267,19 @@ def _from_one_order(
 
 
 def _check_finite(
-    model: Recommender,
-    method: str,
-    users: Codes,
-    scores: npt.NDArray[np.floating[Any]],
-    train: Interactions,
+    where: str, users: Codes, scores: npt.NDArray[np.floating[Any]], train: Interactions
 ) -> None:
     highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
         code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.{method} returned {scores[row, code]} for {_user(train, users[row])} and "
+            f"{where} returned {scores[row, code]} for {_user(train, users[row])} and "
             f"{_item(train, code)}; a score is a number, or -inf for an item that cannot be recommended"
         )
 
 
-def _from_lists(model: ListRecommender, request: ListRequest) -> Block:
+def _from_lists(model: Recommender, request: ListRequest) -> Block:
     users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
     allowed = candidate_mask(users, candidates, n_items)
     n_removed = 0 if candidates.included is None else n_items
@@ -313,20 +294,19 @@ def _from_lists(model: ListRecommender, request: ListRequest) -> Block:
 
 
 def _checked_lists(
-    model: ListRecommender, users: Codes, length: int, train: Interactions
+    model: Recommender, users: Codes, length: int, train: Interactions
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
-    returned = _answer(model, "recommend", users, more=(length,))
+    where = f"{_name(model)}.recommend"
+    returned = _answer(where, model.recommend, users, more=(length,))
     if not isinstance(returned, tuple) or len(returned) != 2:
-        raise ModelError(
-            f"{_name(model)}.recommend must return two arrays, items and scores, not {type(returned).__name__}"
-        )
+        raise ModelError(f"{where} must return two arrays, items and scores, not {type(returned).__name__}")
     item, raw = np.asarray(returned[0]), np.asarray(returned[1])
     if item.dtype.kind not in "iu" or item.shape != (len(users), length):
         raise ModelError(
-            f"{_name(model)}.recommend must return integer item codes of shape {(len(users), length)}, "
+            f"{where} must return integer item codes of shape {(len(users), length)}, "
             f"not {item.dtype} of shape {item.shape}"
         )
-    _check_array(model, "recommend", raw, (len(users), length))
+    _check_array(where, raw, (len(users), length))
     score = raw.astype(np.float64)
     listed = item != NO_ITEM
 
@@ -334,7 +314,7 @@ def _checked_lists(
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise ModelError(
-                f"{_name(model)}.recommend: the list of {_user(train, users[row])} {problem} "
+                f"{where}: the list of {_user(train, users[row])} {problem} "
                 f"(position {column + 1}: {_item(train, item[row, column])}, score {score[row, column]})"
             )
 
@@ -350,18 +330,17 @@ def _checked_lists(
     if twice.any():
         row, column = np.argwhere(twice)[0]
         raise ModelError(
-            f"{_name(model)}.recommend: the list of {_user(train, users[row])} has "
-            f"{_item(train, by_code[row, column])} twice"
+            f"{where}: the list of {_user(train, users[row])} has {_item(train, by_code[row, column])} twice"
         )
     rises[:, 1:] = listed[:, 1:] & (score[:, 1:] > score[:, :-1])
     refuse(rises, "is not in descending order of score")
     return item, score
 
 
-def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tuple[int, int]) -> None:
+def _check_array(where: str, array: npt.NDArray[Any], shape: tuple[int, int]) -> None:
     if array.shape != shape or array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise ModelError(
-            f"{_name(model)}.{method} must return float32 or float64 scores of shape {shape}, "
+            f"{where} must return float32 or float64 scores of shape {shape}, "
             f"not {array.dtype} of shape {array.shape}"
         )
 

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints, position_in_row, row_entries, search
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
-from evalplugin.models.base import model
+from evalplugin.models.base import Recommender, model
 from evalplugin.models.selection import rank_entries, row_codes, select_candidates
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Events(NamedTuple):
         return np.repeat(np.arange(len(self.time)), np.diff(self.indptr))
 
 
-class SessionModel:
+class SessionModel(Recommender):
     """A model that answers queries: sessions so far, each with the number of its session in the train data, or -1."""
 
     sequential: ClassVar[bool] = True
@@ -78,15 +78,12 @@ class SessionModel:
         """Return the scores after the sessions of the history: float64 (len(users), n_items)."""
         return self._scores(*_queries_of(users, history))
 
-    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
-        """Return the lists that follow from the scores, of which only those above zero are computed."""
-        return self._lists(self._events.select(users), users, users, n, candidates)
-
-    def recommend_candidates_for(
-        self, users: Codes, n: int, candidates: Candidates, history: Interactions
+    def recommend_candidates(
+        self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None
     ) -> tuple[Codes, Floats]:
-        """Return the lists that follow from the scores after the sessions of the history."""
-        return self._lists(*_queries_of(users, history), users, n, candidates)
+        """Return the lists that follow from the scores, of which only those above zero are computed."""
+        known = (self._events.select(users), users) if history is None else _queries_of(users, history)
+        return self._lists(*known, users, n, candidates)
 
     def _remember(self, train: Interactions) -> Events:
         """Return the events of the train data, which are kept as queries."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import (
     FactorModel,
@@ -18,7 +18,6 @@ from evalplugin.models.factors import (
     MatrixValues,
     matrix_of,
     rows_of,
-    squared_norms,
 )
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import select_top_n, selection_rows
@@ -196,8 +195,8 @@ class NearestNeighbors(MatrixModel):
     values: MatrixValues = "rating"
 
     def prepare(self) -> None:
-        """Import SciPy; scikit-learn takes seconds to import, and its distances are reproduced here."""
-        import scipy.sparse  # noqa: F401
+        """Import scikit-learn."""
+        import sklearn.metrics.pairwise  # noqa: F401
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
@@ -215,26 +214,18 @@ class NearestNeighbors(MatrixModel):
         )
 
     def _nearest(self, rows: sparse.csr_array, nearest: Codes, similarity: Floats) -> None:
-        """Write the neighbours of each row (item), best first, and their similarities: the bits of scikit-learn."""
+        """Write the neighbours of each row (item), best first, and their similarities."""
+        from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+
         is_cosine = self.metric == "cosine"
-        compared = _normalised(rows) if is_cosine else rows
-        columns, squares = compared.T.tocsr(), squared_norms(rows)
+        distances = cosine_distances if is_cosine else euclidean_distances
 
         def some(start: int, stop: int) -> None:
-            product = compared[start:stop] @ columns
-            if is_cosine:
-                product.data = _rounded(product.data)
-            closeness: Floats = product.toarray()
-            if not is_cosine:  # the distance times -1, so that higher is closer
-                closeness *= -2
-                closeness += squares[start:stop, None]
-                closeness += squares
-                np.sqrt(np.maximum(closeness, 0, out=closeness), out=closeness)
-                np.negative(closeness, out=closeness)
+            closeness: Floats = -distances(rows[start:stop], rows)
             own = np.arange(stop - start), np.arange(start, stop)
             closeness[own] = -np.inf  # an item is not its own neighbour
             nearest[start:stop], selected = select_top_n(closeness, nearest.shape[1])
-            similarity[start:stop] = selected if is_cosine else 1 / (1 - selected)
+            similarity[start:stop] = 1 + selected if is_cosine else 1 / (1 - selected)
 
         for_ranges(some, len(nearest), selection_rows(len(nearest)))
 
@@ -245,19 +236,6 @@ class NearestNeighbors(MatrixModel):
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:
         """Return the sums of similarities with the items of histories: float64 (len(users), n_items)."""
         return (rows_of(history, users, self.values) @ self._similarity).toarray()
-
-
-def _normalised(rows: sparse.csr_array) -> sparse.csr_array:
-    """Return the rows divided by their norms; rows of zeros stay."""
-    squares = squared_norms(rows)
-    normalised = rows.copy()
-    normalised.data /= np.sqrt(np.where(squares > 0, squares, 1.0)).repeat(np.diff(rows.indptr))
-    return normalised
-
-
-def _rounded(products: Floats) -> Floats:
-    """Return the similarities of dot products of unit vectors, rounded as distances are."""
-    return 1 - (1 - products).clip(0, 2)
 
 
 def _present(matrix: sparse.csr_array, train: Interactions) -> sparse.csr_array:

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import sparse
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import MatrixValues
 from evalplugin.models.neighbours import ProductModel, keep_columns

@@ -7,22 +7,22 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pd
-from evalplugin.components.parameters import Field
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.data.attributes import EntityTable, Separator, as_texts, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, column_problem, is_table
-from evalplugin.segments.base import segment
+from evalplugin.segments.base import Segmenter, segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 
 
 @segment("attribute")
 @dataclass(frozen=True, eq=False)
-class Attribute:
+class Attribute(Segmenter):
     """Users by an attribute, such as age or gender, from a table of users: CSV (.gz, .bz2 too) or Parquet.
 
     Without a ``file`` it is the table that the dataset names under ``users``. The table has a column of user ids, of

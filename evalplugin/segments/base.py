@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes, Floats, described, search
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.base.units import noun_of
-from evalplugin.components.registry import Registry, call_component
+from evalplugin.components.registry import Component, Registry, call_component
 from evalplugin.data import LoadContext, Split
+from evalplugin.data.queries import Unit
 from evalplugin.segments.groups import Groups
 
 
@@ -55,20 +56,20 @@ class Segmentation:
         return {label: values[group == number] for number, label in enumerate(self.labels)}
 
 
-class Segmenter(Protocol):
+class Segmenter(Component):
     """Divider of test users into groups by a value of each user: a dataclass whose fields are its parameters.
 
     There are two steps because of folds: a user is measured on the first fold that tests the user, and all users are
     then divided together, so that every group has one meaning.
 
-    A class variable ``from_truth = True`` says that users are divided by their held-out items. Such groups explain
-    scores, but are unknown when a list is made: no winner is named in them.
-
-    A class variable ``unit = "query"`` says that queries are divided, as the split ``next_item`` makes them.
-
-    A third method is optional: ``check(context) -> list[Problem]`` returns the problems found without reading data,
-    such as a missing file; their paths name parameters.
+    Attributes:
+        from_truth: Whether users are divided by their held-out items. Such groups explain scores, but are unknown when
+            a list is made: no winner is named in them.
+        unit: ``query``: queries are divided, as the split ``next_item`` makes them.
     """
+
+    from_truth: ClassVar[bool] = False
+    unit: ClassVar[Unit] = "user"
 
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> npt.NDArray[np.generic]:
         """Return the values that users are divided by, one a user: (len(users),).
@@ -78,15 +79,19 @@ class Segmenter(Protocol):
         Raises:
             DataError: Required data is missing or breaks a rule.
         """
+        raise NotImplementedError
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
         """Return the groups of all test users, given the value that ``measure`` returned for each.
 
         Groups depend on the values alone: equal values are in one group, in any order.
         """
+        raise NotImplementedError
 
 
-SEGMENTS: Registry[Segmenter] = Registry("segment", "measure(fold, users, context)", "divide(values)")
+SEGMENTS: Registry[Segmenter] = Registry(
+    "segment", "measure(fold, users, context)", "divide(values)", base=Segmenter
+)
 
 
 segment = SEGMENTS.register  # a decorator of dataclasses
@@ -109,7 +114,7 @@ def segmentation(
         DataError: Data that the segment needs is missing or breaks a rule.
         PluginError: The segment did not return one value and one group for each user.
     """
-    if getattr(segmenter, "unit", "user") not in ("user", folds[0].unit):
+    if segmenter.unit not in ("user", folds[0].unit):
         raise DataError(
             f"segment {name!r}: divides queries, such as those of the split next_item; here are users"
         )
@@ -136,11 +141,10 @@ def segmentation(
     groups = call_component(f"segment {name}", segmenter.divide, in_order)
     if problem := _problem_of(groups, int(known.sum())):
         raise PluginError(f"segment {name!r}: {problem}")
-    from_truth = bool(getattr(segmenter, "from_truth", False))
     present = np.unique(groups.group[groups.group >= 0])
     group = np.where(groups.group < 0, -1, np.searchsorted(present, groups.group)).astype(np.int32)
     labels = tuple(groups.labels[number] for number in present)
-    return Segmentation(name, labels, vocabulary[known], group, from_truth)
+    return Segmentation(name, labels, vocabulary[known], group, segmenter.from_truth)
 
 
 def clustering(column: str, clusters: npt.NDArray[Any], users: npt.NDArray[np.generic]) -> Segmentation:

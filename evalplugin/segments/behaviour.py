@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
-from evalplugin.segments.base import segment
+from evalplugin.segments.base import Segmenter, segment
 from evalplugin.segments.groups import Groups, by_quantile
 
 Parts = Annotated[
@@ -20,7 +20,7 @@ Parts = Annotated[
 NO_HISTORY = "no history"  # label of the users without train data
 
 
-class _ByHistory:
+class _ByHistory(Segmenter):
     """Base of the segments that divide users by the number of their train interactions."""
 
     def measure(self, fold: Split, users: Codes, context: LoadContext) -> Ints:
@@ -48,7 +48,7 @@ class Activity(_ByHistory):
 
 @segment("popularity")
 @dataclass(frozen=True)
-class Popularity:
+class Popularity(Segmenter):
     """Users by how popular the items of their truth are: from niche to popular.
 
     An item's popularity is its number of interactions in the train data; a user's is the mean over all of the

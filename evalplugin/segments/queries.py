@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Flags, Ints, search
-from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext, Split
 from evalplugin.data.queries import Unit, positions_of
-from evalplugin.segments.base import segment
+from evalplugin.segments.base import Segmenter, segment
 from evalplugin.segments.groups import Groups
 
 
 @segment("position")
 @dataclass(frozen=True)
-class Position:
+class Position(Segmenter):
     """Queries by the number of events of the session before them: 1, 2 and so on, and one group of the rest.
 
     Only for splits whose units are queries, such as ``next_item``.
@@ -43,7 +43,7 @@ class Position:
 
 @segment("repeat")
 @dataclass(frozen=True)
-class Repeat:
+class Repeat(Segmenter):
     """Queries whose truth has an item of the session's history, and the others.
 
     Only for splits whose units are queries, such as ``next_item``. These groups are unknown before the next item is: no

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Ints
 from evalplugin.components.parameters import as_mapping, build
-from evalplugin.components.registry import Registry
+from evalplugin.components.registry import Component, Registry
 from evalplugin.data import Interactions
 
 N_USERS, N_ITEMS = 60, 25
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Component)
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
@@ -27,7 +27,11 @@ def require(holds: bool | np.bool_, message: str) -> None:
 
 def created(registry: Registry[T], component: str | Callable[..., T], params: Mapping[str, Any]) -> T:
     """Return a new component, given its registered name, its class, or any callable that returns it."""
-    return registry.create(component, params) if isinstance(component, str) else component(**params)
+    if isinstance(component, str):
+        return registry.create(component, params)
+    made = component(**params)
+    registry.adopt(type(made))
+    return made
 
 
 def require_plain(component: object, params: Collection[str] = ()) -> None:

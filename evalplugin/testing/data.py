@@ -94,7 +94,7 @@ def check_filter(filter: str | Callable[..., Filter], **params: Any) -> None:
         order = rng.permutation(len(data))
         moved = tested.keep(data.select(order)).mask
         require(bool(np.array_equal(moved, kept.mask[order])), "the order of rows must not matter")
-        if not getattr(tested, "depends_on_others", False):
+        if not tested.depends_on_others:
             part = rng.random(len(data)) < 0.5
             alone = tested.keep(data.select(part)).mask
             law = (
@@ -122,7 +122,7 @@ def check_split(split: str | Callable[..., Splitter], **params: Any) -> None:
     splitter = created(SPLITS, split, params)
     for seed in range(2):
         data = _data_to_split(np.random.default_rng(seed))
-        if getattr(splitter, "uses_parts", False):
+        if splitter.uses_parts:
             data = replace(data, part=(np.arange(len(data)) % 3).astype(np.int8), parts=PARTS)
         before = data.digest
         folds, again = _twice(

@@ -16,14 +16,12 @@ from evalplugin.data import Candidates, Interactions
 from evalplugin.models import (
     BLOCK_BYTES,
     MODELS,
-    RatingPredictor,
     Recommender,
     TopN,
-    is_stochastic,
     predict_ratings,
     recommend,
 )
-from evalplugin.models.base import ListRequest, cold_answer, is_sequential, takes_history
+from evalplugin.models.base import ListRequest, defines
 from evalplugin.testing.cases import created, require, require_plain
 
 Make = Callable[[], Recommender]
@@ -34,10 +32,9 @@ _UNSEEN_OWN = 3  # items of a user's own colour without an interaction
 def check_recommender(recommender: str | Callable[..., Recommender], **params: Any) -> None:
     """Run every check of ``RECOMMENDER_CHECKS`` on a model.
 
-    A model without personal lists (popularity, chance) declares the class variable ``personalised = False`` and need
-    not learn the checkerboard. A model that ignores ratings declares ``uses_ratings = False`` (a class variable or a
-    property) and gets a checkerboard without dislikes. A model that declares ``sequential = True`` gets walks along
-    two lines of items in its place, and must list the next item first.
+    A model that is not ``personalised`` (popularity, chance) need not learn the checkerboard. A model that
+    ``uses_ratings`` gets one with dislikes. A ``sequential`` model gets walks along two lines of items in its place,
+    and must list the next item first.
 
     Args:
         recommender: A registered name, a class, or any callable that returns a new model.
@@ -93,7 +90,7 @@ def walks() -> Interactions:
 def _right_answer(model: Recommender, data: Interactions, user: int) -> tuple[list[int], str]:
     """Return the items that must be listed first for a user of ``_board``, in any order, and why."""
     own = np.setdiff1d(np.arange(user % 2, 30, 2), data.rows[user])
-    if is_sequential(model):
+    if model.sequential:
         return own[:1].tolist(), "the next of its line"
     return own.tolist(), "its own colour, without an interaction"
 
@@ -106,9 +103,9 @@ def check_parameters_are_plain(make: Make) -> None:
 def check_learns_the_checkerboard(make: Make) -> None:
     """Check that the unseen items of a user's own colour are listed first, or of a sequential model the next item."""
     model, data = _fitted(make)
-    if not getattr(model, "personalised", True):
+    if not model.personalised:
         return
-    board = "walks" if is_sequential(model) else "checkerboard"
+    board = "walks" if model.sequential else "checkerboard"
     for user, items in enumerate(_lists(model, data, _UNSEEN_OWN).item[: data.n_users - 1]):
         right, reason = _right_answer(model, data, user)
         listed = items[: len(right)]
@@ -155,7 +152,7 @@ def check_same_seed_gives_same_lists(make: Make) -> None:
 def check_seeds_decide_only_what_is_declared(make: Make) -> None:
     """Check that a model that declares ``stochastic = False`` makes the same lists with any random numbers."""
     model, data = _fitted(make)
-    if is_stochastic(model):
+    if model.stochastic:
         return
     other = make()
     other.fit(data, generator(3, "another"))
@@ -191,7 +188,7 @@ def check_lists_of_cold_users(make: Make) -> None:
     """Check that a user without train data gets one list, alone and among others, and the one that is declared."""
     model, data = _fitted(make)
     cold = data.n_users - 1
-    answer = cold_answer(model)
+    answer = model.cold_users
     require(
         answer is None or (isinstance(answer, str) and bool(answer.strip())),
         f"cold_users must be 'popularity', or say in words what users without train data get, not {answer!r}",
@@ -214,7 +211,7 @@ def check_lists_of_cold_users(make: Make) -> None:
 def check_answers_users_by_their_history(make: Make) -> None:
     """Check ``recommend_for``: users without train data get lists that fit their histories, and nobody else's."""
     model = make()
-    if not hasattr(model, "recommend_for") or not takes_history(model):
+    if not defines(type(model), Recommender.recommend_for) or not model.takes_history:
         return
     board = _board(model)
     new = np.array([board.n_users - 3, board.n_users - 2], dtype=np.int32)  # one of each colour
@@ -233,7 +230,7 @@ def check_answers_users_by_their_history(make: Make) -> None:
         right, reason = _right_answer(model, own, user)
         listed = together.item[place, : len(right)]
         require(
-            not getattr(model, "personalised", True) or np.array_equal(np.sort(listed), right),
+            not model.personalised or np.array_equal(np.sort(listed), right),
             f"recommend_for: the first items of user code {user} must be {right} in any order ({reason}), and are "
             f"{listed.tolist()}",
         )
@@ -255,7 +252,7 @@ def check_survives_pickling(make: Make) -> None:
 def check_predicts_on_the_rating_scale(make: Make) -> None:
     """Check that predicted ratings, if the model has any, are one finite number a pair on the scale of the data."""
     model, data = _fitted(make)
-    if not isinstance(model, RatingPredictor):
+    if not defines(type(model), Recommender.predict):
         return
     users, items = (axis.ravel().astype(np.int32) for axis in np.indices((data.n_users, data.n_items)))
     shuffled = np.random.default_rng(0).permutation(len(users))
@@ -292,7 +289,7 @@ def _rng() -> np.random.Generator:
 
 
 def _board(model: Recommender) -> Interactions:
-    return walks() if is_sequential(model) else checkerboard(dislikes=getattr(model, "uses_ratings", True))
+    return walks() if model.sequential else checkerboard(dislikes=model.uses_ratings)
 
 
 def _fitted(make: Make) -> tuple[Recommender, Interactions]:

@@ -39,7 +39,7 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
     for round_ in range(2):
         rng = np.random.default_rng(round_)
         folds = [_draw(rng, 0), _draw(rng, 1)]
-        if getattr(segmenter, "unit", "user") == "query":
+        if segmenter.unit == "query":
             folds = [_of_queries(fold, rng) for fold in folds]
         for fold in folds:
             _check_fold(name, segmenter, fold, rng)

@@ -5,6 +5,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from evalplugin.models import MODELS
 
 
 @pytest.fixture
-def shapes() -> Registry[object]:
-    registry: Registry[object] = Registry("shape")
+def shapes() -> Registry[Any]:
+    registry: Registry[Any] = Registry("shape")
 
     @registry.register("square")
     @dataclass(frozen=True)
@@ -33,24 +34,24 @@ def shapes() -> Registry[object]:
     return registry
 
 
-def test_registry_creates_component_with_checked_parameters(shapes: Registry[object]) -> None:
+def test_registry_creates_component_with_checked_parameters(shapes: Registry[Any]) -> None:
     assert shapes.create("square", {"side": 2}).side == 2.0  # type: ignore[attr-defined]
     with pytest.raises(ParameterError, match=r"unknown parameter 'sid' of square; did you mean 'side'\?"):
         shapes.create("square", {"sid": 2})
 
 
-def test_unknown_name_suggests_nearest_name(shapes: Registry[object]) -> None:
+def test_unknown_name_suggests_nearest_name(shapes: Registry[Any]) -> None:
     with pytest.raises(UnknownNameError, match=r"^unknown shape 'sqare'; did you mean 'square'\?$"):
         shapes.entry("sqare")
     with pytest.raises(UnknownNameError, match=r"^unknown shape 'xyz'; allowed: circle, square$"):
         shapes.entry("xyz")
 
 
-def test_registry_names_are_sorted_and_summaries_are_first_docstring_lines(shapes: Registry[object]) -> None:
+def test_registry_names_are_sorted_and_summaries_are_first_docstring_lines(shapes: Registry[Any]) -> None:
     assert [(entry.name, entry.summary) for entry in shapes] == [("circle", ""), ("square", "A square.")]
 
 
-def test_duplicate_registration_names_both_origins(shapes: Registry[object]) -> None:
+def test_duplicate_registration_names_both_origins(shapes: Registry[Any]) -> None:
     with pytest.raises(PluginError, match=r"'square' is already registered by .*test_registry"):
 
         @shapes.register("square")
@@ -59,7 +60,7 @@ def test_duplicate_registration_names_both_origins(shapes: Registry[object]) -> 
             pass
 
 
-def test_registry_refuses_class_that_is_no_dataclass(shapes: Registry[object]) -> None:
+def test_registry_refuses_class_that_is_no_dataclass(shapes: Registry[Any]) -> None:
     with pytest.raises(PluginError, match="Plain must be a dataclass"):
 
         @shapes.register("plain")
@@ -68,7 +69,7 @@ def test_registry_refuses_class_that_is_no_dataclass(shapes: Registry[object]) -
 
 
 def test_registry_refuses_class_without_required_methods() -> None:
-    registry: Registry[object] = Registry(
+    registry: Registry[Any] = Registry(
         "shape", check=lambda cls: None if hasattr(cls, "area") else "has no area()"
     )
     with pytest.raises(PluginError, match=r"shape 'line': Line has no area\(\)"):
@@ -77,6 +78,28 @@ def test_registry_refuses_class_without_required_methods() -> None:
         @dataclass
         class Line:
             pass
+
+
+def test_a_class_without_the_base_gets_the_defaults_that_it_lacks_and_stays_the_same_class() -> None:
+    @dataclass
+    class Duck:
+        cold_users: str  # without a default, so that the class has no such attribute
+        sequential = True
+
+        def fit(self, train: object, rng: object) -> None:
+            self.notes = ["learnt"]
+
+        def scores(self, users: object) -> None: ...
+        def recommend_for(self, users: object, history: object) -> None: ...
+
+    assert MODELS.register("duck")(Duck) is Duck
+    model = MODELS.create("duck", {"cold_users": "bread"})
+    assert type(model) is Duck
+    assert (model.cold_users, model.sequential, model.takes_history) == ("bread", True, True)
+    assert (model.stochastic, model.uses_ratings, model.learns, model.notes) == (True, False, True, ())
+    assert (model.requires, model.uris, model.check(None), model.own_inputs(Path())) == ((), {}, [], [])
+    model.fit(None, None)  # type: ignore[arg-type]
+    assert model.notes == ["learnt"]
 
 
 def test_plugin_file_is_the_origin_and_can_be_loaded_twice(tmp_path: Path) -> None:

@@ -21,14 +21,16 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.config import load
 from evalplugin.features.tuning.feature import studies_of
-from evalplugin.models import MODELS
+from evalplugin.models import MODELS, Recommender, defines
 from evalplugin.tracking.registry.served import make_lists
 
 # Models that make all lists at once need a file or a program; LensKit has an environment of its own.
 REGISTERED = [
     entry.name
     for entry in MODELS
-    if entry.is_own and not hasattr(entry.cls, "recommend_task") and not entry.name.startswith("lenskit.")
+    if entry.is_own
+    and not defines(entry.cls, Recommender.recommend_task)
+    and not entry.name.startswith("lenskit.")
 ]
 SMALL: Mapping[str, dict[str, Any]] = {
     "implicit.AlternatingLeastSquares": {"factors": 3},

@@ -38,7 +38,7 @@ from evalplugin.execution.runner import (
 from evalplugin.execution.tasks import Task, run_task
 from evalplugin.features.config import load
 from evalplugin.metrics.relevance import Relevance
-from evalplugin.models import MODELS
+from evalplugin.models import MODELS, Recommender
 from evalplugin.tracking.registry.served import make_lists
 from evalplugin.workspace import Workspace
 
@@ -134,7 +134,7 @@ def test_sequential_models_get_each_users_events_in_order(
     given: list[Interactions] = []
 
     @dataclass
-    class Remembering:
+    class Remembering(Recommender):
         sequential = True
 
         def fit(self, train: Interactions, rng: np.random.Generator) -> None:

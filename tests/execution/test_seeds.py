@@ -15,7 +15,7 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import Job, jobs_of, prepare, results_of
 from evalplugin.execution.tasks import run_task
 from evalplugin.features.config import load
-from evalplugin.models import MODELS, is_stochastic
+from evalplugin.models import MODELS, Recommender
 
 CHANCE = {"name": "chance", "type": "random"}
 FIXED = {"name": "fixed", "type": "random", "params": {"legacy_seed": 3}}
@@ -126,10 +126,7 @@ def test_each_seed_has_an_order_of_ties_of_its_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_model_that_declares_nothing_counts_as_stochastic_and_a_seed_of_its_own_as_none() -> None:
-    class Plugin:
-        pass
-
-    assert is_stochastic(Plugin())  # type: ignore[arg-type]
+    assert Recommender().stochastic
     declared: list[tuple[str, dict[str, Any], bool]] = [
         ("random", {}, True),
         ("random", {"legacy_seed": 1}, False),
@@ -145,7 +142,7 @@ def test_a_model_that_declares_nothing_counts_as_stochastic_and_a_seed_of_its_ow
         ("command", {"command": ["x", "{out}"]}, False),
         ("command", {"command": ["x", "{out}", "--seed={seed}"]}, True),
     ]
-    found = [is_stochastic(MODELS.entry(name).cls(**params)) for name, params, _ in declared]
+    found = [MODELS.entry(name).cls(**params).stochastic for name, params, _ in declared]
     assert found == [stochastic for _, _, stochastic in declared]
 
 

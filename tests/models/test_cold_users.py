@@ -9,7 +9,7 @@ import pytest
 
 from evalplugin.base.errors import DataError, ModelError
 from evalplugin.data import Candidates, Interactions, Split
-from evalplugin.models import MODELS, predict_ratings, recommend
+from evalplugin.models import MODELS, Recommender, predict_ratings, recommend
 from evalplugin.models.base import ListRequest, cold_answer
 from evalplugin.models.selection import TopN
 from evalplugin.testing.model import checkerboard
@@ -59,13 +59,13 @@ def test_models_that_cannot_know_a_user_answer_with_popularity(name, params):
 
 def test_a_model_with_item_biases_answers_with_them():
     model = fitted("surprise.SVD", n_epochs=3)
-    assert cold_answer(model) == "the mean of all ratings plus the bias of the item"
+    assert model.cold_users == "the mean of all ratings plus the bias of the item"
     best = np.argsort(-model.scores(COLD)[0], kind="stable")[:5]
     np.testing.assert_array_equal(lists_of(model, COLD).item[0], best)
 
 
 @dataclass
-class OwnAnswer:
+class OwnAnswer(Recommender):
     """Lists the last items of the catalogue, and records who is asked for."""
 
     def fit(self, train, rng):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evalplugin.components.registry import load_plugin_file
-from evalplugin.models import MODELS
+from evalplugin.models import MODELS, Recommender, defines
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import RECOMMENDER_CHECKS, check_leaves_data_untouched, checkerboard, walks
 
@@ -40,7 +40,7 @@ SMALL = {
 CASES = [
     (entry.name, params)
     for entry in MODELS
-    if not hasattr(entry.cls, "recommend_task") and not entry.name.startswith("lenskit.")
+    if not defines(entry.cls, Recommender.recommend_task) and not entry.name.startswith("lenskit.")
     for params in SMALL.get(entry.name, [{}])
 ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
-from evalplugin.models import NO_ITEM, predict_ratings, recommend, select_top_n
+from evalplugin.models import NO_ITEM, Recommender, predict_ratings, recommend, select_top_n
 from evalplugin.models.base import ListRequest
 
 N_USERS, N_ITEMS = 23, 300
@@ -24,7 +24,7 @@ DATA = Interactions(
 SCORES = np.random.default_rng(0).integers(0, 40, (N_USERS, N_ITEMS)).astype(np.float64)
 
 
-class Model:
+class Model(Recommender):
     def __init__(self, scores=SCORES):
         self.table = scores
         self.table.flags.writeable = False
@@ -279,7 +279,7 @@ def test_a_list_model_must_return_two_arrays():
 
 
 def test_a_model_without_scores_or_lists_is_refused():
-    class Neither:
+    class Neither(Recommender):
         def fit(self, train, rng):
             pass
 

@@ -7,8 +7,8 @@ import pytest
 
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, NewUsers
-from evalplugin.models import MODELS, recommend
-from evalplugin.models.base import ListRequest, takes_history
+from evalplugin.models import MODELS, Recommender, defines, recommend
+from evalplugin.models.base import ListRequest, may_take_history
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
 
@@ -37,7 +37,7 @@ PARAMS = {
 CASES = [
     (entry.name, params)
     for entry in MODELS
-    if entry.is_own and hasattr(entry.cls, "recommend_for")
+    if entry.is_own and defines(entry.cls, Recommender.recommend_for)
     # A history is a session of its own to session.knn, which has the users of the train data as neighbours.
     if entry.name != "session.knn"
     for params in PARAMS.get(entry.name, [{}])
@@ -51,16 +51,16 @@ def fitted(name, params, data=BOARD):
 
 
 def test_the_models_that_answer_users_by_their_history():
-    assert [entry.name for entry in MODELS if entry.is_own and takes_history(entry.cls)] == [
+    assert [entry.name for entry in MODELS if entry.is_own and may_take_history(entry.cls)] == [
         "command", "ease", "graph.p3alpha", "graph.rp3beta", "implicit.AlternatingLeastSquares",
         "implicit.BM25Recommender", "implicit.CosineRecommender", "implicit.TFIDFRecommender", "lists",
         "neighbours.item", "neighbours.user", "popularity", "random", "session.knn", "session.markov",
         "session.popularity", "session.rules", "sklearn.NMF", "sklearn.NearestNeighbors", "sklearn.TruncatedSVD",
         "slim",
     ]  # fmt: skip
-    assert not takes_history(MODELS.create("neighbours.user", {"inverted": True}))
-    assert not takes_history(MODELS.create("command", {"command": ["program", "{train}", "{out}"]}))
-    assert takes_history(MODELS.create("command", {"command": ["program", "{history}", "{out}"]}))
+    assert not MODELS.create("neighbours.user", {"inverted": True}).takes_history
+    assert not MODELS.create("command", {"command": ["program", "{train}", "{out}"]}).takes_history
+    assert MODELS.create("command", {"command": ["program", "{history}", "{out}"]}).takes_history
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
@@ -99,7 +99,7 @@ def test_neighbours_of_a_new_user_are_train_users_as_numpy_finds_them():
     np.testing.assert_allclose(model.recommend_for(users, fold.history), expected, atol=1e-12)
 
 
-class Answering:
+class Answering(Recommender):
     """Scores items by their code; its answer by a history is set."""
 
     def __init__(self, answer):

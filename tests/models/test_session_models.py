@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import ParameterError
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, limit_threads, recommend
-from evalplugin.models.base import ListRequest, is_sequential
+from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import select_candidates
 
 S_KNN = {"similarity": "cosine", "weighting": "same", "weighting_score": "same"}
@@ -75,8 +75,8 @@ TINY = of_sessions([[0, 1, 2], [0, 2, 0, 1], [1, 2], [3, 0]], 5)  # nobody has i
 def test_the_models_declare_that_order_matters():
     names = [entry.name for entry in MODELS if entry.name.startswith("session.")]
     assert names == ["session.knn", "session.markov", "session.popularity", "session.rules"]
-    assert all(is_sequential(MODELS.create(name, {})) for name in names)
-    assert not is_sequential(MODELS.create("popularity"))
+    assert all(MODELS.create(name, {}).sequential for name in names)
+    assert not MODELS.create("popularity").sequential
 
 
 def test_popularity_by_hand():
@@ -317,7 +317,7 @@ def test_lists_are_those_of_the_scores(name, params, past, asked, n, ties):
         (
             history,
             model.recommend_for(everybody(history), history),
-            lambda *given, history=history: model.recommend_candidates_for(*given, history),
+            lambda *given, history=history: model.recommend_candidates(*given, history),
         ),
     ):
         users = everybody(rows)
@@ -347,7 +347,7 @@ def test_no_bit_depends_on_threads_or_blocks(name, params):
     for other in lists[1:]:
         assert np.array_equal(lists[0].item, other.item)
         assert np.array_equal(lists[0].score, other.score, equal_nan=True)
-    own = model.recommend_candidates_for(users, 20, Candidates("all"), history)
+    own = model.recommend_candidates(users, 20, Candidates("all"), history)
     assert np.array_equal(lists[0].item, own[0])
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pa
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes
-from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.base import DatasetLoader, LoadContext, dataset
 from evalplugin.data.download import download
 from evalplugin.data.interactions import Interactions, interactions_from
 from evalplugin.data.reading import DAMAGE, readable
@@ -57,7 +57,7 @@ _GENRES_100K = (
 
 @dataset("movielens")
 @dataclass(frozen=True)
-class MovieLens:
+class MovieLens(DatasetLoader):
     """MovieLens: ratings of films by users of movielens.org, with times and titles, by GroupLens.
 
     Looked for in the data home (``--data-home``, ``EVALPLUGIN_DATA_HOME``, or else ``evalplugin`` in the

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import MOST_IDS, LoadContext, dataset
 from evalplugin.data.datasets.tables import FileDataset, PartPaths
 from evalplugin.data.formats import FileFormat

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
+from pydantic import Field
+
 from evalplugin.base.errors import DataError, EvalpluginError, Problem
 from evalplugin.base.libraries import pa, pd, sqlalchemy
 from evalplugin.base.placeholders import filled, unset_problem
 from evalplugin.base.secrets import has_credentials, register_uri
 from evalplugin.base.text import shorten
-from evalplugin.components.parameters import Field
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.tables import ColumnOptions
 from evalplugin.data.files import find_files

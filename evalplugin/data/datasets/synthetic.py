@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.errors import Problem
 from evalplugin.base.seeding import generator
-from evalplugin.components.parameters import Field
-from evalplugin.data.base import MOST_IDS, LoadContext, dataset
+from evalplugin.data.base import MOST_IDS, DatasetLoader, LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 
 _BLOCK_ROWS = 1_000_000  # interactions made at a time
@@ -40,7 +39,7 @@ _SCALES = {"1-5": (1, 5, 1), "0.5-5": (0.5, 5, 0.5)}  # lowest, highest, step
 
 @dataset("synthetic")
 @dataclass(frozen=True)
-class Synthetic:
+class Synthetic(DatasetLoader):
     """Seeded interactions with latent factors and a long tail; embedded, so nothing is downloaded.
 
     Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet
@@ -73,10 +72,6 @@ class Synthetic:
                 f"n_interactions must be from n_users to n_users x n_items, here {self.n_users} to "
                 f"{self.n_users * self.n_items}, not {self.n_interactions}"
             )
-
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return no problem: no file is needed."""
-        return []
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions, grouped by user, in order of time."""
@@ -201,7 +196,7 @@ def _times(activity: Ints, rng: np.random.Generator) -> Ints:
 
 @dataset("blobs")
 @dataclass(frozen=True)
-class Blobs:
+class Blobs(DatasetLoader):
     """Ten users who each rate all of thirty items 0 or 1: scikit-learn's ``make_blobs``, rounded.
 
     ``make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)``, scaled to 0..1
@@ -209,10 +204,6 @@ class Blobs:
     as the ratings of items 0..29. Every value is an interaction. To be used with ``split: none`` and
     ``candidates: all``.
     """
-
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return no problem: no file is needed."""
-        return []
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the 300 interactions, by user and item."""

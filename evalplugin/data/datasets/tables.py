@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.libraries import pa
-from evalplugin.components.parameters import Field
 from evalplugin.data.attributes import Attributes, EntityTable, Separator, column_problems, open_attributes
-from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.base import DatasetLoader, LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, JsonLines, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
@@ -149,7 +149,7 @@ class UserTable(_SideTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
+class ColumnOptions(DatasetLoader):
     """The columns of interactions, and the policy for pairs that are repeated."""
 
     user: Annotated[str, Field(description="name of the column of user ids (integers or text)")] = "user"

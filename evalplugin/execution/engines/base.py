@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from evalplugin.components.parameters import Field
+from pydantic import Field
+
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 

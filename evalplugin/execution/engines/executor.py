@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from evalplugin.base.errors import EngineError, Problem, how_to_install
 from evalplugin.base.units import count_text
-from evalplugin.components.parameters import Field
 from evalplugin.data import LoadContext
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.local import pickle_call, write_shared

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import EngineError
 from evalplugin.base.units import bytes_of, count_text
-from evalplugin.components.parameters import Field
 from evalplugin.config.sections import Size
 from evalplugin.execution.engines.base import Call, Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.local import pickle_call, write_shared

@@ -48,7 +48,7 @@ def code_of(entry: Entry[Any], *, modules: bool = True) -> str | None:
     The packages are those that it is part of or names in ``requires``. Of evalplugin's own components, all sources
     are in ``own_code``. ``modules``: whether the ``local_sources`` of a plugin count, beside its own file.
     """
-    requires = [f"{name} {_version(name)}" for name in getattr(entry.cls, "requires", ())]
+    requires = [f"{name} {_version(name)}" for name in entry.cls.requires]
     if entry.is_own:
         return ", ".join([own_code(), *requires])
     parts = []

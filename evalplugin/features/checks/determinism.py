@@ -39,12 +39,16 @@ def _not_deterministic(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     from evalplugin.execution.executor import sequential_executor
     from evalplugin.execution.observer import Observer
     from evalplugin.execution.tasks import Task, TaskResult
-    from evalplugin.models import MODELS
+    from evalplugin.models import MODELS, Recommender, defines
 
     split = _sample(data.folds[0].train)
     if split is None:
         return
-    own = [model for model in config.models if not hasattr(MODELS.entry(model.type).cls, "recommend_task")]
+    own = [
+        model
+        for model in config.models
+        if not defines(MODELS.entry(model.type).cls, Recommender.recommend_task)
+    ]
     tasks = [
         Task(
             model=model,

@@ -192,11 +192,16 @@ class _OtherOrders:
         from evalplugin.execution.observer import Observer
         from evalplugin.execution.runner import jobs_of, results_of
         from evalplugin.metrics import parse
-        from evalplugin.models import MODELS
+        from evalplugin.models import MODELS, Recommender, defines
 
         config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
         recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
-        if recipe is None or recipe.space or not entry.is_own or hasattr(entry.cls, "recommend_task"):
+        if (
+            recipe is None
+            or recipe.space
+            or not entry.is_own
+            or defines(entry.cls, Recommender.recommend_task)
+        ):
             return []
         if costs is None or costs.seconds > _SECOND or 2 * costs.seconds > self._left:
             return []

@@ -57,9 +57,9 @@ def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterato
 def _could_be_tuned(model: ModelRecipe) -> bool:
     """Return whether a model is not tuned and has numbers among its parameters, apart from seeds."""
     from evalplugin.features.words import CHAMPION
-    from evalplugin.models import MODELS
+    from evalplugin.models import MODELS, Recommender, defines
 
-    is_from_elsewhere = hasattr(MODELS.entry(model.type).cls, "recommend_task")
+    is_from_elsewhere = defines(MODELS.entry(model.type).cls, Recommender.recommend_task)
     # A champion has the parameters that it was promoted with.
     return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
 
@@ -308,7 +308,6 @@ def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fou
 )
 def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     from evalplugin.models import MODELS
-    from evalplugin.models.base import uses_ratings
 
     full = (
         data.info.full.merged() if data.info.full.events else data.info.full
@@ -319,7 +318,7 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     median = np.median(full.rating)
     looks = f"and these look like counts ({lowest:,.9g} to {highest:,.9g}, median {median:,.9g})"
     logarithm = "store the logarithm, such as log(1 + count), as the rating"
-    models = [m for m in config.models if uses_ratings(MODELS.create(m.type, m.params))]
+    models = [m for m in config.models if MODELS.create(m.type, m.params).uses_ratings]
     if models:
         binary = [model.name for model in models if "values" in model.params]
         option = f", or set values: binary in {', '.join(binary)}" if binary else ""

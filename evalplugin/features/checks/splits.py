@@ -257,7 +257,7 @@ def _filters_that_see_the_test_data(config: CheckedConfig, data: PreparedData) -
     dataset = next(dataset for dataset in config.datasets if dataset.name == data.info.dataset)
     train = data.folds[0].train_events
     for type, filter in dataset.filters:
-        if not getattr(filter, "depends_on_others", False):
+        if not filter.depends_on_others:
             continue
         lost = len(train) - int(filter.keep(train).mask.sum())
         if lost:

@@ -16,7 +16,7 @@ from evalplugin.config.components import parameter_at, params_at
 from evalplugin.features.gate.decide import check_challengers, no_champion_note
 from evalplugin.features.gate.section import champion_of
 from evalplugin.features.words import CHAMPION
-from evalplugin.models import MODELS
+from evalplugin.models import MODELS, Recommender, defines
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import CHAMPION_ALIAS
@@ -122,7 +122,7 @@ def _check_harmless(recipe: Recipe) -> None:
         return  # refused as unknown
     if not MODELS.has_own(recipe.type):
         why = f"{recipe.type} is a plugin's model, which may open whatever its parameters name"
-    elif hasattr(MODELS.entry(recipe.type).cls, "recommend_task"):
+    elif defines(MODELS.entry(recipe.type).cls, Recommender.recommend_task):
         why = f"{recipe.type} runs a program, reads files or loads a deployed model, as its parameters say"
     elif recipe.inputs:
         why = "it declares inputs, which are opened to compare them"

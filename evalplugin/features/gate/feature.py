@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,6 @@ from evalplugin.features.gate.report import (
     decision_tags,
 )
 from evalplugin.models import MODELS
-from evalplugin.models.base import is_sequential
 from evalplugin.report.sections import Section
 from evalplugin.tracking.names import CHAMPION_ALIAS
 from evalplugin.tracking.read.logged import LoggedRun
@@ -217,12 +216,11 @@ def register_winner(gated: GatedConfig, bakeoff: Bakeoff) -> Registered | None:
     recipe = next(m for m in config.models if m.name == winner)
     recipe = replace(recipe, params=won.params)  # as they were tuned
     splitter = next(split.component for split in config.splits if split.name == decision.split)
-    newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     assert isinstance(won.data, DataInfo)
-    data = newest(in_one_piece(won.data.full))
-    if not is_sequential(MODELS.create(recipe.type, recipe.params)):
+    data = splitter.newest(in_one_piece(won.data.full))
+    if not MODELS.create(recipe.type, recipe.params).sequential:
         data = data.merged()
-    if getattr(splitter, "new_users", False):
+    if splitter.new_users:
         whom = "sessions that it then has" if won.data.units.noun == "query" else "users whom it then knows"
         workspace.observer.report(
             f"{winner} is fitted on all data to be registered: its lists are of {whom}, and those of new ones are made "

@@ -38,7 +38,7 @@ def check_gate(checks: Checks, models: Iterable[ModelRecipe], primary: MetricSpe
     _check_names(checks, gate, register, baseline)
     for model in models:
         may_win = gate.challengers is None or model.name in gate.challengers
-        if register is not None and may_win and not getattr(MODELS.entry(model.type).cls, "learns", True):
+        if register is not None and may_win and not MODELS.entry(model.type).cls.learns:
             checks.add(
                 checks.nested(model.path, "type"),
                 f"{model.type!r} learns nothing, so that it cannot be fitted on all data and registered as "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,8 +165,7 @@ def _candidates(
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:
     """Return the split of the data, as it divides train data."""
     split = next(split for split in config.splits if split.name == prepared.info.split)
-    of_train_data: Callable[[], Splitter] = getattr(split.component, "of_train_data", lambda: split.component)
-    return replace(split, component=of_train_data())
+    return replace(split, component=split.component.of_train_data())
 
 
 FEATURE = TuningFeature

@@ -125,7 +125,7 @@ def check_tuning(
         return None
     tune = tune or Tune()
     split = None if tune.split is None else checks.component(("tune", "split"), tune.split, SPLITS)
-    if split is not None and getattr(split.component, "user_columns", None):
+    if split is not None and split.component.user_columns:
         text = "cluster is for intervals and tests, and trials are compared by their means: leave it out"
         checks.add(checks.nested(("tune", "split"), "cluster"), text)
     if split is not None:

@@ -69,7 +69,7 @@ def compiled(function: F) -> F:
 def _numba_type(hint: Any) -> Any:
     if hint in _SCALARS:
         return _SCALARS[hint]
-    if hasattr(hint, "_fields"):
+    if isinstance(hint, type) and issubclass(hint, tuple):  # a NamedTuple
         tuple_of: Any = types.BaseTuple.from_types
         return tuple_of([_numba_type(field) for field in get_type_hints(hint, include_extras=True).values()])
     return hint.__metadata__[0]

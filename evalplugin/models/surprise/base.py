@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.costs import check_memory
 from evalplugin.base.libraries import surprise
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import own_parameters
 from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.trainset import InnerIds

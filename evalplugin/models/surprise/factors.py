@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
-from evalplugin.components.parameters import Field
 from evalplugin.models.base import model
 from evalplugin.models.surprise.base import BslOptions, ColdStartFromBiases, SimOptions, SurpriseModel
 from evalplugin.models.surprise.similarity import similarities

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pa
 from evalplugin.base.text import json_of
 from evalplugin.base.units import count_text
-from evalplugin.components.parameters import Field
 from evalplugin.files import Format
 from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
-from evalplugin.models.base import ListRequest, model
+from evalplugin.models.base import ListRequest, Recommender, model
 
 if TYPE_CHECKING:
     from evalplugin.data import Interactions, LoadContext
@@ -29,7 +29,7 @@ _OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
 @model("lists")
 @dataclass
-class Lists:
+class Lists(Recommender):
     """Lists that were made elsewhere, from files or from a run in MLflow: of another system, team or language.
 
     Items that are no candidates are left out, such as those of the user's train data, and the list is cut at its length

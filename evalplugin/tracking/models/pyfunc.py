@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from evalplugin.base.errors import DataError, Problem, did_you_mean
-from evalplugin.components.parameters import Field
 from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, local_path, scheme_of
-from evalplugin.models.base import ListRequest, model
+from evalplugin.models.base import ListRequest, Recommender, model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @model("mlflow")
 @dataclass
-class PyfuncModel:
+class PyfuncModel(Recommender):
     """A model from MLflow, as it is deployed: of the registry, of a run, or a folder.
 
     It is loaded in this environment and asked for lists or for scores; it is not fitted. By its signature, it takes a

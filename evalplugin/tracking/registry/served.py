@@ -19,7 +19,7 @@ from evalplugin.config.sections import Recommend
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, TopN, one_blas_thread, select_top_n
 from evalplugin.models import recommend as model_lists
-from evalplugin.models.base import ListRequest, is_sequential
+from evalplugin.models.base import ListRequest
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -86,7 +86,7 @@ def make_lists(
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         fitted = MODELS.create(model.type, model.params)
         stream = generator(seed, data.pairs_digest, model.type, json.dumps(model.params, sort_keys=True))
-        train = data.in_order() if is_sequential(fitted) else data
+        train = data.in_order() if fitted.sequential else data
         fitted.fit(train, stream)
         request = ListRequest(train, users, n, allowed, folder=folder)
         top_n = model_lists(fitted, request, progress=progress)
