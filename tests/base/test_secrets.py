@@ -198,7 +198,7 @@ def test_errors_hide_credentials() -> None:
 
 
 def test_failed_model_traceback_hides_credentials() -> None:
-    failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")  # type: ignore[arg-type]
+    failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")
     assert failed.error == "Traceback:\n  open(password=***)\nOSError: no"
     assert failed.failure == "OSError: no"
 

@@ -134,9 +134,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "segment": lambda name: (
         Attribute(column="rank", file=name)
         ._source(LoadContext())
-        .read(  # type: ignore[union-attr]
-            {"user": "user", "column": "rank", "item": "item"}
-        )
+        .read({"user": "user", "column": "rank", "item": "item"})
     ),
 }
 
@@ -369,9 +367,7 @@ def test_separator_of_two_characters_is_read_without_quotes() -> None:
         "ratings.dat", separator="::", columns=columns, rating="rating", timestamp="time", items=items
     ).load(LoadContext())
     assert data.rating.tolist() == [5, 3, 4]
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == [978300760, 978300761, 978300762]
-    assert data.titles is not None
     assert data.titles.tolist() == ['"Cats": a film', "It's"]
     assert data.item_attributes["genres"].tolist() == ["Drama", "Comedy|War"]
     Path("movies.dat").write_bytes("movie::title::genres\n10::Café::Drama\n".encode("latin-1"))

@@ -53,7 +53,6 @@ def test_sampled_adds_n_unknown_items_to_each_truth_or_all_there_are(
     data = made([*pairs, (0, 99), (0, 98), (0, 97)])
     split = divided(data)
     included = Candidates.of("sampled", split, np.random.default_rng(0), n_negatives=n).included
-    assert included is not None
     for user in range(data.n_users):
         items, truth, train = (
             included[user].tolist(),
@@ -78,9 +77,6 @@ def test_sampled_is_the_same_for_the_same_generator(split: Split) -> None:
         Candidates.of("sampled", split, np.random.default_rng(seed), n_negatives=2).included
         for seed in (3, 3, 4)
     )
-    assert one is not None
-    assert two is not None
-    assert other is not None
     assert one.item.tolist() == two.item.tolist()
     assert one.item.tolist() != other.item.tolist()
 
@@ -93,7 +89,6 @@ def test_every_unknown_item_is_drawn_equally_often(n: int) -> None:
         [(user, item) for user in range(users) for item in (0, 11)] + [(users, item) for item in range(12)]
     )
     included = Candidates.of("sampled", divided(data), np.random.default_rng(0), n_negatives=n).included
-    assert included is not None
     drawn = np.bincount(included.item[: included.indptr[users]], minlength=12)[1:11] / users
     # Four standard deviations of a binomial with 4000 trials.
     chance = n / 10
@@ -104,5 +99,4 @@ def test_sampled_works_where_train_and_truth_are_the_same() -> None:
     data = made([(0, 0), (0, 1), (1, 2), (1, 3), (1, 4)])
     [same] = NoSplit().split(data, np.random.default_rng(0))
     included = Candidates.of("sampled", same, np.random.default_rng(0), n_negatives=3).included
-    assert included is not None
     assert included.counts.tolist() == [2 + 3, 3 + 2]

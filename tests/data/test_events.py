@@ -56,8 +56,6 @@ def many(n: int = 2000, users: int = 40, items: int = 30) -> pd.DataFrame:
 
 def rows(data: Interactions) -> dict[tuple[Any, Any], tuple[float, int, int]]:
     """Return rating, number of events and time of each pair."""
-    assert data.count is not None
-    assert data.timestamp is not None
     keys = zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True)
     values = zip(data.rating.tolist(), data.count.tolist(), data.timestamp.tolist(), strict=True)
     return dict(zip(keys, values, strict=True))
@@ -123,11 +121,9 @@ def test_folds_and_periods_have_every_event_once() -> None:
     folds = KFold(k=4).split(data, np.random.default_rng(0))
     assert [fold.test.n_events for fold in folds] == [500] * 4
     assert [fold.train.n_events for fold in folds] == [1500] * 4
-    assert data.timestamp is not None
     (fold,) = Temporal(quantile=0.8).split(data, np.random.default_rng(0))
     cut = np.sort(data.timestamp)[1600]
     assert fold.test.n_events == int((data.timestamp >= cut).sum())
-    assert fold.train.timestamp is not None
     assert fold.train.timestamp.max() < cut
     periods = Temporal(every=200_000, folds=2).split(data, np.random.default_rng(0))
     last = data.timestamp > data.timestamp.max() - 200_000
@@ -154,8 +150,6 @@ def test_stored_folds_keep_counts_and_the_log(tmp_path: Path) -> None:
     (fold,) = read_folds(tmp_path, data)
     assert fold.train.digest == folds[0].train.digest
     assert fold.test.digest == folds[0].test.digest
-    assert fold.log is not None
-    assert folds[0].log is not None
     assert fold.log.events
     assert fold.log.digest == folds[0].log.digest
 
@@ -263,8 +257,6 @@ def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bit
     outcome = run_bakeoff(load(config(tmp_path)))
     (fold,) = prepare(load(config(tmp_path)), None, RecordingObserver())[0].folds
     model = outcome.result.models[1]
-    assert model.top_n is not None
-    assert model.per_user is not None
     scores = evalplugin.score(
         model.top_n.to_pandas()[["user", "item", "rank"]],
         fold.test.to_frame()[["user", "item"]],

@@ -36,7 +36,6 @@ def test_codes_follow_the_sorted_ids_and_rows_keep_their_order(frame: pd.DataFra
     assert data.user.tolist() == [1, 0, 1]
     assert data.item.tolist() == [1, 1, 0]
     assert data.rating.tolist() == [1.0, 2.5, 4.0]
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == [30, 10, 20]
     dtypes = [
         data.user.dtype,
@@ -224,7 +223,6 @@ def test_times_are_whole_seconds_for_models_and_keep_their_fractions(
     times: Any, seconds: list[int], fractions: list[int] | None
 ) -> None:
     data = encoded([1, 2], [1, 2], timestamp=times)
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == seconds
     assert (None if data.fraction is None else data.fraction.tolist()) == fractions
     assert data.notes == ()
@@ -283,7 +281,6 @@ def test_duplicates_are_merged_at_the_last_row_and_counted(
     repeated: pd.DataFrame, policy: Any, rating: float
 ) -> None:
     data = Interactions.from_frame(repeated, rating="rating", timestamp="timestamp", duplicates=policy)
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == [2, 4, 5]
     assert data.rating.tolist() == [2.0, 3.0, np.float32(rating)]
     assert data.notes == (f"merged 2 duplicate user-item pairs (policy {policy})",)

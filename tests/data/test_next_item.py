@@ -39,7 +39,6 @@ def of(split: NextItem, data: Interactions | None = None) -> Split:
 
 
 def rows(data: Interactions | None) -> list[tuple[str, int]]:
-    assert data is not None
     pairs = list(zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True))
     return sorted(pairs, key=lambda pair: pair[0])  # stable: the order of a query's events counts
 
@@ -80,7 +79,6 @@ def test_queries_have_the_clusters_that_a_column_names():
     data = clustered(VISITORS)
     assert dict(zip(data.users.tolist(), data.user_columns["visitor"].tolist(), strict=True)) == VISITORS
     fold, plain = of(NextItem(cluster="visitor"), data), of(NextItem())
-    assert fold.clusters is not None
     named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
     assert {query: named[query] for query, _ in rows(fold.test)} == {
         "8:1": "c", "9:1": "a", "9:2": "a", "9:3": "a",
@@ -92,7 +90,6 @@ def test_queries_have_the_clusters_that_a_column_names():
     assert [part.digest for part in (fold.train, fold.test)] == [p.digest for p in (plain.train, plain.test)]
     assert not fold.train.user_columns
     grouped = clustering_of([fold])
-    assert grouped is not None
     assert (grouped.name, grouped.labels) == ("visitor", ("a", "c"))
     assert grouped.users.tolist() == ["8:1", "9:1", "9:2", "9:3"]
     assert grouped.group.tolist() == [1, 0, 0, 0]
@@ -128,7 +125,6 @@ def test_clusters_by_attributes_of_any_dataset_are_checked(values: Any, message:
 def test_attributes_of_any_dataset_name_clusters():
     data = replace(log(), user_attributes=Attributes({"visitor": np.array([1.0, 2, 3, 1, 2, 3, 1.5])}))
     fold = of(NextItem(cluster="visitor"), data)
-    assert fold.clusters is not None
     named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
     assert (named["8:1"], named["9:1"]) == ("3", "1.5")
 
@@ -319,7 +315,6 @@ def test_histories_and_truths_are_the_sessions_in_order(events: list[tuple[int, 
 
 
 def data_rows(data: Interactions) -> list[tuple[int, int, int]]:
-    assert data.timestamp is not None
     return list(
         zip(
             data.users[data.user].tolist(),

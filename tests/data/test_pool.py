@@ -95,7 +95,6 @@ def test_every_model_ranks_the_pool_and_nothing_else(files: Path) -> None:
 
 def test_pool_recall_is_the_share_of_the_relevant_truth_in_the_pool(files: Path) -> None:
     scores = run_bakeoff(load(config())).result.models[0].per_user
-    assert scores is not None
     assert scores.users.tolist() == [1, 2, 3, 4, 5]
     assert scores.column("pool_recall").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
     assert scores.column("recall@3").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
@@ -125,7 +124,6 @@ def test_items_of_the_train_data_are_dropped_from_the_pool_unless_they_are_kept(
     pool_of([*POOL, (1, "a")])
     outcome = run_bakeoff(load(config(recommend={} if seen is None else {"seen": seen})))
     top_n = outcome.result.models[0].top_n
-    assert top_n is not None
     assert "".join(sorted(row["item"] for row in top_n.to_pylist() if row["user"] == 1)) == listed
 
 
@@ -138,7 +136,6 @@ def test_columns_and_separator_can_be_named(files: Path, suffix: str) -> None:
     named |= {"separator": ";"} if suffix == "csv" else {}
     (prepared,) = prepare(load(config(recommend=named)), None, RecordingObserver())
     included = prepared.candidates[0].included
-    assert included is not None
     assert included.counts.tolist() == [2, 2, 2, 0, 0]
 
 
@@ -214,8 +211,6 @@ def test_a_pool_that_changes_is_ranked_anew_and_an_unchanged_one_is_not(files: P
     pool_of([*POOL, (3, "b")])
     second = run(if_changed=True)
     before, after = (o.result.models[0].per_user for o in (first, second))
-    assert before is not None
-    assert after is not None
     assert before.column("recall@3").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
     assert after.column("recall@3").tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
     assert first.comparisons[0].contest.rules.pool != second.comparisons[0].contest.rules.pool
@@ -287,7 +282,6 @@ def test_scores_are_the_same_wherever_tasks_run(files: Path, where: dict[str, An
     here = run_bakeoff(load(config(**models)), mode="fresh").result.models
     there = run_bakeoff(load(config(**models, **where)), mode="fresh").result.models
     for one, other in zip(here, there, strict=True):
-        assert one.per_user is not None
         assert other.per_user is not None, other.error
         assert np.array_equal(one.per_user.values, other.per_user.values, equal_nan=True)
 

@@ -78,7 +78,7 @@ SPLITTERS: list[Splitter] = [
 @given(data=interactions())
 def test_every_interaction_is_in_one_part_or_dropped_and_counted(data: Interactions) -> None:
     for splitter, cold in product(SPLITTERS, ("keep", "drop")):
-        asked = replace(splitter, cold=cold)  # type: ignore[type-var]
+        asked = replace(splitter, cold=cold)
         try:
             folds = asked.split(data, rng())
         except DataError:

@@ -77,17 +77,14 @@ def test_the_first_seed_is_that_of_a_bake_off_without_seeds() -> None:
     assert [several.name(number) for number in (0, 1)] == [alone.name(number) for number in (0, 1)]
     one, three = results([alone])["chance"], results([several])["chance"]
     assert one.seed_means == ()
-    assert one.per_user is not None
     assert three.seed_means[0] == one.per_user.means
-    assert three.top_n is not None
     assert three.top_n.equals(one.top_n)
 
 
 def test_scores_are_averaged_over_folds_and_then_over_seeds() -> None:
     [job] = jobs([CHANCE], seeds=3)
     result = results([job])["chance"]
-    scores = [job.done[number].per_user for number in range(6)]  # type: ignore[union-attr]
-    assert result.per_user is not None
+    scores = [job.done[number].per_user for number in range(6)]
     for place, user in enumerate(result.per_user.users):
         of_seeds = []
         for seed in range(3):
@@ -102,8 +99,7 @@ def test_scores_are_averaged_over_folds_and_then_over_seeds() -> None:
     coverage = [one.overall["coverage@10"] for one in scores]
     assert result.per_user.overall["coverage@10"] == pytest.approx(np.mean(coverage))
     assert len({means["ndcg@10"] for means in result.seed_means}) == 3
-    costs = [result.costs.fit_seconds for result in job.done.values()]  # type: ignore[union-attr]
-    assert result.costs is not None
+    costs = [result.costs.fit_seconds for result in job.done.values()]
     assert result.costs.fit_seconds == pytest.approx(sum(costs) / 3)
 
 
@@ -129,7 +125,7 @@ def test_a_model_that_declares_nothing_counts_as_stochastic_and_a_seed_of_its_ow
     class Plugin:
         pass
 
-    assert is_stochastic(Plugin())  # type: ignore[arg-type]
+    assert is_stochastic(Plugin())
     declared: list[tuple[str, dict[str, Any], bool]] = [
         ("random", {}, True),
         ("random", {"legacy_seed": 1}, False),

@@ -132,10 +132,6 @@ def results(
 def assert_same(a: ModelResult, b: ModelResult) -> None:
     assert a.error is None
     assert b.error is None
-    assert a.per_user is not None
-    assert b.per_user is not None
-    assert a.top_n is not None
-    assert b.top_n is not None
     np.testing.assert_array_equal(a.per_user.users, b.per_user.users)
     assert a.per_user.values.tobytes() == b.per_user.values.tobytes()
     for one, other in (
@@ -146,7 +142,6 @@ def assert_same(a: ModelResult, b: ModelResult) -> None:
     ):
         assert repr(one) == repr(other)  # every digit; and NaN is not equal to itself
     assert a.top_n.equals(b.top_n)
-    assert a.items is not None
     assert a.items.equals(b.items)
 
 

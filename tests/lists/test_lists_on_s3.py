@@ -255,7 +255,7 @@ def test_an_output_appears_whole_or_not_at_all(s3: ObjectStorage) -> None:
         find_files(Path(), uri)
     write(failing=False)
     (file,) = find_files(Path(), uri).files
-    assert file.open().read() == content  # type: ignore[union-attr]
+    assert file.open().read() == content
 
 
 def test_the_command_reads_and_writes_uris(
@@ -268,7 +268,7 @@ def test_the_command_reads_and_writes_uris(
         (file,) = find_files(Path(), out).files
         local = Path(f"local.{ending}")
         assert main([*arguments, "--format", "json", "--out", str(local)]) == 0
-        assert file.open().read() == local.read_bytes()  # type: ignore[union-attr]
+        assert file.open().read() == local.read_bytes()
     assert not list(Path().glob("s3*"))
     assert json.loads(capsys.readouterr().out.partition("}\n}")[0] + "}}")["ndcg@10"]["users"] == 290
 

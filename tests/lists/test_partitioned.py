@@ -289,7 +289,6 @@ def test_interrupted_scoring_removes_partitions(folder: Path, number: signal.Sig
         text=True,
         env={**os.environ, "TMPDIR": str(folder / "temporary"), "PYTHONPATH": str(ROOT)},
     )
-    assert process.stderr is not None
     said = [process.stderr.readline(), process.stderr.readline()]
     assert said[0].startswith("writing rows to")
     process.send_signal(number)

@@ -513,7 +513,7 @@ def test_lists_with_items_outside_of_the_pool_are_refused() -> None:
     with pytest.raises(DataError, match=r"needs the pool that lists were chosen from: .* pool \(--pool\)"):
         evalplugin.score(listed, pool, ["pool_recall"])
     with pytest.raises(DataError, match="duplicates must be error or keep, not 'last'"):
-        evalplugin.score(listed, pool, ["rr"], duplicates="last")  # type: ignore[arg-type]
+        evalplugin.score(listed, pool, ["rr"], duplicates="last")
 
 
 def test_lists_of_several_systems_are_compared_user_by_user() -> None:

@@ -58,7 +58,7 @@ def test_blocks_of_even_lists_have_consecutive_users() -> None:
 
 
 def test_blocks_of_short_lists_have_few_users() -> None:
-    assert [users.stop - users.start for users in blocks_of(np.full(20_000, 2)).cuts()] == [8192, 8192, 3616]  # type: ignore[union-attr]
+    assert [users.stop - users.start for users in blocks_of(np.full(20_000, 2)).cuts()] == [8192, 8192, 3616]
 
 
 def test_one_long_list_takes_no_more_memory_than_its_rows() -> None:

@@ -22,7 +22,7 @@ TRAIN = [{"a", "c", "e"}, {"b"}, {"e"}, set()]  # user 0: Action 3/4, Comedy 1/4
 
 def values(name: str, lists: list[list[str]], **more: object) -> list[float]:
     given = {"truth": [{}] * len(lists), "train": TRAIN, "item_attributes": {"category": GENRES}} | more
-    return evaluate(name, lists=lists, **given)  # type: ignore[arg-type]
+    return evaluate(name, lists=lists, **given)
 
 
 def close(*expected: float) -> object:

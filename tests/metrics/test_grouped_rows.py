@@ -18,7 +18,6 @@ def test_shuffled_rows_are_written_to_their_ranks() -> None:
         return group_by_rank(rows, user[order].astype(np.int32), 500, item[order], ranks)
 
     by_rank = grouped(rank[order])
-    assert by_rank is not None
     np.testing.assert_array_equal(by_rank.columns["item"], item)
     np.testing.assert_array_equal(by_rank.count, count)
     for wrong in (0, 10, rank[order][0] + 1):  # the last is a repeated rank, or beyond the end

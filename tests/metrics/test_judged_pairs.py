@@ -26,7 +26,7 @@ PAIRS = st.lists(
 
 def measured(name: str, truth: Rated, predictions: Rated, threshold: float | None = None) -> list[float]:
     options = {"truth": truth, "predictions": predictions, "threshold": threshold}
-    return evaluate(name, lists=[[]] * len(truth), **options)  # type: ignore[arg-type]
+    return evaluate(name, lists=[[]] * len(truth), **options)
 
 
 def drawn(seed: int) -> tuple[Rated, Rated]:

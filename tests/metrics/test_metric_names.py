@@ -40,7 +40,7 @@ def test_a_name_is_read_into_its_canonical_form(text: str, canonical: str) -> No
 def test_a_spec_holds_family_parameters_and_cutoff() -> None:
     spec = parse("ndcg(discount=log, base=3)@7")
     assert (spec.family, spec.k) == ("ndcg", 7)
-    assert (spec.metric.discount, spec.metric.base, spec.metric.gain) == ("log", 3.0, "linear")  # type: ignore[attr-defined]
+    assert (spec.metric.discount, spec.metric.base, spec.metric.gain) == ("log", 3.0, "linear")
     assert spec.at(None).name == "ndcg(discount=log, base=3)"
     assert spec.at(3) == parse("ndcg(discount=log, base=3)@3")
 
@@ -184,7 +184,7 @@ def test_unknown_metric_suggests_nearest_name() -> None:
 
 def test_parse_refuses_values_that_are_no_text() -> None:
     with pytest.raises(ParameterError, match=r"^a metric is named by text such as 'ndcg@10', not by 10$"):
-        parse(10)  # type: ignore[arg-type]
+        parse(10)
 
 
 def test_the_definitions_hash_depends_on_names_and_versions_and_not_on_order(

@@ -64,7 +64,7 @@ def test_parts_add_up_to_the_whole_in_any_order_and_grouping(
     whole = Moments.of(array([v for part in parts for v in part]))
     states = [pickle.loads(pickle.dumps(Moments.of(array(part)))) for part in parts]
     while len(states) > 1:
-        random.shuffle(states)  # type: ignore[attr-defined]
+        random.shuffle(states)
         states.append(states.pop() + states.pop())
     assert sum(states, Moments()) == whole
 

@@ -79,7 +79,7 @@ def trec(seed: int) -> dict[str, dict[str, float]]:
         | {f"{m}.{','.join(map(str, CUTOFFS))}" for m in ("P", "recall", "success", "ndcg_cut", "map_cut")},
     )
     runs = {f"u{u}": {i: float(-r) for r, i in enumerate(row)} for u, row in enumerate(lists) if row}
-    return evaluator.evaluate(runs)  # type: ignore[no-any-return]
+    return evaluator.evaluate(runs)
 
 
 @pytest.mark.parametrize("name", TREC)
@@ -203,7 +203,7 @@ def test_scipy_agrees_on_rank_correlation(name: str, theirs: object, levels: int
             assert value == 0
         else:
             assert value == pytest.approx(
-                theirs(list(true.values()), list(predicted.values())).statistic,  # type: ignore[operator]
+                theirs(list(true.values()), list(predicted.values())).statistic,
                 abs=1e-12,
             )
             compared += 1

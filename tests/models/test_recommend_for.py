@@ -86,7 +86,6 @@ def test_factors_of_als_solve_the_equations_of_hu_koren_and_volinsky():
 
 def test_neighbours_of_a_new_user_are_train_users_as_numpy_finds_them():
     [fold] = NewUsers(n_users=6, fold_in=0.5).split(BOARD, np.random.default_rng(3))
-    assert fold.history is not None
     model = fitted("neighbours.user", {"k": 4}, fold.train)
     train, told = np.zeros((2, BOARD.n_users, BOARD.n_items))
     train[fold.train.user, fold.train.item] = 1

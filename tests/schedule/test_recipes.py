@@ -17,7 +17,6 @@ def write_recipe(name: str) -> str:
     """Write a file of the page into the working directory; return its name."""
     before = rf"(?::caption: {re.escape(name)}\n|`{re.escape(name)}`:\n\n```)\n"
     block = re.search(before + "(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert block is not None
     file = Path(name).name
     # The programs look for the interpreter and the folder.
     text = (

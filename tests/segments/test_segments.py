@@ -228,7 +228,7 @@ def test_a_file_may_have_other_separators_and_no_header(tmp_path: Path) -> None:
     (tmp_path / "u.user").write_text("0|24|M\n1|53|F\n2|24|F\n")
     params = {"file": "u.user", "separator": "|", "columns": ["user", "age", "gender"], "column": "gender"}
     assert groups_of("attribute", base=tmp_path, **params) == {"F": [1, 2], "M": [0], "unknown": [3, 4, 5]}
-    assert SEGMENTS.create("attribute", params).check(LoadContext(base=tmp_path)) == []  # type: ignore[attr-defined]
+    assert SEGMENTS.create("attribute", params).check(LoadContext(base=tmp_path)) == []
 
 
 def test_numbers_in_a_file_are_numbers_only_if_all_are(tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
     assert main(["run", config, "--tracking-uri", tracking.url]) == 0
     client = MlflowClient(server.url)
     home = client.get_experiment_by_name("whole")
-    assert home is not None
     runs = client.search_runs([home.experiment_id])
     assert {run.info.status for run in runs} == {"FINISHED"}
     stored = [path for method, path in server.storage.proxy.requests if method == "PUT"]
@@ -136,7 +135,7 @@ def break_requests(proxy: FaultProxy, kind: str, path: str, method: str, count: 
     if kind.isdigit():
         proxy.add("status", path, method=method, count=count, status=int(kind))
     else:
-        proxy.add(kind, path, method=method, count=count, seconds=3.0)  # type: ignore[arg-type]
+        proxy.add(kind, path, method=method, count=count, seconds=3.0)
 
 
 @pytest.mark.slow
@@ -206,7 +205,6 @@ def test_one_fault_after_another_is_mended_by_resuming(
     assert models_of(capsys, tracking.url, "one by one") == {"random", "popularity"}
     client = MlflowClient(server.url)
     home = client.get_experiment_by_name("one by one")
-    assert home is not None
     runs = client.search_runs([home.experiment_id])
     finished = [run.data.tags.get("evalplugin.model", "") for run in runs if run.info.status == "FINISHED"]
     assert sorted(finished) == ["", "popularity", "random"]

@@ -38,7 +38,6 @@ def test_a_sqlite_uri_names_the_file_that_sqlalchemy_opens(path: str, is_absolut
     assert make_url(uri).database == f"{Path.cwd()}/{path}"
     assert resolve_uri(uri) == uri
     location = artifact_location(uri, "x")
-    assert location is not None
     assert local_path(location).parents[1] == (Path.cwd() / path).parent
     assert local_file_uri_to_path(location) == str(local_path(location))
 
@@ -95,7 +94,6 @@ def test_remote_and_databricks_uris_are_unchanged() -> None:
 
 def test_artifact_location_of_sqlite_is_next_to_the_database() -> None:
     place = artifact_location("sqlite:////some where/mlflow.db", "my exp/1")
-    assert place is not None
     assert re.fullmatch(r"file:///some%20where/mlartifacts/my-exp-1-[0-9a-f]{8}", place)
     assert artifact_location("http://host", "x") is None
 

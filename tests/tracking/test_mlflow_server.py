@@ -144,7 +144,6 @@ def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page
     left = {}
     for name in ("ndcg_at_10", "recall_at_10", "cost/fit_seconds"):
         box = page.get_by_role("columnheader", name=name).first.bounding_box()
-        assert box is not None
         left[name] = box["x"]
     assert sorted(left, key=lambda name: left[name]) == ["ndcg_at_10", "recall_at_10", "cost/fit_seconds"]
 
@@ -190,7 +189,6 @@ def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) ->
 @needs_chromium
 @pytest.mark.browser
 def test_a_table_of_scores_is_shown_in_mlflow(scored: Comparisons, page: Page) -> None:
-    assert scored.links is not None
     page.goto(scored.links.page_url)
     frame = page.frame_locator("iframe")
     frame.get_by_role("heading", name="Leaderboard").wait_for()

@@ -83,7 +83,6 @@ def load(version: Any, home: Path) -> Interactions:
 
 
 def is_right(data: Interactions) -> bool:
-    assert data.titles is not None
     return (
         data.to_frame()[["user", "item"]].to_numpy().tolist() == [[1, 31], [2, 10]]
         and data.titles.tolist() == ["Goldeneye, The (1995)", "Am\u00e9lie (2001)"]
@@ -276,7 +275,6 @@ def test_items_without_title_show_their_ids_and_are_noted(tmp_path: Path) -> Non
     (tmp_path / "ml-latest" / "ratings.csv").write_bytes(CSV["ratings.csv"])
     (tmp_path / "ml-latest" / "movies.csv").write_bytes(b"movieId,title,genres\n10,Goldeneye,x\n")
     data = load("latest", tmp_path)
-    assert data.titles is not None
     assert data.titles.tolist() == ["Goldeneye", "31"]
     assert data.notes == ("1 items have no title in movies.csv: their ids are shown instead",)
 
@@ -293,7 +291,6 @@ def test_the_real_ratings_are_read() -> None:
     data = load("latest-small", Path(os.environ["EVALPLUGIN_DATA_HOME"]))
     assert len(data) > 100_000
     assert data.rating_scale == (0.5, 5.0)
-    assert data.titles is not None
     assert data.titles[0] == "Toy Story (1995)"
     assert data.notes == ()
 

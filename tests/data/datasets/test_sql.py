@@ -112,7 +112,6 @@ def test_times_of_sqlite_keep_their_fractions(shop: Path, digits: int) -> None:
     )
     data = loaded(text)
     assert data.ticks_per_second == 10**digits
-    assert data.time is not None
     assert (np.diff(data.time) >= 0).all()
     assert sorted((data.time % 10**digits).tolist()) == list(range(1, len(ROWS) + 1))
     assert data.notes == ()

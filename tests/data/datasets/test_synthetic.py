@@ -30,7 +30,6 @@ def test_it_has_exactly_the_pairs_that_were_asked_for_each_once(default: Interac
 
 
 def test_each_users_times_rise_with_the_rows(default: Interactions) -> None:
-    assert default.timestamp is not None
     same = default.user[1:] == default.user[:-1]
     assert same.sum() == len(default) - default.n_users
     assert (np.diff(default.timestamp)[same] > 0).all()
@@ -77,7 +76,7 @@ def test_work_in_many_blocks_gives_whole_data(monkeypatch: pytest.MonkeyPatch) -
         LoadContext(report=lambda _, done: told.append(done))
     )
     assert len(set(zip(data.user.tolist(), data.item.tolist(), strict=True))) == 5000
-    assert told == sorted(told)  # type: ignore[type-var]
+    assert told == sorted(told)
     assert told[-1] == 1.0
     assert len(told) > 10
 

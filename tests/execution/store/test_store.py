@@ -58,7 +58,6 @@ def test_written_entry_is_found_with_its_info(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     key = write(store)
     folder = Store(tmp_path / "s").find(key)
-    assert folder is not None
     assert (folder / "a.bin").read_bytes() == b"some content"
     (facts,) = store.entries()
     assert (facts.key, facts.step, facts.about, facts.depends_on) == (
@@ -453,14 +452,12 @@ def test_reopened_journal_has_all_records(tmp_path: Path) -> None:
     with written.path.open("ab") as file:
         file.write(b'{"uses": "k')  # a line that was cut off
     again = Journal.reopen(written.path)
-    assert again is not None
     assert again.entries == {"k1", "k2"}
     again.record_use("k3")
     again.close(finished=False)
     (seen,) = unfinished(store.journals)
     assert seen.entries == {"k1", "k2", "k3"}
     last = Journal.reopen(written.path)
-    assert last is not None
     last.close(finished=True)
     assert list(store.journals.iterdir()) == []
     assert Journal.reopen(written.path) is None

@@ -71,7 +71,6 @@ def test_the_spread_of_every_user_metric_is_logged(make: SimpleNamespace) -> Non
 
 def test_a_quantile_function_has_a_value_at_each_fifth_percentile(make: SimpleNamespace) -> None:
     result = make.model_result("knn")
-    assert result.per_user is not None
     column = result.per_user.column("rr")
     values = logged(make, result)
     curve = {step: value for (key, step), value in values.items() if key == "per_user_quantile/rr"}
@@ -126,7 +125,6 @@ def test_curves_are_stepped_by_k_and_undefined_values_are_counted(make: SimpleNa
 
 def test_the_precision_recall_curve_is_stepped_by_recall_in_percent(make: SimpleNamespace) -> None:
     result = make.model_result("knn")
-    assert result.per_user is not None
     scores = dataclasses.replace(result.per_user, pr_curve={0: 0.9, 10: 0.5, 100: 0.1})
     values = logged(make, dataclasses.replace(result, per_user=scores))
     curve = {step: value for (key, step), value in values.items() if key == "pr_curve/precision"}
