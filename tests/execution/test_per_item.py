@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from samples import of_codes, of_pairs
+from samples import coded, of_pairs
 
 from evalplugin.data import Split
 from evalplugin.execution.per_item import items_table
@@ -14,7 +14,7 @@ TRAIN = of_pairs([(0, 0), (1, 0), (2, 0), (0, 1), (1, 2)], 4, 6)
 
 
 def split(user: list[int], item: list[int], rating: list[int]) -> Split:
-    return Split(TRAIN, of_codes(np.array(user), np.array(item), np.array(rating), 4, 6))
+    return Split(TRAIN, coded(user, item, rating, users=4, items=6))
 
 
 def lists(user: list[int], items: list[list[int]]) -> TopN:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
@@ -155,11 +156,10 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
     top_n = TopN(np.searchsorted(users, listed).astype(np.int32), item, np.zeros(item.shape))
 
     def data(part: pd.DataFrame) -> Interactions:
-        return Interactions(
-            user=np.searchsorted(users, part["user"]).astype(np.int32),
-            item=np.searchsorted(items, part["item"]).astype(np.int32),
-            rating=part.get("rating", pd.Series(np.ones(len(part)))).to_numpy(np.float32),
-            timestamp=None,
+        return coded(
+            np.searchsorted(users, part["user"]),
+            np.searchsorted(items, part["item"]),
+            part.get("rating", pd.Series(np.ones(len(part)))).to_numpy(np.float32),
             users=users,
             items=items,
         )

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base.errors import DataError
 from evalplugin.components.registry import Entry
-from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Rows
 from evalplugin.metrics import (
@@ -122,14 +122,7 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
 )
 def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     metric = parse(name).metric
-    train = Interactions(
-        user=np.array([0, 0, 1], dtype=np.int32),
-        item=np.array([3, 4, 4], dtype=np.int32),
-        rating=np.ones(3, dtype=np.float32),
-        timestamp=None,
-        users=np.arange(2),
-        items=np.arange(6),
-    )
+    train = coded([0, 0, 1], [3, 4, 4], users=2, items=6)
     category = np.array(["Action", "Comedy", "Action|Drama", "Comedy|Drama", None, "Western"], dtype=object)
     described = replace(train, item_attributes=Attributes({"category": category}))
     whole = ScoringContext(

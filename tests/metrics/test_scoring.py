@@ -5,6 +5,7 @@ from math import isnan, log2, nan
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.data.interactions import Interactions
@@ -21,14 +22,7 @@ ITEMS = np.arange(100, 106)
 
 def truth_of(*rows: tuple[int, int, float]) -> Interactions:
     user, item, rating = zip(*rows, strict=True) if rows else ((), (), ())
-    return Interactions(
-        user=np.array(user, dtype=np.int32),
-        item=np.array(item, dtype=np.int32),
-        rating=np.array(rating, dtype=np.float32),
-        timestamp=None,
-        users=USERS,
-        items=ITEMS,
-    )
+    return coded(user, item, rating, users=USERS, items=ITEMS)
 
 
 def lists_of(users: list[int], *lists: list[int]) -> TopN:
@@ -144,14 +138,7 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     kept = np.flatnonzero(rng.random(users) < 0.8).astype(np.int32)
     row, column = np.nonzero(rng.random((users, items)) < 0.1)
     shuffled = rng.permutation(len(row))
-    truth = Interactions(
-        user=row[shuffled].astype(np.int32),
-        item=column[shuffled].astype(np.int32),
-        rating=rng.integers(1, 6, len(row)).astype(np.float32),
-        timestamp=None,
-        users=np.arange(users),
-        items=np.arange(items),
-    )
+    truth = coded(row[shuffled], column[shuffled], rng.integers(1, 6, len(row)), users=users, items=items)
     top_n = TopN(kept, item[kept], np.zeros((len(kept), n)))
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))

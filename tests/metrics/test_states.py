@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
@@ -46,14 +47,9 @@ def same(a: object, b: object) -> None:
     np.testing.assert_equal(pickle.loads(pickle.dumps(a)), b)  # NaN is equal to NaN
 
 
-def interactions(row: np.ndarray, column: np.ndarray, rating: np.ndarray) -> Interactions:
-    return Interactions(
-        user=row.astype(np.int32),
-        item=column.astype(np.int32),
-        rating=rating.astype(np.float32),
-        timestamp=None,
-        users=np.array([f"u{i:02}" for i in range(USERS)], dtype=object),
-        items=np.arange(ITEMS),
+def interactions(row: np.ndarray, column: np.ndarray, rating: np.ndarray | None = None) -> Interactions:
+    return coded(
+        row, column, rating, users=np.array([f"u{i:02}" for i in range(USERS)], dtype=object), items=ITEMS
     )
 
 
@@ -62,8 +58,7 @@ LISTED = np.argsort(RNG.random((USERS, ITEMS)), axis=1)[:, :N].astype(np.int32)
 LISTED[np.arange(N) >= RNG.integers(0, 2 * N, USERS)[:, None]] = NO_ITEM
 ROWS = np.nonzero(RNG.random((USERS, ITEMS)) < RNG.choice([0, 0.1, 0.3], (USERS, 1)))
 TRUTH = interactions(*ROWS, RNG.integers(1, 6, len(ROWS[0])))
-TRAIN = interactions(*np.nonzero(RNG.random((USERS, ITEMS)) < 0.2), np.ones(USERS * ITEMS)[:0])
-TRAIN = replace(TRAIN, rating=np.ones(len(TRAIN.user), dtype=np.float32))
+TRAIN = interactions(*np.nonzero(RNG.random((USERS, ITEMS)) < 0.2))
 PREDICTIONS = RNG.normal(3, 1, len(TRUTH))
 
 

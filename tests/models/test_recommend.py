@@ -5,22 +5,16 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.base.errors import ModelError
-from evalplugin.data import Candidates, Interactions, Rows
+from evalplugin.data import Candidates, Rows
 from evalplugin.models import NO_ITEM, predict_ratings, recommend, select_top_n
 from evalplugin.models.base import ListRequest
 
 N_USERS, N_ITEMS = 23, 300
 USERS = np.arange(N_USERS, dtype=np.int32)
-DATA = Interactions(
-    user=np.zeros(1, np.int32),
-    item=np.zeros(1, np.int32),
-    rating=np.ones(1, np.float32),
-    timestamp=None,
-    users=np.arange(N_USERS),
-    items=np.arange(N_ITEMS),
-)
+DATA = coded([0], [0], users=N_USERS, items=N_ITEMS)
 SCORES = np.random.default_rng(0).integers(0, 40, (N_USERS, N_ITEMS)).astype(np.float64)
 
 
@@ -214,13 +208,7 @@ def test_one_row_of_scores_must_be_numbers(value):
 
 def test_messages_name_raw_ids_where_they_are_known():
     ids = {"users": np.array([f"u{n:02}" for n in range(23)], dtype=object), "items": np.arange(1000, 1300)}
-    data = Interactions(
-        user=np.zeros(1, np.int32),
-        item=np.zeros(1, np.int32),
-        rating=np.ones(1, np.float32),
-        timestamp=None,
-        **ids,
-    )
+    data = coded([0], [0], **ids)
     everything = Candidates("all")
     with pytest.raises(ModelError, match="returned nan for user 'u05' and item 1017; a score is a number"):
         recommend(ByScores(changed(np.nan)), ListRequest(data, USERS, 3, everything))
@@ -291,14 +279,7 @@ def truth():
     rng = np.random.default_rng(3)
     row, code = np.nonzero(MET)
     order = rng.permutation(len(row))
-    return Interactions(
-        user=row[order].astype(np.int32),
-        item=code[order].astype(np.int32),
-        rating=np.ones(len(row), np.float32),
-        timestamp=None,
-        users=np.arange(N_USERS) + 100,
-        items=np.arange(N_ITEMS) + 500,
-    )
+    return coded(row[order], code[order], users=np.arange(N_USERS) + 100, items=np.arange(N_ITEMS) + 500)
 
 
 class Rating(ByScores):

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base.errors import ParameterError
-from evalplugin.data import Candidates, Interactions
+from evalplugin.data import Candidates
 from evalplugin.models import MODELS, limit_threads, recommend
 from evalplugin.models.base import ListRequest, is_sequential
 from evalplugin.models.selection import select_candidates
@@ -42,15 +43,7 @@ def of_sessions(sessions, n_items, times=None):
     user = np.repeat(np.arange(len(sessions)), [len(session) for session in sessions])
     item = np.array([item for session in sessions for item in session], dtype=np.int32)
     time = np.arange(len(item)) if times is None else np.repeat(times, [len(s) for s in sessions])
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item,
-        rating=np.ones(len(item), dtype=np.float32),
-        timestamp=time.astype(np.int64),
-        users=np.arange(len(sessions)),
-        items=np.arange(n_items),
-        events=True,
-    )
+    return coded(user, item, users=len(sessions), items=n_items, timestamp=time.astype(np.int64), events=True)
 
 
 def fit(name, train, params=None, seed=1):
@@ -369,14 +362,8 @@ def clicks():
     users, items = np.unique(session), np.unique(item)
 
     def events(user, item, time, users):
-        return Interactions(
-            user=user.astype(np.int32),
-            item=np.searchsorted(items, item).astype(np.int32),
-            rating=np.ones(len(item), dtype=np.float32),
-            timestamp=time,
-            users=users,
-            items=items,
-            events=True,
+        return coded(
+            user, np.searchsorted(items, item), users=users, items=items, timestamp=time, events=True
         )
 
     train = events(np.searchsorted(users, session), item, time, users)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import coded
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
@@ -44,15 +45,9 @@ PEOPLE = pd.DataFrame(
 
 
 def data(pairs: list[tuple[int, int]], users: Any = range(6), n_items: int = 9) -> Interactions:
-    user, item = np.array(pairs).T
     ids = np.array(list(users))
-    return Interactions(
-        user.astype(np.int32),
-        item.astype(np.int32),
-        np.ones(len(user), dtype=np.float32),
-        None,
-        ids.astype(object) if ids.dtype.kind == "U" else ids,
-        np.arange(n_items),
+    return coded(
+        *np.array(pairs).T, users=ids.astype(object) if ids.dtype.kind == "U" else ids, items=n_items
     )
 
 

@@ -9,11 +9,12 @@ import pytest
 import surprise
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base import costs
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
-from evalplugin.data import Candidates, Interactions
+from evalplugin.data import Candidates
 from evalplugin.models import MODELS, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.models.surprise.base import BslOptions, SimOptions
@@ -42,14 +43,7 @@ def interactions(draw, step=(1, 0.5, 0.3)):
 
 def make(cells, n_users, n_items):
     user, item, rating = zip(*cells, strict=True)
-    return Interactions(
-        user=np.array(user, dtype=np.int32),
-        item=np.array(item, dtype=np.int32),
-        rating=np.array(rating, dtype=np.float32),
-        timestamp=None,
-        users=np.arange(n_users) + 50,
-        items=np.arange(n_items) + 70,
-    )
+    return coded(user, item, rating, users=np.arange(n_users) + 50, items=np.arange(n_items) + 70)
 
 
 def fit(name, data, **params):
