@@ -26,21 +26,15 @@ def split() -> Split:
     return divided(made([(user, item) for user in range(4) for item in range(user, 10, 2)]))
 
 
-def test_unseen_excludes_the_train_items(split: Split) -> None:
-    candidates = Candidates.of("unseen", split, np.random.default_rng(0))
-    assert candidates.excluded is split.train.rows
-    assert candidates.included is None
-
-
-def test_all_neither_excludes_nor_includes(split: Split) -> None:
-    candidates = Candidates.of("all", split, np.random.default_rng(0))
-    assert (candidates.excluded, candidates.included) == (None, None)
-
-
-def test_judged_includes_the_truth_alone(split: Split) -> None:
-    candidates = Candidates.of("judged", split, np.random.default_rng(0))
-    assert candidates.excluded is None
-    assert candidates.included is split.test.rows
+def test_unseen_excludes_the_train_items_and_judged_includes_the_truth_alone(split: Split) -> None:
+    for kind, excluded, included in (
+        ("unseen", split.train.rows, None),
+        ("all", None, None),
+        ("judged", None, split.test.rows),
+    ):
+        candidates = Candidates.of(kind, split, np.random.default_rng(0))
+        assert candidates.excluded is excluded
+        assert candidates.included is included
 
 
 @given(

@@ -275,10 +275,7 @@ def test_sessions_of_more_than_a_day_are_counted():
     [
         ({"test": "n_sessions"}, "takes n_sessions with test: n_sessions"),
         ({"n_sessions": 5}, "takes n_sessions with test: n_sessions"),
-        (
-            {"test": "n_sessions", "n_sessions": 5, "days": 2},
-            "goes with test: last_day, not with test: n_sessions",
-        ),
+        ({"test": "n_sessions", "n_sessions": 5, "days": 2}, "goes with test: last_day, not with test"),
         ({"test": "lastday"}, "last_day"),
         ({"max_history": 0}, "max_history"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from samples import RecordingObserver
 
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import ConfigError, DataError, UnchangedError
-from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.runner import prepare
@@ -194,13 +192,6 @@ def test_a_pool_that_cannot_be_ranked_is_refused_before_any_fit(
     assert "recommend.path" in text
 
 
-def test_bad_pools_have_the_exit_code_of_bad_input(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pool_of([])
-    Path("c.yaml").write_text(yaml.safe_dump(config()))
-    assert main(["run", "c.yaml"]) == 2
-    assert "fit popularity" not in capsys.readouterr().err
-
-
 def test_a_pool_that_changes_is_ranked_anew_and_an_unchanged_one_is_not(files: Path) -> None:
     def run(**options: Any) -> Outcome:
         return run_bakeoff(load(config()), **options)
@@ -284,22 +275,6 @@ def test_scores_are_the_same_wherever_tasks_run(files: Path, where: dict[str, An
     for one, other in zip(here, there, strict=True):
         assert other.per_user is not None, other.error
         assert np.array_equal(one.per_user.values, other.per_user.values, equal_nan=True)
-
-
-def test_configs_without_a_pool_keep_their_hashes() -> None:
-    recommend = {"n": 3, "candidates": "all"}
-    plain = load(
-        {k: v for k, v in config().items() if k not in ("recommend", "metrics", "datasets")}
-        | {
-            "recommend": recommend,
-            "metrics": ["rr"],
-            "datasets": [
-                {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-            ],
-        }
-    )
-    assert set(plain.resolved["recommend"]) == {"n", "candidates", "negatives", "ties", "cold_users"}
-    json.dumps(plain.resolved)
 
 
 def test_a_pool_made_from_the_truth_is_a_finding(files: Path) -> None:

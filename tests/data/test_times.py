@@ -121,35 +121,26 @@ def test_equal_times_are_drawn_by_the_seed_at_the_resolution_of_the_data() -> No
     assert fold.notes[0].endswith("interactions are held out is drawn by the seed")
 
 
-# Each in seconds, and in milliseconds, the unit of integer milliseconds.
-SPLITS: dict[str, tuple[Splitter, Splitter]] = {
-    "last_n": (LastN(n=2), LastN(n=2)),
-    "sample_users": (SampleUsers(n_users=50, n=1), SampleUsers(n_users=50, n=1)),
-    "new_users": (
-        NewUsers(n_users=30, fold_in="before_last_n", n=1),
-        NewUsers(n_users=30, fold_in="before_last_n", n=1),
-    ),
-    "new_items": (NewItems(n_items=9, hold="latest"), NewItems(n_items=9, hold="latest")),
-    "quantile": (Temporal(quantile=0.4), Temporal(quantile=0.4)),
-    "periods": (
-        Temporal(every=86_400, folds=3, window=90_000, gap=60),
-        Temporal(every=86_400_000, folds=3, window=90_000_000, gap=60_000),
-    ),
-    "quantile and periods": (
-        Temporal(quantile=0.5, every=86_400, folds=2, gap=1),
-        Temporal(quantile=0.5, every=86_400_000, folds=2, gap=1000),
-    ),
-    "cutoff": (Temporal(cutoff=START + 5 * 10**5), Temporal(cutoff=1000 * (START + 5 * 10**5))),
-}
+def splits(per: int) -> dict[str, Splitter]:
+    """Return splits of times of which so many units make a second."""
+    return {
+        "last_n": LastN(n=2),
+        "sample_users": SampleUsers(n_users=50, n=1),
+        "new_users": NewUsers(n_users=30, fold_in="before_last_n", n=1),
+        "new_items": NewItems(n_items=9, hold="latest"),
+        "quantile": Temporal(quantile=0.4),
+        "periods": Temporal(every=86_400 * per, folds=3, window=90_000 * per, gap=60 * per),
+        "quantile and periods": Temporal(quantile=0.5, every=86_400 * per, folds=2, gap=per),
+        "cutoff": Temporal(cutoff=per * (START + 5 * 10**5)),
+    }
 
 
-@pytest.mark.parametrize("name", SPLITS)
+@pytest.mark.parametrize("name", splits(1))
 @pytest.mark.parametrize("form", ["datetimes in ns", "float seconds"])
 def test_splits_cut_fractions_as_they_cut_integers(name: str, form: str) -> None:
     frame = events()
-    exact, of_integers = SPLITS[name]
-    folds = exact.split(made(AS[form](frame["time"]), frame), rng())
-    expected = of_integers.split(made(frame["time"], frame), rng())
+    folds = splits(1)[name].split(made(AS[form](frame["time"]), frame), rng())
+    expected = splits(1000)[name].split(made(frame["time"], frame), rng())
     assert [(rows(fold.train), rows(fold.test)) for fold in folds] == [
         (rows(fold.train), rows(fold.test)) for fold in expected
     ]

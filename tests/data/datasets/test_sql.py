@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sqlite3
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import small_config, write_config
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.pool import NullPool
@@ -28,6 +28,9 @@ ROWS = [
 ]
 
 
+NAMES = {"user": "user_id", "item": "item_id", "rating": "stars", "timestamp": "time"}
+
+
 @pytest.fixture
 def shop() -> Path:
     """A SQLite database beside the config, with a table of ratings."""
@@ -40,8 +43,7 @@ def shop() -> Path:
 
 
 def dataset(query: str = "SELECT * FROM ratings", url: str = "sqlite:///shop.db", **options: Any) -> Sql:
-    names = {"user": "user_id", "item": "item_id", "rating": "stars", "timestamp": "time"}
-    return Sql(url, query, **{**names, **options})
+    return Sql(url, query, **{**NAMES, **options})
 
 
 def loaded(*args: Any, **options: Any) -> Interactions:
@@ -119,11 +121,6 @@ def test_times_of_sqlite_keep_their_fractions(shop: Path, digits: int) -> None:
         assert loaded(seconds).digest == data.digest
 
 
-def test_percent_signs_and_colons_have_no_meaning(shop: Path) -> None:
-    query = "SELECT * FROM ratings WHERE item_id % 2 = 0 AND 'a:b' LIKE '%:b'"
-    assert len(loaded(query)) == len(ROWS) // 2
-
-
 def test_the_last_of_repeated_pairs_is_the_latest(shop: Path) -> None:
     query = "SELECT * FROM ratings UNION ALL SELECT 0, 0, 3.5, 1600000000"
     assert "user 0 meets item 0 more than once: row (0, 0, 3.5, 1600000000)" in refusal(query)
@@ -192,20 +189,9 @@ def test_rows_have_a_last_one_only_by_time(shop: Path) -> None:
 
 
 def config(**options: Any) -> str:
-    names = {"user": "user_id", "item": "item_id", "rating": "stars", "timestamp": "time"}
     given = {"name": "shop", "type": "sql", "url": "sqlite:///shop.db", "query": "SELECT * FROM ratings"}
-    Path("shop.yaml").write_text(
-        json.dumps(
-            {
-                "experiment": "shop",
-                "datasets": [{**given, **names, **options}],
-                "split": {"type": "last_n", "n": 2},
-                "metrics": ["ndcg@5"],
-                "models": ["popularity"],
-            }
-        )
-    )
-    return "shop.yaml"
+    shop = {**given, **NAMES, **options}
+    return write_config(small_config(datasets=[shop], models=["popularity"], compare={}, relevance={}))
 
 
 def test_a_bakeoff_reads_a_database_and_keeps_its_password(
@@ -229,8 +215,6 @@ def test_a_bakeoff_reads_a_database_and_keeps_its_password(
 def test_an_error_has_its_place_in_the_config(shop: Path) -> None:
     with pytest.raises(ConfigError, match=r"datasets\[0\].url: environment variable not set: SHOP_DATABASE"):
         load(Path(config(url="${SHOP_DATABASE}")))
-    with pytest.raises(ConfigError, match="unknown parameter 'quer' of sql; did you mean 'query'"):
-        load(Path(config(quer="SELECT 1")))
 
 
 def test_a_database_that_refuses_connections_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +257,8 @@ def test_postgresql_is_read_through_a_cursor_of_the_server(
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        data = loaded("SELECT * FROM ratings WHERE kind LIKE '100%'", url=database)
+        # Percent signs and colons have no meaning.
+        data = loaded("SELECT * FROM ratings WHERE kind LIKE '100%' AND 'a:b' LIKE '%:b'", url=database)
     finally:
         event.remove(Engine, "before_cursor_execute", note)
     assert cursors[-1] is not None  # only cursors of the server have a name

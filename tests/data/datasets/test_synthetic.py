@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base.errors import ParameterError
-from evalplugin.data import DATASETS, Blobs, Interactions, LastN, LoadContext, Synthetic
+from evalplugin.data import DATASETS, Interactions, LastN, LoadContext, Synthetic
 from evalplugin.data.datasets import synthetic as module
 
 
@@ -117,17 +117,3 @@ def test_ratings_say_what_users_like() -> None:
     data = load(factors=3, seed=2)
     by_item = np.bincount(data.item, data.rating) / np.maximum(data.item_counts, 1)
     assert np.corrcoef(by_item[data.item], data.rating)[0, 1] > 0.3
-
-
-def test_blobs_is_the_worked_example() -> None:
-    data = Blobs().load(LoadContext())
-    assert (len(data), data.n_users, data.n_items, data.rating_scale) == (300, 10, 30, (0.0, 1.0))
-    eighth = data.user == 8
-    assert data.item[eighth].tolist() == list(range(30))
-    relevant = [0, 2, 7, 8, 10, 11, 16, 18, 19, 20, 22, 23, 27]
-    assert np.flatnonzero(data.rating[eighth] == 1).tolist() == relevant
-
-
-def test_made_datasets_lack_nothing() -> None:
-    assert Blobs().check(LoadContext()) == []
-    assert Synthetic().check(LoadContext()) == []

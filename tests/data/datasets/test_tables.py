@@ -169,15 +169,6 @@ def test_parquet_reads_files_and_folders_of_several_widths(tmp_path: Path, conte
     ]
 
 
-def test_parquet_with_missing_integers_names_the_row(tmp_path: Path, context: LoadContext) -> None:
-    pd.DataFrame({"user": pd.array([1, None], dtype="Int64"), "item": [1, 2]}).to_parquet(
-        tmp_path / "x.parquet"
-    )
-    assert "column 'user', row 2 (counted from 1) is empty: no user id may be missing" in refusal(
-        Parquet("x.parquet").load, context
-    )
-
-
 def test_a_dataframe_is_read_as_it_is() -> None:
     frame = pd.DataFrame({"who": [2, 1], "what": ["x", "y"], "score": [0.5, 1]})
     loader = DataFrame(frame, user="who", item="what")
