@@ -207,12 +207,6 @@ def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> N
     np.testing.assert_array_equal(included.counts[tested], 4 + np.minimum(10, unknown))
 
 
-def test_invalid_data_fails_before_any_model_runs() -> None:
-    checked = load(config(split={"type": "last_n", "n": 5000}))
-    with pytest.raises(DataError):
-        prepare(checked, None, Observer())
-
-
 @pytest.mark.parametrize(
     ("split", "place"), [("{SPLIT}", "split.every"), ("[holdout, {SPLIT}]", "split[1].every")]
 )
