@@ -149,8 +149,3 @@ def test_a_fold_without_lists_fails_the_model(logged: SimpleNamespace, store: Pa
     ]
     outcome = evalplugin.run(small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri)
     assert "no rows of fold 3: the folds are 0, 1, 2 (column 'fold')" in str(outcome.result.models[0].error)
-
-
-def test_the_page_explains_lists_of_the_first_fold(logged: SimpleNamespace, tmp_path: Path) -> None:
-    evalplugin.compare(experiment="rolling", tracking_uri=logged.uri).to_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").is_file()
