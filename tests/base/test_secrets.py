@@ -49,10 +49,7 @@ from evalplugin.execution.results import ModelResult
         ("Authorization: Basic YTpi", "Authorization: ***"),
         ("sent Bearer abcdefghijkl.mno to it", "sent Bearer *** to it"),
         ("ghp_0123456789abcdefghijABCDEFGHIJ012345 is mine", "*** is mine"),
-        (
-            "url https://hooks.slack.com/services/T0/B0/abc, on",
-            "url https://hooks.slack.com/***, on",
-        ),
+        ("url https://hooks.slack.com/services/T0/B0/abc, on", "url https://hooks.slack.com/***, on"),
         ("file:/ann:hidden@/x.csv: no such file", "file:/***@/x.csv: no such file"),
         ("two ftp://a:b@c/ and ftp://d:e@f/", "two ftp://***@c/ and ftp://***@f/"),
     ],

@@ -127,14 +127,8 @@ def writes(users, history):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            lambda users, history: np.zeros((len(users), 3)),
-            r"Answering.recommend_for must return float32 or float64",
-        ),
-        (
-            lambda users, history: np.full((len(users), 31), np.nan),
-            r"recommend_for returned nan for user 1\d\d and item",
-        ),
+        (lambda users, history: np.zeros((len(users), 3)), r"Answering.recommend_for must return float32"),
+        (lambda users, history: np.full((len(users), 31), np.nan), r"recommend_for returned nan for user"),
         (writes, r"recommend_for: assignment destination is read-only: what a model is given"),
     ],
 )

@@ -246,10 +246,7 @@ def test_a_model_that_takes_something_else_is_refused(
         ("{'items': [[1]] * 3}", "dict; allowed"),
         ("np.zeros((3, 2, 2))", r"an array of float64 of shape \(3, 2, 2\); allowed"),
         ("pd.DataFrame({'a': [1], 'b': [2]})", "a table of 1 rows with the columns 'a', 'b'; allowed"),
-        (
-            "data.assign(item=1)",
-            "table of 3 rows with the columns 'user', 'item'; .*'user', 'item' and 'rank' or 'score'",
-        ),
+        ("data.assign(item=1)", "table of 3 rows with the columns 'user', 'item'; .*'user', 'item' and"),
         (
             "pd.DataFrame({'items': [[1]] * 3, 'user': [1, 2, 77]})",
             r"answers for user 77, for whom it was not",
@@ -264,10 +261,7 @@ def test_lists_of_another_shape_are_one_clear_error(answer: str, came: str) -> N
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            "[[1, 'a'], [2], [3]]",
-            "in the list of user 1 is 'a' .*item ids must be integers or text, all of one type",
-        ),
+        ("[[1, 'a'], [2], [3]]", "in the list of user 1 is 'a' .*item ids must be integers or text, all of"),
         ("[[1, 2, 1], [], []]", "the list of user 1 has item 1 twice"),
         ("[['a']] * 3", "item ids are text in the lists .* but integers in the data"),
         ("pd.DataFrame({'user': [1, 1], 'item': [1, 2], 'rank': [1, 3]})", "no row has rank 2"),
@@ -281,17 +275,11 @@ def test_bad_lists_are_refused(answer: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            "data",
-            "answers 9 pairs with a table of 9 rows with the columns 'user', 'item'; allowed: as many numbers",
-        ),
+        ("data", "answers 9 pairs with a table of 9 rows with the columns 'user', 'item'; allowed: as many"),
         ("data['item'][1:]", "answers 9 pairs with Series of 8 values"),
         ("np.ones((len(data), 2))", r"an array of float64 of shape \(9, 2\)"),
         ("data['item'].astype(str)", "Series of 9 values"),
-        (
-            "data['item'].where(data['item'] != 3)",
-            "scores item 3 for user 1 with nan; a score is a number, or -inf",
-        ),
+        ("data['item'].where(data['item'] != 3)", "scores item 3 for user 1 with nan; a score is a number"),
     ],
 )
 def test_scores_of_another_shape_are_one_clear_error(answer: str, message: str) -> None:
@@ -329,10 +317,7 @@ def test_the_contract_holds(answer: str, signature: ModelSignature) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (
-            "models:/shop",
-            "does not name a model version: it must look like models:/NAME@ALIAS or models:/NAME/3",
-        ),
+        ("models:/shop", "does not name a model version: it must look like models:/NAME@ALIAS or"),
         ("models:/shop@", "does not name a model version"),
         ("runs:/0123abc", "must look like runs:/RUN_ID/PATH"),
         ("model:/shop@champion", "'model' is not a kind of URI that can be read; did you mean 'models'"),
