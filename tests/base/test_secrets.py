@@ -235,19 +235,14 @@ def test_register_secrets_hides_nested_secrets_wherever_repeated() -> None:
     ],
 )
 def test_register_uri_hides_its_credentials_wherever_they_are_repeated(uri: str, hidden: str) -> None:
-    redaction._registered.clear()
     register_uri(uri)
     assert redact_message(f"{uri} cannot be reached") == f"{hidden} cannot be reached"
-    redaction._registered.clear()
 
 
-@pytest.mark.parametrize(
-    "uri", ["postgresql://ann:p%40s3cret@h/db", "https://h/x?X-Amz-Signature=p%40s3cret&a=b"]
-)
-def test_register_uri_hides_what_other_libraries_repeat(uri: str) -> None:
-    register_uri(uri)
+@pytest.mark.parametrize("place", ["//ann:p%40s3cret@h/db", "//h/x?X-Amz-Signature=p%40s3cret&a=b"])
+def test_register_uri_hides_what_other_libraries_repeat(place: str) -> None:
+    register_uri(f"https:{place}")
     assert redact_message("p@s3cret or p%40s3cret is wrong") == "*** or *** is wrong"
-    redaction._registered.clear()
 
 
 def test_register_secrets_hides_everything_after_the_host_of_a_webhook() -> None:
@@ -261,18 +256,8 @@ def test_register_secrets_hides_everything_after_the_host_of_a_webhook() -> None
     assert redact_message("${HOOK_PATH}") == "${HOOK_PATH}"
 
 
-def test_a_config_is_parsed_once_and_its_secrets_are_looked_up_each_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parsed: list[str] = []
-    compose = yaml.compose
-    monkeypatch.setattr(
-        yaml, "compose", lambda text, **options: (parsed.append(text), compose(text, **options))[1]
-    )
+def test_secrets_that_become_known_later_are_hidden_in_a_config_that_was_read() -> None:
     config = "password: one-secret-word\nnote: another-secret-word  # once\n"
-    assert (
-        redact_yaml(config) == redact_yaml(config) == 'password: "***"\nnote: another-secret-word  # once\n'
-    )
+    assert redact_yaml(config) == 'password: "***"\nnote: another-secret-word  # once\n'
     register_secret("another-secret-word")
     assert redact_yaml(config) == 'password: "***"\nnote: ***  # once\n'
-    assert len(parsed) == 1

@@ -20,7 +20,7 @@ from evalplugin.data import Interactions, Split
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults, of_data, of_results
 from evalplugin.metrics.scores import PerUserScores
@@ -49,6 +49,20 @@ def table(counts: list[int], *, ratings: Any = None, n_items: int = 400) -> pd.D
 
 def texts(code: str, frame: pd.DataFrame, **changes: Any) -> list[str]:
     return [found.text for found in of_data[code].find(*prepared(frame, **changes))]
+
+
+def results_of_models(
+    checked: Any, data: PreparedData, results: list[ModelResult], segments: Any = ()
+) -> SplitResults:
+    """Return the results of models and how they compare, as checks of results get them."""
+    (contest,) = contests_of(BakeoffResult(bakeoff(tuple(r.model for r in results)), tuple(results)))
+    return SplitResults(checked, data, results, compare(replace(contest, segments=tuple(segments))))
+
+
+def one_metric(name: str, column: Any) -> ModelResult:
+    """Return a model with values of ndcg@10 for users 0, 1, 2 ..."""
+    scores = PerUserScores(np.arange(len(column)), column[:, None], ("ndcg@10",))
+    return model_result(name, scores=scores)
 
 
 def test_bots_are_found_by_their_share_and_named() -> None:
@@ -172,12 +186,7 @@ def test_too_few_users_are_not_found_after_a_promotion() -> None:
     base = rng.random(30)
     values = {"random": base, "popularity": base + rng.normal(0.1, 0.2, 30)}
     checked, data = prepared(table([5] * 30), gate={"champion": "random", "min_gain": 0.001})
-    results = [
-        model_result(name, scores=PerUserScores(np.arange(30), column[:, None], ("ndcg@10",)))
-        for name, column in values.items()
-    ]
-    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0])
-    decided = SplitResults(checked, data, results, comparison)
+    decided = results_of_models(checked, data, [one_metric(*item) for item in values.items()])
     (found,) = of_results["EV108"].find(decided)
     assert "30 users are too few to find a true gain below" in found.text
     assert list(of_results["EV108"].find(replace(decided, promoted=True))) == []
@@ -281,8 +290,7 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
     result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
-    comparison = compare(contests_of(BakeoffResult(bakeoff(), (result,)))[0])
-    texts = [one.text for one in of_results["EV106"].find(SplitResults(checked, data, [result], comparison))]
+    texts = [one.text for one in of_results["EV106"].find(results_of_models(checked, data, [result]))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
 
@@ -302,8 +310,7 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
     lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
     results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
-    comparison = compare(contests_of(BakeoffResult(bakeoff(tuple(lists)), tuple(results)))[0])
-    texts = [one.text for one in of_results["EV111"].find(SplitResults(checked, data, results, comparison))]
+    texts = [one.text for one in of_results["EV111"].find(results_of_models(checked, data, results))]
     assert texts == [f"{found} 100 % of the users: there is nothing to compare"]
 
 
@@ -326,15 +333,9 @@ def losses_in_groups(
     values = {"random": base, "mine": base + differences}
     if champion is not None:
         values |= {"random": base - 0.2, champion: base}
-    results = [
-        model_result(name, scores=PerUserScores(users, column[:, None], ("ndcg@10",)))
-        for name, column in values.items()
-    ]
-    contest = contests_of(BakeoffResult(bakeoff(tuple(values)), tuple(results)))[0]
     divided = [Segmentation(f"age {i}", ("few", "many"), users, group, from_truth) for i in range(segments)]
-    comparison = compare(replace(contest, segments=tuple(divided)))
-    found = of_results["EV119"].find(SplitResults(checked, data, results, comparison))
-    return [one.text for one in found]
+    results = results_of_models(checked, data, [one_metric(*item) for item in values.items()], divided)
+    return [one.text for one in of_results["EV119"].find(results)]
 
 
 def test_groups_that_pay_for_the_leader_are_named() -> None:
@@ -372,12 +373,7 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     checked = load({**config, "relevance": {}})
     prepared = prepare(checked, None, Observer())
     results = list(dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values())
-    names = tuple(result.model for result in results)
-    comparison = compare(contests_of(BakeoffResult(bakeoff(names), tuple(results)))[0])
-    return [
-        found.text
-        for found in of_results["EV106"].find(SplitResults(checked, prepared[0], results, comparison))
-    ]
+    return [one.text for one in of_results["EV106"].find(results_of_models(checked, prepared[0], results))]
 
 
 def flat(*, cold: bool) -> pd.DataFrame:

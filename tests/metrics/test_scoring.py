@@ -142,13 +142,10 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     top_n = TopN(kept, item[kept], np.zeros((len(kept), n)))
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))
-    once = score_top_n(
-        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
-    )
+    given = {"train": truth, "relevance": FROM_3, "predictions": predictions}
+    once = score_top_n(Blocks.of(top_n, truth, **given), asked, (1, 5))
     monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", n * 7)
-    again = score_top_n(
-        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
-    )
+    again = score_top_n(Blocks.of(top_n, truth, **given), asked, (1, 5))
     assert len(list(Blocks.of(top_n, truth))) > 40
     np.testing.assert_array_equal(once.values, again.values)
     assert once.means == again.means
@@ -162,13 +159,10 @@ def test_invalid_requests_raise_data_error() -> None:
         score_top_n(Blocks.of(LISTS, TRUTH), specs("rr"), (0,))
 
 
-def test_duplicate_item_in_a_list_raises_data_error() -> None:
+def test_duplicate_items_of_lists_and_truth_raise_data_error() -> None:
     lists = lists_of([0, 1], [0, 1, 2], [3, 1, 3])
     with pytest.raises(DataError, match=r"^the list of user 'bob' has item 103 twice$"):
         score_top_n(Blocks.of(lists, TRUTH), specs("rr"))
-
-
-def test_duplicate_truth_item_raises_data_error() -> None:
     with pytest.raises(DataError, match=r"^the truth of user 'bob' has item 103 twice$"):
         score_top_n(Blocks.of(LISTS, truth_of((1, 3, 1.0), (0, 0, 1.0), (1, 3, 2.0))), specs("rr"))
 

@@ -24,22 +24,8 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 
 USERS, ITEMS, N = 40, 30, 8
-SPECS = [
-    parse(name)
-    for name in (
-        "ndcg@5",
-        "ndcg",
-        "novelty@3",
-        "rmse",
-        "hit@1",
-        "coverage@5",
-        "gini",
-        "entropy@3",
-        "personalization",
-        "rmse(pooled=true)",
-        "mae(pooled=true)",
-    )
-]
+NAMES = "ndcg@5 ndcg novelty@3 rmse hit@1 coverage@5 gini entropy@3 personalization rmse(pooled=true) mae(pooled=true)"
+SPECS = [parse(name) for name in NAMES.split()]
 CURVE_KS = (1, 5)
 
 
@@ -72,16 +58,8 @@ def state_of(users: npt.NDArray[np.int64]) -> ScorerState:
     return pickle.loads(pickle.dumps(state))
 
 
-ALL = score_top_n(
-    Blocks.of(
-        TopN(np.arange(USERS, dtype=np.int32), LISTED, np.zeros((USERS, N))),
-        TRUTH,
-        train=TRAIN,
-        predictions=PREDICTIONS,
-    ),
-    SPECS,
-    CURVE_KS,
-)
+TOP_N = TopN(np.arange(USERS, dtype=np.int32), LISTED, np.zeros((USERS, N)))
+ALL = score_top_n(Blocks.of(TOP_N, TRUTH, train=TRAIN, predictions=PREDICTIONS), SPECS, CURVE_KS)
 
 
 def merged(states: list[ScorerState], order: random.Random) -> ScorerState:
@@ -167,11 +145,8 @@ def test_a_metric_that_cannot_be_merged_is_named(monkeypatch: pytest.MonkeyPatch
     states = [ScorerState(request, overall={"longest_list": np.zeros(1)}) for _ in range(2)]
     with pytest.raises(DataError) as caught:
         ScorerState.merge(states)
-    assert str(caught.value) == (
-        "metric longest_list is one number for all lists and does not say how those of two groups of users become "
-        "one, so that it cannot be computed in parts: let LongestList define merge(self, a, b), which returns the "
-        "state of the users of both"
-    )
+    assert "metric longest_list is one number for all lists" in str(caught.value)
+    assert "let LongestList define merge(self, a, b)" in str(caught.value)
     monkeypatch.setattr(LongestList, "merge", lambda self, a, b: np.maximum(a, b), raising=False)
     assert ScorerState.merge(states).totals().overall == {"longest_list": 0.0}
 

@@ -60,18 +60,9 @@ def write_small(folder: Path, uri: str, **changes: Any) -> str:
     return "config.yaml"
 
 
-@pytest.mark.parametrize(
-    ("moment", "text", "arguments"),
-    [
-        ("import", "evalplugin.cli", ["list", "models"]),
-        ("import", "pydantic", ["schema"]),
-        ("import", "dataclasses", ["list", "models"]),
-    ],
-)
-def test_interrupted_imports_end_quietly(
-    tmp_path: Path, moment: str, text: str, arguments: list[str]
-) -> None:
-    assert_quiet(interrupted(tmp_path, moment, text, *arguments))
+@pytest.mark.parametrize("module", ["evalplugin.cli", "pydantic", "dataclasses"])
+def test_interrupted_imports_end_quietly(tmp_path: Path, module: str) -> None:
+    assert_quiet(interrupted(tmp_path, "import", module, "list", "models"))
 
 
 def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
@@ -105,14 +96,9 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     "function",
     [
         "picture_artifacts",
-        "comparison_page",
-        "leaderboard_markdown",
         "contests_of",
         "MlflowTracker.finish_model",
-        "save_board",
         "RunWriter.log_values",
-        "MlflowClient.create_run",
-        "write_artifact",
         "MlflowClient.set_terminated",
     ],
 )

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import coded
+from samples import coded, small_config
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
@@ -197,11 +197,8 @@ def test_an_attribute_of_many_numbers_is_cut_and_one_of_many_texts_has_a_rest() 
         "30-50": [0, 4, 5],
         "unknown": [3],
     }
-    assert list(groups_of("attribute", frame=ages, column="age", max_groups=1, values="text")) == [
-        "10",
-        "4 other values",
-        "unknown",
-    ]
+    as_text = groups_of("attribute", frame=ages, column="age", max_groups=1, values="text")
+    assert list(as_text) == ["10", "4 other values", "unknown"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
@@ -230,13 +227,8 @@ def test_numbers_in_a_file_are_numbers_only_if_all_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,code\n0,10\n1,9\n2,\n3,10\n")
     assert list(groups_of("attribute", base=tmp_path, file="a.csv", column="code")) == ["9", "10", "unknown"]
     (tmp_path / "a.csv").write_text("user,code\n0,10\n1,9\n2,x\n3,010\n")
-    assert list(groups_of("attribute", base=tmp_path, file="a.csv", column="code")) == [
-        "010",
-        "10",
-        "9",
-        "x",
-        "unknown",
-    ]
+    labels = list(groups_of("attribute", base=tmp_path, file="a.csv", column="code"))
+    assert labels == ["010", "10", "9", "x", "unknown"]
 
 
 def test_text_ids_are_read_as_they_are_written(tmp_path: Path) -> None:
@@ -470,15 +462,8 @@ def test_values_by_label_leave_out_unknown_users(ids: npt.NDArray[Any]) -> None:
 
 
 def asked(**changes: Any) -> dict[str, Any]:
-    tiny = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-    return {
-        "experiment": "e",
-        "datasets": [tiny],
-        "split": {"type": "sample_users", "n_users": 25, "n": 3},
-        "metrics": ["ndcg@10"],
-        "models": ["random"],
-        **changes,
-    }
+    split = {"type": "sample_users", "n_users": 25, "n": 3}
+    return small_config(**{"split": split, "models": ["random"], "compare": {}, **changes})
 
 
 def test_segments_are_those_of_the_test_users() -> None:
