@@ -155,9 +155,7 @@ def test_a_part_that_a_filter_empties_is_refused() -> None:
     data = in_parts(PARTS)
     assert data.part is not None
     left = data.restrict(data.part != data.parts.index("test"))
-    with pytest.raises(
-        DataError, match="fold 1: the test part has no rows; does a filter leave all of them out"
-    ):
+    with pytest.raises(DataError, match="1: the test part has no rows; does a filter leave all of them out"):
         split(left)
 
 

@@ -80,9 +80,7 @@ def test_parquet_is_refused_at_once_and_in_parts(tmp_path: Path, options: dict[s
     lists = pd.DataFrame({**IDS, "score": np.array([low, low + 1], dtype=kind)})
     lists.to_parquet(tmp_path / "lists.parquet")
     TRUTH.to_parquet(tmp_path / "truth.parquet")
-    with pytest.raises(
-        DataError, match=rf"lists.parquet: column 'score', row 1 .* is {low} \(int\).*: {LARGE}"
-    ):
+    with pytest.raises(DataError, match=rf"column 'score', row 1 .* is {low} \(int\).*: {LARGE}"):
         scored(tmp_path / "lists.parquet", tmp_path / "truth.parquet", **options)
 
 

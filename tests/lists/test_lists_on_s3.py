@@ -188,7 +188,7 @@ def test_requests_that_fail_twice_are_repeated(
     choices: dict[str, Any],
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "4")
-    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0 if kind == "slow" else 60.0)
     stores._opened.cache_clear()
     s3.proxy.add(kind, path=r"truth\.parquet", method="GET", count=2, **choices)
     found = evalplugin.score(tables["lists"], f"{folder}/truth.parquet", METRICS)
@@ -220,7 +220,7 @@ def test_a_server_that_keeps_failing_is_named_with_the_attempts(
     message: str,
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0 if kind == "slow" else 60.0)
     stores._opened.cache_clear()
     s3.proxy.add(kind, path=r"truth\.csv", method="GET", **choices)
     with pytest.raises(DataError, match=rf"truth\.csv: {message}"):
@@ -242,9 +242,7 @@ def test_an_output_appears_whole_or_not_at_all(s3: ObjectStorage) -> None:
     with pytest.raises(ZeroDivisionError):
         write(failing=True)
     s3.proxy.add("status", path="partNumber=2", method="PUT", status=500)
-    with pytest.raises(
-        DataError, match=r"big\.bin: the server .* failed in 1 attempt: INTERNAL_FAILURE, UploadPart"
-    ):
+    with pytest.raises(DataError, match=r"the server .* failed in 1 attempt: INTERNAL_FAILURE, UploadPart"):
         write(failing=False)
     s3.proxy.clear()
     with pytest.raises(DataError, match="file not found"):

@@ -339,9 +339,7 @@ def test_invalid_tables_are_refused(frame: pd.DataFrame, truth: pd.DataFrame, me
 def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
     shuffled = lists(rank=[1, 2, 4, 1, 2, 1]).sample(frac=1, random_state=3).iloc[::-1]
     row = shuffled["rank"].tolist().index(4) + 1
-    with pytest.raises(
-        DataError, match=rf"row {row} \(counted from 1\) is 4 \(int\): the ranks of user 'a' must"
-    ):
+    with pytest.raises(DataError, match=rf"row {row} \(counted from 1\) is 4 \(int\): the ranks of"):
         evalplugin.score(shuffled, TRUTH, ["rr"])
     with pytest.raises(
         DataError, match=r"^lists: the list of user 'a' has item 'x' twice: row 2 .* and row 4 "

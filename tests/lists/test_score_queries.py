@@ -137,9 +137,7 @@ def test_wrong_columns_are_errors_of_the_command_line(
 
 def test_a_query_without_an_id_is_refused_with_its_row():
     lists, truth = tables()
-    with pytest.raises(
-        DataError, match=r"lists: column 'query', row 2 \(.*\) is empty: no query id may be missing"
-    ):
+    with pytest.raises(DataError, match=r"column 'query', row 2 \(.*\) is empty: no query id may be missing"):
         evalplugin.score(lists.assign(query=["0:1", None, *lists["query"][2:]]), truth, ["rr"], query="query")
 
 

@@ -119,17 +119,13 @@ def test_metric_decorator_refuses_invalid_classes() -> None:
     class NoDataclass(UserMetric):
         pass
 
-    with pytest.raises(
-        PluginError, match=r"Alone must subclass evalplugin\.metrics\.UserMetric or OverallMetric"
-    ):
+    with pytest.raises(PluginError, match=r"must subclass evalplugin\.metrics\.UserMetric or OverallMetric"):
         metric("alone")(Alone)
     with pytest.raises(PluginError, match="Unfinished does not define start"):
         metric("unfinished")(Unfinished)
     with pytest.raises(PluginError, match=r"Silent does not state higher_is_better \(a ClassVar\)"):
         metric("silent")(Silent)
-    with pytest.raises(
-        PluginError, match=r"metric 'ndcg' is already registered by evalplugin\.metrics\.gain"
-    ):
+    with pytest.raises(PluginError, match=r"'ndcg' is already registered by evalplugin\.metrics\.gain"):
         metric("ndcg")(Right)
     with pytest.raises(PluginError, match=r"NoDataclass must be a dataclass"):
         metric("none")(NoDataclass)
@@ -248,9 +244,7 @@ def test_a_plain_function_in_one_file_is_a_metric_with_parameters(tmp_path: Path
     assert METRICS.entry("share_of_first").origin == str(file)
     half = parse("share_of_first(weight=0.5)@2")
     assert pickle.loads(pickle.dumps(half)) == half
-    with pytest.raises(
-        ParameterError, match=r"unknown parameter 'wieght' of share_of_first; did you mean 'weight'"
-    ):
+    with pytest.raises(ParameterError, match=r"parameter 'wieght' of share_of_first; did you mean 'weight'"):
         parse("share_of_first(wieght=2)")
     check_metric("share_of_first(weight=0.5)")
 
@@ -308,9 +302,7 @@ def test_metric_decorator_refuses_invalid_functions(
 
 
 def test_function_metric_must_declare_direction_and_bounds() -> None:
-    with pytest.raises(
-        PluginError, match=r"metric 'wrong': a function needs higher_is_better: @metric\('wrong'"
-    ):
+    with pytest.raises(PluginError, match=r"'wrong': a function needs higher_is_better: @metric\('wrong'"):
         metric("wrong")(three)
 
 

@@ -208,9 +208,7 @@ def test_messages_name_raw_ids_where_they_are_known():
         recommend(ByScores(changed(np.nan)), ListRequest(data, USERS, 3, everything))
     with pytest.raises(ModelError, match="the list of user 'u00' has item 1001 twice"):
         recommend(listing([[1, 2, 1]], [[3.0, 2, 1]]), ListRequest(data, USERS[:1], 3, everything))
-    with pytest.raises(
-        ModelError, match=r"the list of user 'u00' has an item code outside 0 to 299 .*: item code 300"
-    ):
+    with pytest.raises(ModelError, match=r"user 'u00' has an item code outside 0 to 299 .*: item code 300"):
         recommend(listing([[1, 300, 3]], [[3.0, 2, 1]]), ListRequest(data, USERS[:1], 3, everything))
 
 
@@ -250,9 +248,7 @@ def test_a_list_model_must_return_two_arrays():
         def recommend(self, users, n):
             return super().recommend(users, n)[0]
 
-    with pytest.raises(
-        ModelError, match=r"OneArray.recommend must return two arrays, items and scores, not ndarray"
-    ):
+    with pytest.raises(ModelError, match=r"must return two arrays, items and scores, not ndarray"):
         recommend(OneArray(), ListRequest(DATA, USERS, 3, Candidates("all")))
 
 
@@ -295,7 +291,5 @@ def test_predictions_that_break_the_contract_are_refused():
         ModelError, match=r"Rating.predict returned nan for user 104 and item 517; ratings must be finite"
     ):
         predict_ratings(Rating(scores), truth())
-    with pytest.raises(
-        ModelError, match=r"Rating.predict must return floats of shape \(\d+,\), not int64 of shape"
-    ):
+    with pytest.raises(ModelError, match=r"must return floats of shape \(\d+,\), not int64 of shape"):
         predict_ratings(Rating(SCORES.astype(int)), truth())

@@ -139,9 +139,7 @@ def test_too_many_components_are_refused(name, params, message):
 
 def test_nmf_refuses_negative_ratings_unless_they_are_not_used():
     data = random_data(low=-2)
-    with pytest.raises(
-        ModelError, match=r"takes no negative ratings, and the lowest one is -2; set values to 'binary'"
-    ):
+    with pytest.raises(ModelError, match=r"ratings, and the lowest one is -2; set values to 'binary'"):
         fit("NMF", data, n_components=2)
     assert np.isfinite(all_scores(fit("NMF", data, n_components=2, values="binary"), data)).all()
 

@@ -328,13 +328,9 @@ def test_without_a_file_the_table_of_the_dataset_is_taken() -> None:
     assert groups_of("attribute", people, column="kind") == {"a": [0, 3, 4], "b": [1, 5], "unknown": [2]}
     as_text = groups_of("attribute", people, column="half", values="text")
     assert as_text == {"0.5": [0, 2], "1": [1, 3], "2": [5], "unknown": [4]}
-    with pytest.raises(
-        DataError, match=r"the table of users of the dataset: no column 'aeg'; did you mean 'age'"
-    ):
+    with pytest.raises(DataError, match=r"of users of the dataset: no column 'aeg'; did you mean 'age'"):
         groups_of("attribute", people, column="aeg")
-    with pytest.raises(
-        DataError, match=r"'s': needs a file, or a table of users of the dataset .* column 'age'"
-    ):
+    with pytest.raises(DataError, match=r"needs a file, or a table of users of the dataset .* column 'age'"):
         groups_of("attribute", column="age")
 
 
@@ -420,9 +416,7 @@ def test_invalid_segment_results_are_refused(
     with pytest.raises(PluginError, match=message):
         segmentation("s", Sound(), [fold()], LoadContext())
     monkeypatch.setattr(Sound, "measure", lambda self, fold, users, context: users[:1])
-    with pytest.raises(
-        PluginError, match=r"segment 's': measure must return one value a user, \(6,\), not \(1,\)"
-    ):
+    with pytest.raises(PluginError, match=r"'s': measure must return one value a user, \(6,\), not \(1,\)"):
         segmentation("s", Sound(), [fold()], LoadContext())
 
 

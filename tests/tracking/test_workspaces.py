@@ -80,7 +80,5 @@ def test_an_unknown_workspace_is_named_before_anything_is_fitted(
     workspaces: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_WORKSPACE", "team-x")
-    with pytest.raises(
-        TrackingError, match=r"Workspace 'team-x' not found \(MLFLOW_WORKSPACE of the environment"
-    ):
+    with pytest.raises(TrackingError, match=r"'team-x' not found \(MLFLOW_WORKSPACE of the environment"):
         run(workspaces)

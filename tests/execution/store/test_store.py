@@ -286,9 +286,7 @@ def test_the_folder_is_named_by_argument_then_variable_then_default(monkeypatch:
 
 def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        StoreError, match=r"cannot use the store .*file: .*; name another folder by .* EVALPLUGIN_STORE"
-    ):
+    with pytest.raises(StoreError, match=r"the store .*file: .*; name another folder by .* EVALPLUGIN_STORE"):
         Store(tmp_path / "file")
     with pytest.raises(DataError, match="max_size must be a size such as 2GB or 500MB, not 'much'"):
         Store(tmp_path / "s", max_size="much")
@@ -440,9 +438,7 @@ def test_times_are_days_hours_minutes_and_seconds() -> None:
     assert [seconds_of(t, "x") for t in ("30d", "12h", "15 m", "1.5s", "2W")] == [
         30 * 86_400, 12 * 3600, 15 * 60, 1.5, 14 * 86_400,
     ]  # fmt: skip
-    with pytest.raises(
-        DataError, match=r"--older-than must be a time such as 30d, 12h, 15m or 90s, not '30'"
-    ):
+    with pytest.raises(DataError, match=r"must be a time such as 30d, 12h, 15m or 90s, not '30'"):
         seconds_of("30", "--older-than")
 
 

@@ -282,9 +282,7 @@ def test_the_memory_of_this_machine_is_known():
 
 def test_similarities_that_surprise_cannot_compute_are_explained():
     zeros = make([(0, 0, 0.0), (1, 0, 1.0), (2, 1, 4.0)], 3, 2)
-    with pytest.raises(
-        ModelError, match=r"'cosine' is undefined on this data: two users have in common only ratings"
-    ):
+    with pytest.raises(ModelError, match=r"is undefined on this data: two users have in common only ratings"):
         fit("KNNBasic", zeros, sim_options={"name": "cosine"})
     same = make([(u, i, 1.0) for u in range(3) for i in range(3)], 3, 3)
     with pytest.raises(ModelError, match=r"'pearson_baseline' is undefined .* equal the baseline"):

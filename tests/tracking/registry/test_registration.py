@@ -91,8 +91,8 @@ def journals() -> list[Path]:
         ),
         pytest.param(
             "wait",
-            {"seconds": 4},
-            "stopped: the task took more than 4 s, its limit (limits.seconds)",
+            {"seconds": 15},
+            "stopped: the task took more than 15 s, its limit (limits.seconds)",
             marks=pytest.mark.slow,
         ),
     ],
