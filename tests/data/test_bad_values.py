@@ -31,12 +31,6 @@ NULLS = ["NULL", "null", r"\N", "None", "NONE", "N/A", "NA", "nan", "NaN", "<NA>
 COMPOSED, DECOMPOSED = (normalize(form, "Café") for form in ("NFC", "NFD"))
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def written(name: str = "log.csv", rows: int = N, *, odd: int = ODD, **columns: Any) -> Path:
     """Write columns, each given by its usual value (or a function of the row) and perhaps an odd one."""
     values = {}

@@ -60,14 +60,8 @@ def split(data: Interactions, **params: Any) -> Any:
 
 
 def prepared(dataset: dict[str, Any], **changes: Any) -> PreparedData:
-    config = {
-        "experiment": "given",
-        "datasets": [dataset],
-        "split": "given",
-        "metrics": ["recall@5"],
-        "models": ["popularity"],
-    }
-    (data,) = prepare(load(config | changes), None, RecordingObserver())
+    config = {"experiment": "e", "datasets": [dataset], "split": "given", "metrics": ["recall@5"]}
+    (data,) = prepare(load({**config, "models": ["popularity"], **changes}), None, RecordingObserver())
     return data
 
 

@@ -32,12 +32,6 @@ REVIEWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(name: str, rows: list[Any]) -> str:
     text = "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows).encode()
     Path(name).write_bytes(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)

@@ -125,10 +125,7 @@ def test_ids_that_name_no_session_are_refused_with_their_row(
         (["--query", "query", "--truth-user", "sesion"], r"truth.csv: no query column 'sesion'; "),
     ],
 )
-def test_wrong_columns_are_errors_of_the_command_line(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-):
-    monkeypatch.chdir(tmp_path)
+def test_wrong_columns_are_errors_of_the_command_line(arguments: list[str], message: str, capsys: Any):
     for name, table in zip(("lists", "truth"), tables(), strict=True):
         table.to_csv(f"{name}.csv", index=False)
     assert main(["score", "--lists", "lists.csv", "--truth", "truth.csv", "-m", "rr", *arguments]) == 2
@@ -176,10 +173,7 @@ def test_logged_scores_of_queries_are_compared_by_session(capsys: pytest.Capture
     assert "--query does not go with it" in capsys.readouterr().err
 
 
-def test_queries_without_a_list_and_without_a_truth_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
+def test_queries_without_a_list_and_without_a_truth_are_counted(capsys: pytest.CaptureFixture[str]):
     lists, truth = tables()
     lists[lists["query"] != "0:1"].to_csv("lists.csv", index=False)
     truth[~truth["query"].isin(["5:1", "5:2"])].to_csv("truth.csv", index=False)

@@ -20,11 +20,13 @@ pytestmark = [pytest.mark.server, pytest.mark.usefixtures("no_drawing")]
 
 
 @pytest.fixture
-def tracking(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    """A proxy in front of the MLflow server; MLflow's client gives up soon."""
+def tracking(
+    server: Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[FaultProxy]:
+    """A proxy in front of the MLflow server; MLflow's client gives up soon on slow answers."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "4" if "slow" in request.node.name else "60")
     for name, value in server.storage.environment.items():
         monkeypatch.setenv(name, value)
     with fault_proxy(server.url) as proxy:
@@ -135,7 +137,7 @@ def break_requests(proxy: FaultProxy, kind: str, path: str, method: str, count: 
     if kind.isdigit():
         proxy.add("status", path, method=method, count=count, status=int(kind))
     else:
-        proxy.add(kind, path, method=method, count=count, seconds=3.0)
+        proxy.add(kind, path, method=method, count=count, seconds=6.0)
 
 
 @pytest.mark.slow
@@ -150,13 +152,11 @@ def break_requests(proxy: FaultProxy, kind: str, path: str, method: str, count: 
 def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
     server: Server,
     tracking: FaultProxy,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     kind: str,
     path: str,
     method: str,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     experiment = f"{kind} {path}"
     config = write_config(small_config(experiment=experiment))
     break_requests(tracking, kind, path, method, None)
@@ -171,12 +171,10 @@ def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
 def test_a_bake_off_outlives_every_fault_of_object_storage(
     server: Server,
     tracking: FaultProxy,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     kind: str,
     client: str,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     experiment = f"{kind} s3 {client}"
     if client == "evalplugin":
         direct(MlflowClient(server.url), server, experiment)
@@ -219,13 +217,11 @@ def test_one_fault_after_another_is_mended_by_resuming(
 def test_reading_commands_end_with_one_clear_error(
     server: Server,
     tracking: FaultProxy,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     kind: str,
     command: str,
     path: str,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     config = write_config(small_config(experiment="read"))
     if MlflowClient(server.url).get_experiment_by_name("read") is None:
         assert main(["run", config, "--tracking-uri", server.url]) == 0
