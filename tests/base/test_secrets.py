@@ -130,9 +130,7 @@ def test_registered_secret_is_redacted_in_every_encoding(secret: str) -> None:
         assert dumps(secret)[1:-1] not in redact(text)
 
 
-def test_environment_variables_with_secret_names_are_redacted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_variables_with_secret_names_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct horse")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false-or-true")
     assert redact("no user 'correct horse' with false-or-true") == "no user '***' with false-or-true"

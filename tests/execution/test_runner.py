@@ -17,24 +17,11 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.config.sections import Recommend
-from evalplugin.data import (
-    Candidates,
-    Interactions,
-    LastN,
-    NewUsers,
-    NextItem,
-    Splitter,
-)
+from evalplugin.data import Candidates, Interactions, LastN, NewUsers, NextItem, Splitter
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
-from evalplugin.execution.runner import (
-    PreparedData,
-    _report_tenths,
-    jobs_of,
-    prepare,
-    results_of,
-)
+from evalplugin.execution.runner import PreparedData, _report_tenths, jobs_of, prepare, results_of
 from evalplugin.execution.tasks import Task, run_task
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.models import MODELS

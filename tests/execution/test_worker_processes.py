@@ -50,11 +50,7 @@ def test_each_call_has_a_process_of_one_server_with_the_libraries(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [
-        (os.abort, "was ended by SIGABRT"),
-        (signal.pause, "took more than 4 s"),
-        (dict.fromkeys, "TypeError"),
-    ],
+    [(os.abort, "was ended by SIGABRT"), (signal.pause, "took more than 4 s"), (dict.fromkeys, "TypeError")],
 )
 def test_call_that_fails_affects_no_other(tmp_path: Path, function: Callable[..., Any], reason: str) -> None:
     with session(tmp_path, limits=Limits(seconds=4.0)) as opened:

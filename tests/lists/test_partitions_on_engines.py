@@ -166,13 +166,7 @@ def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
     with pytest.raises(DataError) as here:
         evalplugin.score(twice, truth, ["rr"])
     with pytest.raises(DataError) as there:
-        evalplugin.score(
-            "lists.parquet",
-            "truth.parquet",
-            ["rr"],
-            partitioned=partitioned,
-            engine=Engine(),
-        )
+        evalplugin.score("lists.parquet", "truth.parquet", ["rr"], partitioned=partitioned, engine=Engine())
     assert str(there.value) == str(here.value).replace("lists:", "lists.parquet:", 1)
     assert f"twice: row 1 (counted from 1) and row {len(twice)} (counted" in str(there.value)
 
@@ -200,8 +194,7 @@ def test_engines_are_named_as_in_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    "engine",
-    ["executor", {"type": "executor", "factory": "os:getpid"}, Executor("os:getpid")],
+    "engine", ["executor", {"type": "executor", "factory": "os:getpid"}, Executor("os:getpid")]
 )
 def test_an_executor_is_refused_without_asking_for_workers(engine: object) -> None:
     """`score` has no number of workers: a message that asks for one leads nowhere."""

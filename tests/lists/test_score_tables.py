@@ -186,7 +186,7 @@ def test_missing_units_are_counted_and_pairs_are_the_common_ones(table: pd.DataF
     comparison = compare(table.drop(index=[0, 1, N + 5]))
     assert shared_lines(comparison, ["points"]) == [
         "Means and ranks are over 57 of 60 questions, those with values of all models; without a value: large 1, small "
-        "2.",
+        "2."
     ]
     assert comparison.pairs[0].paired.users == 57
 

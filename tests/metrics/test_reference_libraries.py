@@ -123,8 +123,7 @@ def test_scikit_learn_agrees(k: int) -> None:
         if rating[user].any():
             assert ndcg[user] == pytest.approx(theirs, abs=1e-12)
             assert dcg[user] == pytest.approx(
-                dcg_score(rating[user : user + 1], score[user : user + 1], k=k, ignore_ties=True),
-                abs=1e-12,
+                dcg_score(rating[user : user + 1], score[user : user + 1], k=k, ignore_ties=True), abs=1e-12
             )
         else:
             assert theirs == 0
@@ -203,8 +202,7 @@ def test_scipy_agrees_on_rank_correlation(name: str, theirs: object, levels: int
             assert value == 0
         else:
             assert value == pytest.approx(
-                theirs(list(true.values()), list(predicted.values())).statistic,
-                abs=1e-12,
+                theirs(list(true.values()), list(predicted.values())).statistic, abs=1e-12
             )
             compared += 1
     assert compared > 100

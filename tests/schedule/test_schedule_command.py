@@ -272,9 +272,7 @@ def test_failed_model_is_notified_for_each_dataset(capsys: pytest.CaptureFixture
     )
 
 
-def test_unwritable_outcome_file_is_refused_before_the_run(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unwritable_outcome_file_is_refused_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     config()
     for command in (["run"], ["schedule", "--once"]):
         assert main([*command, "--outcome", "none/o.jsonl", "nightly.yaml"]) == 2

@@ -145,10 +145,7 @@ def test_activity_counts_train_interactions() -> None:
     }
     assert groups_of("activity", groups=1) == {"no history": [0], "1-4 interactions": [1, 2, 3, 4, 5]}
     warm = fold(test=[pair for pair in TEST if pair[0] > 0])
-    assert groups_of("activity", warm, groups=2) == {
-        "1 interaction": [1, 2],
-        "2-4 interactions": [3, 4, 5],
-    }
+    assert groups_of("activity", warm, groups=2) == {"1 interaction": [1, 2], "2-4 interactions": [3, 4, 5]}
 
 
 def test_popularity_is_the_mean_over_all_items_of_the_truth() -> None:

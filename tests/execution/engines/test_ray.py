@@ -24,11 +24,7 @@ from evalplugin.execution.engines.ray import Ray
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.testing import check_engine
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.cluster,
-    RAY_WARNINGS,
-]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, RAY_WARNINGS]
 
 
 @pytest.fixture(scope="module")

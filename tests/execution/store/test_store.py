@@ -19,13 +19,7 @@ from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
 from evalplugin.execution.store.entry import NewEntry, key_of
-from evalplugin.execution.store.journal import (
-    PENDING_SECONDS,
-    Header,
-    Journal,
-    keys_in_use,
-    unfinished,
-)
+from evalplugin.execution.store.journal import PENDING_SECONDS, Header, Journal, keys_in_use, unfinished
 from evalplugin.execution.store.steps import StepCache
 
 DEPENDS = {"step": "lists", "n": 10}

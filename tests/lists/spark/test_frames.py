@@ -240,8 +240,7 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(
     bare.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
     with pytest.raises(
-        EngineError,
-        match=r"cannot import evalplugin \(ModuleNotFoundError: .*\): install its package there$",
+        EngineError, match=r"cannot import evalplugin \(ModuleNotFoundError: .*\): install its package there$"
     ):
         evalplugin.score(lists, truth, ["rr"])
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "none"))

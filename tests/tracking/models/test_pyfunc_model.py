@@ -99,9 +99,7 @@ ALL = "[[4, 3, 2, 1]] * len(data)"
 def test_lists_for_users_have_many_shapes(answer: str) -> None:
     lists, notes = lists_of(saved(answer))
     assert lists == [[4, 3, 2], [4, 3, 1], [4, 2, 1]]
-    assert notes == [
-        "left out: 3 listed items that the user has already, of 3 users, such as 1",
-    ]
+    assert notes == ["left out: 3 listed items that the user has already, of 3 users, such as 1"]
 
 
 def test_what_a_model_lacks_is_counted() -> None:
@@ -411,10 +409,7 @@ def test_models_of_runs_and_of_other_stores(uri: str, store: Path, monkeypatch: 
     try:
         with mlflow.start_run() as run:
             logged = mlflow.pyfunc.log_model(
-                name="model",
-                python_model=_code("[[4, 3]] * len(data)"),
-                signature=USERS,
-                pip_requirements=[],
+                name="model", python_model=_code("[[4, 3]] * len(data)"), signature=USERS, pip_requirements=[]
             )
     finally:
         mlflow.set_tracking_uri(None)

@@ -18,12 +18,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
 from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
-from evalplugin.tracking.write.contents import (
-    difference_metrics,
-    model_metrics,
-    simplified,
-    summary_metrics,
-)
+from evalplugin.tracking.write.contents import difference_metrics, model_metrics, simplified, summary_metrics
 from evalplugin.tracking.write.items import Artifact, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
 from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
