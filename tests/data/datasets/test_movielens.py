@@ -32,10 +32,7 @@ U_ITEM = "10|Goldeneye, The (1995)|1-Jan-1995||\n31|Am\u00e9lie (2001)|x||\n"
 FOLDERS: dict[str, tuple[str, dict[str, bytes]]] = {
     "100k": ("ml-100k", {"u.data": RATINGS.replace(b"::", b"\t"), "u.item": U_ITEM.encode("latin-1")}),
     "1m": ("ml-1m", {"ratings.dat": RATINGS, "movies.dat": MOVIES.encode("latin-1")}),
-    "10m": (
-        "ml-10M100K",
-        {"ratings.dat": RATINGS.replace(b"::2::", b"::2.5::"), "movies.dat": MOVIES.encode()},
-    ),
+    "10m": ("ml-10M100K", {"ratings.dat": RATINGS.replace(b"4:", b"4.0:"), "movies.dat": MOVIES.encode()}),
     **{name: (f"ml-{name}", CSV) for name in ("20m", "25m", "32m", "latest-small", "latest")},
 }
 FILES = {name: (folder, f"ml-{name}.zip", files) for name, (folder, files) in FOLDERS.items()}
