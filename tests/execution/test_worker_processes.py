@@ -110,15 +110,6 @@ def test_server_that_is_killed_fails_its_calls_and_is_replaced(tmp_path: Path) -
         assert other != server
 
 
-def test_call_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    with session(tmp_path) as opened:
-        opened.submit(Call(0, worker_calls.hang, rest={"note": str(note)}))
-        wait_for(note.exists)
-        os.kill(opened._servers[0]._process.pid, signal.SIGKILL)
-        wait_for(lambda: not running_in(int(note.read_text())))
-
-
 def test_closing_ends_what_runs(tmp_path: Path) -> None:
     note = tmp_path / "note"
     with session(tmp_path) as opened:

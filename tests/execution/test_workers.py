@@ -156,13 +156,10 @@ def test_ids_that_are_text_and_data_without_times_reach_the_workers(tmp_path: Pa
     rng = np.random.default_rng(0)
     pairs = rng.permutation(20 * 30)[:300]
     frame = pd.DataFrame({"user": [f"u{p // 30:02d}" for p in pairs], "item": [f"é{p % 30}" for p in pairs]})
-    checked = config(
-        tmp_path,
-        datasets=[{"name": "mine", "type": "dataframe", "frame": frame}],
-        split={"type": "holdout", "fraction": 0.3},
-        recommend={"n": 10, "candidates": "sampled", "negatives": 5},
-        models=["random", "popularity"],
-    )
+    mine = {"name": "mine", "type": "dataframe", "frame": frame}
+    given = {"datasets": [mine], "split": "holdout", "models": ["random", "popularity"]}
+    sampled = {"n": 10, "candidates": "sampled", "negatives": 5}
+    checked = config(tmp_path, recommend=sampled, **given)
     for a, b in zip(in_this_process(checked), results(checked, tmp_path, 2), strict=True):
         assert_same(a, b)
 
@@ -212,18 +209,16 @@ def test_memory_limit_fails_task_alone(tmp_path: Path) -> None:
     checked = config(tmp_path, models=[greedy, "popularity"], split={"type": "last_n", "n": 2})
     greedy_result, other = results(checked, tmp_path, 2, Limits(memory=2**30))
     assert "MemoryError: Unable to allocate 8.00 GiB" in (greedy_result.error or "")
-    assert greedy_result.failure == (
-        "out of memory: the process of the task may allocate 1.0 GB (limits.memory)"
-    )
+    said = "out of memory: the process of the task may allocate 1.0 GB (limits.memory)"
+    assert greedy_result.failure == said
     assert other.error is None
 
 
 def test_memory_limit_is_refused_outside_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
+    needs = Needs(workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path)
     with pytest.raises(EvalpluginError, match=r"limits\.memory: only Linux can bound the memory"):
-        task_executor(
-            Processes(Needs(workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path)), Observer()
-        )
+        task_executor(Processes(needs), Observer())
 
 
 def test_failed_fold_ends_its_model_with_first_failure(tmp_path: Path) -> None:
@@ -356,7 +351,5 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(workers_module, "write_value", full)
-    with pytest.raises(
-        StoreError, match=r"cannot write .*shared-\w+, which a worker process needs: No space left on"
-    ):
+    with pytest.raises(StoreError, match=r"shared-\w+, which a worker process needs: No space left on"):
         results(config(tmp_path, models=["random"]), tmp_path, 2)
