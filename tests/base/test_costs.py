@@ -34,9 +34,7 @@ def test_peak_memory_includes_freed_memory_and_resets_before_each_measurement() 
     assert after.mb < peak.mb - 150
 
 
-def test_peak_memory_is_nan_without_a_resettable_maximum(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_peak_memory_is_nan_without_a_resettable_maximum(monkeypatch, tmp_path):
     monkeypatch.setattr(costs, "_CLEAR", costs.Path(f"{tmp_path}/none/clear_refs"))
     with peak_memory() as peak:
         pass

@@ -151,9 +151,7 @@ def test_short_registered_secret_is_not_redacted_inside_words() -> None:
     st.sampled_from(["password", "api_key", "client_secret", "access-token"]),
     st.booleans(),
 )
-def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(
-    style: str | None, secret: str, key: str, flow: bool
-) -> None:
+def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(style, secret, key, flow):
     data: dict[str, Any] = {"experiment": "x", "datasets": [{"type": "sql", key: secret, "k": 3}], "seed": 1}
     text = yaml.dump(data, default_style=style, default_flow_style=flow, allow_unicode=True, width=1000)
     hidden = redact_yaml(f"# a comment\n{text}")

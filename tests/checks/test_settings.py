@@ -83,9 +83,7 @@ def test_zeros_may_be_no_ratings_and_no_threshold_is_proposed_that_all_or_none_r
         ((11 / 3, 10 / 3, 3), 10 / 3),
     ],
 )
-def test_the_proposed_threshold_divides_the_ratings(
-    check: Check, values: tuple[float, ...], expected: float
-) -> None:
+def test_the_proposed_threshold_divides_the_ratings(check, values, expected):
     (warning,) = check(values, relevance={}, metrics=["recall@10"])
     proposed = float(warning.split("threshold: ")[1].split("}")[0])
     assert proposed == pytest.approx(expected)

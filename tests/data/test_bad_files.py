@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -328,9 +327,7 @@ def test_csv_text_longer_than_pythons_limit_is_read() -> None:
         ("1::2\n", {"columns": ["user", "item"]}, "got 1: 1::2; is the separator another one"),
     ],
 )
-def test_lines_above_the_header_and_other_separators_are_named(
-    content: str, options: dict[str, Any], words: str
-) -> None:
+def test_lines_above_the_header_and_other_separators_are_named(content, options, words):
     Path("a.csv").write_text(content)
     assert words in refusal(lambda: Csv("a.csv", **options).load(LoadContext()))
 

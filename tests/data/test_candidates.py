@@ -41,9 +41,7 @@ def test_unseen_excludes_the_train_items_and_judged_includes_the_truth_alone(spl
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), min_size=12, max_size=120, unique=True),
     st.integers(0, 45),
 )
-def test_sampled_adds_n_unknown_items_to_each_truth_or_all_there_are(
-    pairs: list[tuple[int, int]], n: int
-) -> None:
+def test_sampled_adds_n_unknown_items_to_each_truth_or_all_there_are(pairs, n):
     data = made([*pairs, (0, 99), (0, 98), (0, 97)])
     split = divided(data)
     included = Candidates.of("sampled", split, np.random.default_rng(0), n_negatives=n).included

@@ -431,9 +431,7 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("dataset", "train", "test", "parts"), REFUSED, ids=[case[3][0] for case in REFUSED])
-def test_wrong_data_is_refused_with_place_and_remedy(
-    dataset: dict[str, Any], train: str, test: str, parts: list[str]
-) -> None:
+def test_wrong_data_is_refused_with_place_and_remedy(dataset, train, test, parts):
     Path("train.csv").write_text(train)
     Path("test.csv").write_text(test)
     with pytest.raises((DataError, ConfigError)) as error:

@@ -167,9 +167,7 @@ DAY = 86_400
         (np.array(["9999-01-01", "0001-01-01"], dtype="M8[s]"), [253370764800, -62135596800], None),
     ],
 )
-def test_times_are_whole_seconds_for_models_and_keep_their_fractions(
-    times: Any, seconds: list[int], fractions: list[int] | None
-) -> None:
+def test_times_are_whole_seconds_for_models_and_keep_their_fractions(times, seconds, fractions):
     data = encoded([1, 2], [1, 2], timestamp=times)
     assert data.timestamp.tolist() == seconds
     assert (None if data.fraction is None else data.fraction.tolist()) == fractions
@@ -197,9 +195,7 @@ def test_duplicates_are_refused_with_the_first_pair_and_its_rows(repeated: pd.Da
 
 
 @pytest.mark.parametrize(("policy", "rating"), [("last", 2.0), ("mean", (1 + 4 + 2) / 3), ("max", 4.0)])
-def test_duplicates_are_merged_at_the_last_row_and_counted(
-    repeated: pd.DataFrame, policy: Any, rating: float
-) -> None:
+def test_duplicates_are_merged_at_the_last_row_and_counted(repeated, policy, rating):
     data = Interactions.from_frame(repeated, rating="rating", timestamp="timestamp", duplicates=policy)
     assert data.timestamp.tolist() == [2, 4, 5]
     assert data.rating.tolist() == [2.0, 3.0, np.float32(rating)]

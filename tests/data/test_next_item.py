@@ -224,9 +224,7 @@ MILLISECONDS = [(session, item, START + 1000 * session + item) for session in ra
          "test"),
     ],
 )  # fmt: skip
-def test_data_that_cannot_be_split_is_refused(
-    split: NextItem, data: Any, message: str, parameter: str | None
-):
+def test_data_that_cannot_be_split_is_refused(split, data, message, parameter):
     with pytest.raises(DataError, match=message) as refused:
         of(split, data if isinstance(data, Interactions) else log(*[] if data is None else [data]))
     assert refused.value.parameter == parameter

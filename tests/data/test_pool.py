@@ -108,9 +108,7 @@ def test_what_the_data_lacks_what_repeats_and_who_has_no_pool_is_said() -> None:
 
 
 @pytest.mark.parametrize(("seen", "listed"), [(None, "de"), ("drop", "de"), ("keep", "ade")])
-def test_items_of_the_train_data_are_dropped_from_the_pool_unless_they_are_kept(
-    seen: str | None, listed: str
-) -> None:
+def test_items_of_the_train_data_are_dropped_from_the_pool_unless_they_are_kept(seen, listed):
     pool_of([*POOL, (1, "a")])
     outcome = run_bakeoff(load(config(recommend={} if seen is None else {"seen": seen})))
     top_n = outcome.result.models[0].top_n

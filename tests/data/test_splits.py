@@ -169,9 +169,7 @@ def test_users_with_equal_times_on_both_sides_of_the_cut_are_noted() -> None:
 
 
 @given(data=interactions(), quantile=st.floats(0.05, 0.95))
-def test_temporal_has_no_train_interaction_at_or_after_the_first_test_one(
-    data: Interactions, quantile: float
-) -> None:
+def test_temporal_has_no_train_interaction_at_or_after_the_first_test_one(data, quantile):
     if int(quantile * len(data)) == 0 or times(data).min() == np.sort(times(data))[int(quantile * len(data))]:
         with pytest.raises(DataError, match="no interaction is before the cut"):
             Temporal(quantile=quantile).split(data, rng())
@@ -182,9 +180,7 @@ def test_temporal_has_no_train_interaction_at_or_after_the_first_test_one(
 
 
 @given(data=interactions(), fraction=st.floats(0.05, 0.95))
-def test_holdout_by_user_rounds_each_users_share_and_leaves_one_in_train(
-    data: Interactions, fraction: float
-) -> None:
+def test_holdout_by_user_rounds_each_users_share_and_leaves_one_in_train(data, fraction):
     counts = data.rows.counts
     expected = [min(int(fraction * c + 0.5), int(c) - 1) for c in counts]
     if sum(expected):
@@ -212,9 +208,7 @@ def test_holdout_draws_every_interaction_equally_often() -> None:
 
 
 @given(data=interactions(), n=st.integers(1, 3), hold=st.sampled_from(["last", "random"]))
-def test_sample_users_tests_the_drawn_users_alone_and_keeps_the_rest_in_train(
-    data: Interactions, n: int, hold: Any
-) -> None:
+def test_sample_users_tests_the_drawn_users_alone_and_keeps_the_rest_in_train(data, n, hold):
     eligible = np.flatnonzero(data.rows.counts >= n + 1)
     if len(eligible):
         [fold] = SampleUsers(n_users=1, n=n, hold=hold).split(data, rng())
@@ -285,9 +279,7 @@ TIMELESS = replace(SMALL, timestamp=None)
         (Temporal(cutoff=3, cold="drop"), SMALL, "fold 1 of the split has no test interactions"),
     ],
 )
-def test_data_that_cannot_be_divided_is_a_clear_error(
-    splitter: Splitter, data: Interactions, message: str
-) -> None:
+def test_data_that_cannot_be_divided_is_a_clear_error(splitter, data, message):
     with pytest.raises(DataError) as caught:
         splitter.split(data, rng())
     assert message in str(caught.value)

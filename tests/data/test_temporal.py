@@ -104,9 +104,7 @@ def test_numbers_are_in_the_unit_of_the_timestamps() -> None:
     gap=st.integers(0, 2),
     cutoff=st.none() | st.integers(0, 7),
 )
-def test_periods_hold_what_they_say_and_test_periods_are_disjoint(
-    data: Interactions, folds: int, every: int, window: int | None, gap: int, cutoff: int | None
-) -> None:
+def test_periods_hold_what_they_say_and_test_periods_are_disjoint(data, folds, every, window, gap, cutoff):
     try:
         found = Temporal(cutoff=cutoff, folds=folds, every=every, window=window, gap=gap).split(data, rng())
     except DataError:
@@ -150,9 +148,7 @@ def test_periods_hold_what_they_say_and_test_periods_are_disjoint(
         ({"every": "1d", "window": "1d", "gap": "20h"}, "window", ""),
     ],
 )
-def test_periods_that_do_not_fit_the_time_span_are_refused(
-    params: dict[str, Any], parameter: str, message: str
-) -> None:
+def test_periods_that_do_not_fit_the_time_span_are_refused(params, parameter, message):
     data = daily(30) if message else made([(1, 1, START), (1, 2, START + 20 * DAY)])
     message = message or (
         "no interaction is in the window from 2020-01-18T04:00:01Z until 2020-01-19T04:00:01Z; the last one before it "

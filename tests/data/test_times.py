@@ -372,9 +372,7 @@ exact_times = st.lists(st.integers(-(10**10), 10**10), min_size=2, max_size=12, 
     floats=st.booleans(),
     cut=st.fractions(-10, 10),
 )
-def test_order_and_cuts_are_those_of_the_exact_times(
-    offsets: list[int], start: int, unit: str, floats: bool, cut: Fraction
-) -> None:
+def test_order_and_cuts_are_those_of_the_exact_times(offsets, start, unit, floats, cut):
     per = UNITS[unit]
     ticks = [start * per + offset for offset in offsets]
     if floats:

@@ -17,7 +17,7 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.config.sections import Recommend
-from evalplugin.data import Candidates, Interactions, LastN, NewUsers, NextItem, Splitter
+from evalplugin.data import Candidates, Interactions, LastN, NewUsers, NextItem
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
@@ -100,9 +100,7 @@ def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
     "split",
     [LastN(), NewUsers(n_users=5, fold_in="before_last_n", n=1), NextItem(test="n_sessions", n_sessions=5)],
 )
-def test_sequential_models_get_each_users_events_in_order(
-    split: Splitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sequential_models_get_each_users_events_in_order(split, monkeypatch):
     given: list[Interactions] = []
 
     @dataclass
@@ -181,9 +179,7 @@ def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> N
 @pytest.mark.parametrize(
     ("split", "place"), [("{SPLIT}", "split.every"), ("[holdout, {SPLIT}]", "split[1].every")]
 )
-def test_a_split_that_does_not_suit_the_data_names_the_line_of_the_config(
-    split: str, place: str, tmp_path: Path
-) -> None:
+def test_a_split_that_does_not_suit_the_data_names_the_line_of_the_config(split, place, tmp_path):
     plain = {key: value for key, value in config(models=["random"]).items() if key != "split"}
     written = split.replace("SPLIT", "type: temporal, every: 900000d")
     file = tmp_path / "rolling.yaml"

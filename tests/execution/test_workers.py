@@ -228,9 +228,7 @@ def test_failed_fold_ends_its_model_with_first_failure(tmp_path: Path) -> None:
     assert popularity.error is None
 
 
-def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(tmp_path, monkeypatch):
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "seen").mkdir()

@@ -74,9 +74,7 @@ def test_a_program_of_another_process_makes_the_lists_of_popularity(store: Path)
 
 
 @pytest.mark.parametrize(("candidates", "text"), [("unseen", True), ("all", False)])
-def test_a_shell_script_makes_the_lists_of_popularity(
-    candidates: str, text: bool, store: Path, tmp_path: Path
-) -> None:
+def test_a_shell_script_makes_the_lists_of_popularity(candidates, text, store, tmp_path):
     user, item = np.divmod(np.random.default_rng(0).permutation(60 * 50)[:1500], 50)
     frame = pd.DataFrame({"user": user, "item": item // 2 * 2, "rating": 5, "timestamp": np.arange(1500)})
     frame = frame.drop_duplicates(["user", "item"])
@@ -345,9 +343,7 @@ def test_a_program_ends_that_has_just_started_when_it_is_interrupted(monkeypatch
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_program_and_its_children_end_with_an_interrupted_bake_off(
-    number: int, workers: int, store: Path
-) -> None:
+def test_a_program_and_its_children_end_with_an_interrupted_bake_off(number, workers, store):
     write_config({**CONFIG, "workers": workers, "models": [shell(SLEEPS)]}, "c.yaml")
     process = subprocess.Popen(
         [PYTHON, "-m", "evalplugin", "run", "c.yaml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -401,9 +397,7 @@ def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.slow
-def test_lists_are_made_again_when_code_or_version_changes(
-    how: str, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_are_made_again_when_code_or_version_changes(how, store, capsys):
     folder = Path("elsewhere")
     (folder / "code").mkdir(parents=True)
     script = folder / "code" / "run.sh"
@@ -446,9 +440,7 @@ def test_lists_are_made_again_when_code_or_version_changes(
     assert ("depends on 1 file (" in capsys.readouterr().err) == (how == "program")
 
 
-def test_a_program_of_which_not_all_is_known_is_run_again(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_of_which_not_all_is_known_is_run_again(store, capsys):
     write_config({**CONFIG, "models": [shell(COUNTED)]}, "c.yaml")
     for times in (1, 2):
         assert main(["run", "c.yaml"]) == 0
@@ -466,9 +458,7 @@ def test_a_program_of_which_not_all_is_known_is_run_again(
         (["true"], "the command true printed nothing to stdout, which would be the version"),
     ],
 )  # fmt: skip
-def test_a_version_that_cannot_be_told_ends_the_bake_off_before_it_begins(
-    version: list[str], message: str, store: Path
-) -> None:
+def test_a_version_that_cannot_be_told_ends_the_bake_off_before_it_begins(version, message, store):
     with pytest.raises(DataError) as caught:
         evalplugin.run({**CONFIG, "models": [shell(COUNTED, version=version)]})
     assert str(caught.value).startswith("inputs of the model theirs: the command ")

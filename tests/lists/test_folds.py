@@ -57,9 +57,7 @@ def test_truth_and_history_of_every_fold_are_logged(logged: SimpleNamespace) -> 
 
 
 @pytest.mark.parametrize("kind", ["files", "frames", "CSV"])
-def test_lists_scored_on_the_logged_truth_have_the_scores_of_the_bake_off(
-    logged: SimpleNamespace, kind: str, tmp_path: Path
-) -> None:
+def test_lists_scored_on_the_logged_truth_have_the_scores_of_the_bake_off(logged, kind, tmp_path):
     lists, truth = logged.top_n, logged.truth
     if kind != "files":
         lists, truth = (pd.read_parquet(file).sample(frac=1, random_state=0) for file in (lists, truth))
@@ -105,9 +103,7 @@ def test_tables_without_the_folds_of_others_are_refused(logged: SimpleNamespace)
     assert one.means == logged.result.fold_means[1]
 
 
-def test_what_takes_one_fold_refuses_several(
-    logged: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_takes_one_fold_refuses_several(logged, capsys):
     for options in ({"memory": "1KB"}, {"partitioned": True}, {"duplicates": "keep"}):
         with pytest.raises(DataError, match=r"takes a single fold; the folds are 1, 2, 3 \(column 'fold'\)"):
             evalplugin.score(logged.top_n, logged.truth, METRICS, **options)
@@ -128,9 +124,7 @@ def test_the_run_of_scored_lists_is_compared_with_the_models(logged: SimpleNames
 
 
 @pytest.mark.parametrize("place", ["run", "path"])
-def test_a_model_of_lists_takes_the_rows_of_its_fold(
-    logged: SimpleNamespace, place: str, store: Path
-) -> None:
+def test_a_model_of_lists_takes_the_rows_of_its_fold(logged, place, store):
     params = {"run": logged.run_id} if place == "run" else {"path": logged.top_n}
     models = [{"name": "again", "type": "lists", "params": params}, "random"]
     (again, _) = evalplugin.run(

@@ -35,9 +35,7 @@ def scored(lists: Any, truth: Any = TRUTH, **options: Any) -> float:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("low", [2**53, -(2**53) - 1, 1_700_000_000_000_000_000, 2**63 - 2])
-def test_an_integer_score_from_2_53_on_is_refused_with_its_row(
-    table: Callable[[list[Any]], Any], low: int
-) -> None:
+def test_an_integer_score_from_2_53_on_is_refused_with_its_row(table, low):
     with pytest.raises(
         DataError, match=rf"^lists: column 'score', row 1 .* is {low} \(int\), and 1 more rows: {LARGE}"
     ):

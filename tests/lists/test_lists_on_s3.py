@@ -74,9 +74,7 @@ def folder(storage: ObjectStorage, tables: dict[str, pd.DataFrame]) -> str:
 
 @pytest.mark.parametrize("lists", ["lists", "lists/**/*.parquet", "lists/shard=[012]/part-?.parquet"])
 @pytest.mark.parametrize("truth", ["truth.csv", "truth.csv.gz", "truth.parquet"])
-def test_scores_are_those_of_tables_in_memory(
-    folder: str, tables: dict[str, pd.DataFrame], lists: str, truth: str
-) -> None:
+def test_scores_are_those_of_tables_in_memory(folder, tables, lists, truth):
     expected = evalplugin.score(tables["lists"], tables["truth"], METRICS)
     found = evalplugin.score(f"{folder}/{lists}", f"{folder}/{truth}", METRICS)
     assert found.means == expected.means
@@ -179,14 +177,7 @@ def test_a_server_of_another_kind_is_named(s3: ObjectStorage, folder: str) -> No
         ("slow", {"seconds": 2}),
     ],
 )
-def test_requests_that_fail_twice_are_repeated(
-    s3: ObjectStorage,
-    folder: str,
-    tables: dict[str, pd.DataFrame],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: Any,
-    choices: dict[str, Any],
-) -> None:
+def test_requests_that_fail_twice_are_repeated(s3, folder, tables, monkeypatch, kind, choices):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "4")
     monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0 if kind == "slow" else 60.0)
     stores._opened.cache_clear()
@@ -252,9 +243,7 @@ def test_an_output_appears_whole_or_not_at_all(s3: ObjectStorage) -> None:
     assert file.open().read() == content
 
 
-def test_the_command_reads_and_writes_uris(
-    s3: ObjectStorage, folder: str, tables: dict[str, pd.DataFrame], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reads_and_writes_uris(s3, folder, tables, capsys):
     arguments = ["score", "--lists", f"{folder}/lists", "--truth", f"{folder}/truth.csv", "-m", "ndcg@10"]
     for ending in ("parquet", "csv"):
         out = f"{s3.bucket}/out/per_user.{ending}"
@@ -279,12 +268,7 @@ def test_the_command_reads_and_writes_uris(
     ],
 )
 @pytest.mark.parametrize("debug", [[], ["--debug"]])
-def test_errors_end_with_exit_code_2_and_without_credentials(
-    arguments: list[str],
-    debug: list[str],
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_errors_end_with_exit_code_2_and_without_credentials(arguments, debug, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     assert main(["score", *arguments, "-m", "ndcg@10", *debug]) == 2
     shown = capsys.readouterr()

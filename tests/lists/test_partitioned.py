@@ -75,14 +75,7 @@ def write(tables: tuple[pd.DataFrame, ...]) -> None:
 @pytest.mark.parametrize(("text", "rank"), [(False, False), (False, True), (True, True)])
 @pytest.mark.parametrize("metrics", [METRICS, FREE])
 @pytest.mark.parametrize("memory", ["3KB", "40KB"])
-def test_partitions_give_the_same_to_the_last_bit(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: bool,
-    rank: bool,
-    metrics: tuple[str, ...],
-    memory: str,
-) -> None:
+def test_partitions_give_the_same_to_the_last_bit(folder, monkeypatch, text, rank, metrics, memory):
     monkeypatch.setattr(partition_files, "_BATCH", 64)
     write(list_tables(text=text, rank=rank))
     asked: dict[str, Any] = {"train": "train.parquet", "threshold": 2.0, "curves": True}
@@ -102,9 +95,7 @@ def test_partitions_give_the_same_to_the_last_bit(
     ("kind", "user", "item"),
     [(np.int64, -(2**63), 2**40), (np.int16, -77, -9), (np.uint64, 2**62, 2**63 - 40)],
 )
-def test_partitions_take_ids_of_any_width(
-    folder: Path, kind: type[np.integer[Any]], user: int, item: int
-) -> None:
+def test_partitions_take_ids_of_any_width(folder, kind, user, item):
     tables = [
         table.assign(
             user=table["user"].to_numpy().astype(kind) + kind(user),
@@ -120,9 +111,7 @@ def test_partitions_take_ids_of_any_width(
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), n=st.integers(2, 9), ordered=st.booleans(), seed=st.integers(0, 2**16))
-def test_any_number_of_partitions_gives_the_same_bits(
-    tmp_path: Path, data: st.DataObject, n: int, ordered: bool, seed: int
-) -> None:
+def test_any_number_of_partitions_gives_the_same_bits(tmp_path, data, n, ordered, seed):
     lists, truth, _ = list_tables(25)
     lists, truth = (t.sample(frac=1, random_state=seed) for t in (lists, truth))
     if ordered:
@@ -177,9 +166,7 @@ def test_partitions_take_files_with_integer_and_with_float_scores(folder: Path) 
         ({"item": None}, r"lists: column 'item', row 1 of 2.parquet \(counted from 1\) is empty"),
     ],
 )
-def test_invalid_values_in_partitions_name_file_and_row(
-    folder: Path, change: dict[str, object], message: str
-) -> None:
+def test_invalid_values_in_partitions_name_file_and_row(folder, change, message):
     write(list_tables())
     second = pd.read_parquet("lists/2.parquet").astype({"item": "Int64"})
     for column, value in change.items():
@@ -233,9 +220,7 @@ def test_partitions_check_free_disk_space_first(folder: Path, monkeypatch: pytes
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
 
 
-def test_failed_scoring_leaves_the_output_file_unchanged(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_scoring_leaves_the_output_file_unchanged(folder, monkeypatch):
     write(list_tables())
     argv = ["score", "--lists", "lists", "--truth", "truth.parquet", "-m", "rr", "--out", "out.parquet"]
     assert main(argv) == 0

@@ -132,9 +132,7 @@ def test_partitions_are_scored_by_the_calls_of_an_engine(folder: Path) -> None:
     assert {path.name for path in (folder / "temporary").rglob("*") if path.is_file()} <= {"lock"}
 
 
-def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_in_two_files_is_refused_where_files_are_partitioned(folder, capsys):
     lists, truth, _ = list_tables()
     part = lists["user"].to_numpy() % 3
     part[np.flatnonzero(lists["user"] == 7)[0]] = 0
@@ -156,9 +154,7 @@ def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path)
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
-    folder: Path, partitioned: bool
-) -> None:
+def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(folder, partitioned):
     lists, truth, _ = list_tables()
     twice = pd.concat([lists, lists[:1]])
     twice.to_parquet("lists.parquet", index=False)
@@ -171,9 +167,7 @@ def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
     assert f"twice: row 1 (counted from 1) and row {len(twice)} (counted" in str(there.value)
 
 
-def test_a_lost_call_is_an_error_with_what_the_engine_says(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_call_is_an_error_with_what_the_engine_says(folder, monkeypatch):
     lists, truth, _ = list_tables()
     lists.to_parquet("lists.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)

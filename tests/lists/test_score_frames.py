@@ -183,9 +183,7 @@ def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, name
     order=st.sampled_from(["shuffled", "by user", "by user, shuffled lists", "lists reversed"]),
     ids=st.sampled_from(["integers", "objects", "str", "object", "category"]),
 )
-def test_any_order_of_rows_and_any_ids_give_what_codes_give(
-    tables: tuple[pd.DataFrame, ...], seed: int, by: str, order: str, ids: str
-) -> None:
+def test_any_order_of_rows_and_any_ids_give_what_codes_give(tables, seed, by, order, ids):
     frame, truth, train = tables
     names = list(EVERY)
     expected = by_codes(frame, truth, train, names)
@@ -432,9 +430,7 @@ BOUGHT = EVENTS.assign(amount=[1.0, 2.5, 4.0, 1.0])
         (pa.table(BOUGHT), {"rating": "amount"}, [3.5, 4.0, 1.0]),
     ],
 )
-def test_events_of_truth_and_train_data_are_pairs_whose_ratings_add_up(
-    truth: Any, columns: dict[str, str], merged: list[float]
-) -> None:
+def test_events_of_truth_and_train_data_are_pairs_whose_ratings_add_up(truth, columns, merged):
     listed = pd.DataFrame({"user": ["a", "a", "b"], "item": ["y", "x", "x"], "rank": [1, 2, 1]})
     pairs = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "y"], "rating": merged})
     metrics = ["ndcg@2", "recall(truth=repeat)@2", "recall(truth=explore)@2", "novelty@2"]
@@ -458,9 +454,7 @@ def test_events_and_pools_are_not_scored_in_parts(options: dict[str, Any]) -> No
 @pytest.mark.parametrize("train", [None, pd.DataFrame({"user": ["u0", "u2"], "item": ["i9", "i1"]})])
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
-def test_metrics_of_a_pool_are_those_of_the_worked_examples(
-    train: pd.DataFrame | None, data: st.DataObject
-) -> None:
+def test_metrics_of_a_pool_are_those_of_the_worked_examples(train, data):
     items = [f"i{n}" for n in range(6)]
     pools = [data.draw(st.lists(st.sampled_from(items), min_size=1, unique=True)) for _ in range(3)]
     lists = [pool[: data.draw(st.integers(1, len(pool)))] for pool in pools]
@@ -526,8 +520,6 @@ def test_queries_of_several_systems_are_compared_by_session() -> None:
     ("systems", "message"),
     [({}, "two systems, and there are 0"), ({"a": LISTS}, "two systems, and there are 1")],
 )
-def test_a_mapping_of_fewer_than_two_systems_is_refused(
-    systems: dict[str, pd.DataFrame], message: str
-) -> None:
+def test_a_mapping_of_fewer_than_two_systems_is_refused(systems, message):
     with pytest.raises(DataError, match=message):
         evalplugin.score(systems, TRUTH, ["rr"])

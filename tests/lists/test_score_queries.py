@@ -101,9 +101,7 @@ NOT_A_QUERY = (
 @pytest.mark.parametrize("in_truth", [False, True])
 @pytest.mark.parametrize("memory", [None, "1KB"])
 @pytest.mark.parametrize("ids", WRONG)
-def test_ids_that_name_no_session_are_refused_with_their_row(
-    ids: list[Any], memory: str | None, in_truth: bool, tmp_path: Path
-):
+def test_ids_that_name_no_session_are_refused_with_their_row(ids, memory, in_truth, tmp_path):
     wrong = pd.DataFrame({"query": ids, "item": [1, 2, 3]})
     right = pd.DataFrame({"query": ["1:1", "1:2"], "item": 1})
     lists, truth = (right, wrong) if in_truth else (wrong, right)

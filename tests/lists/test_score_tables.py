@@ -232,9 +232,7 @@ def test_constant_scores_are_said(table: pd.DataFrame) -> None:
         (lambda t: t.assign(text=1), {"cluster": "text"}, "puts all questions into one cluster"),
     ],
 )  # fmt: skip
-def test_bad_tables_are_refused_with_the_place(
-    table: pd.DataFrame, change: Any, choices: dict[str, Any], message: str
-) -> None:
+def test_bad_tables_are_refused_with_the_place(table, change, choices, message):
     with pytest.raises(DataError) as error:
         compare(change(table), **choices)
     assert message in str(error.value)

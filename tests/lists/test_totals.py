@@ -50,9 +50,7 @@ def test_totals_give_what_the_values_give(users: int) -> None:
     copies=st.sampled_from([1, 60]),  # 60: more values than are kept
     data=st.data(),
 )
-def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(
-    sessions: list[int], copies: int, data: st.DataObject
-) -> None:
+def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(sessions, copies, data):
     sizes = np.tile(sessions, copies)
     n, rng = int(sizes.sum()), np.random.default_rng(data.draw(st.integers(0, 99)))
     order = random.Random(data.draw(st.integers(0, 99)))

@@ -397,9 +397,7 @@ def test_coverage_counts_each_listed_item_of_the_catalogue_once() -> None:
         ("dcg(gain=exp2)", (1, 5000), "gain=exp2 needs ratings up to 1000, but the truth has 5000; use"),
     ],
 )
-def test_ratings_that_a_gain_cannot_take_are_an_error(
-    name: str, ratings: tuple[float, ...], message: str
-) -> None:
+def test_ratings_that_a_gain_cannot_take_are_an_error(name, ratings, message):
     with pytest.raises(DataError) as caught:
         one(name, [1, 2], rated(*ratings))
     assert str(caught.value).startswith(message)
@@ -409,9 +407,7 @@ def test_negative_ratings_are_fine_with_binary_gain() -> None:
     assert one("ndcg(gain=binary)", [1, 2], rated(-3, 2)) == close(1 / log2(3))
 
 
-def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_share_of_the_train_data() -> (
-    None
-):
+def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_share_of_the_train_data():
     # Users: a 4, b 2, c 1, d and e 0. Of the 7 interactions, a and b hold 6, which is the first sum >= 0.8 * 7 = 5.6.
     assert of_lists("aplt@3", "abc", "ce", "ab") == [1 / 3, 2 / 2, 0]
     assert of_lists("aclt@3", "abc", "ce", "ab") == [1, 2, 0]

@@ -162,9 +162,7 @@ def test_every_metric_documents_itself(entry: object) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 @FEWER
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_values_stay_in_the_stated_range(
-    name: str, listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_values_stay_in_the_stated_range(name, listed, truth, k):
     low, high = parse(name).metric.bounds
     assert low <= value(name, k, listed, truth) <= high
 
@@ -182,9 +180,7 @@ def test_a_perfect_list_scores_one(name: str, truth: dict[int, float], worse: li
 @pytest.mark.parametrize("name", [v for v in VARIANTS if v.startswith("ndcg") and "ideal=k" not in v])
 @FEWER
 @given(truth=TRUTH, worse=st.lists(st.integers(16, 30), max_size=5, unique=True), k=CUTOFFS)
-def test_the_ideal_list_has_an_ndcg_of_one_at_every_cutoff(
-    name: str, truth: dict[int, float], worse: list[int], k: int | None
-) -> None:
+def test_the_ideal_list_has_an_ndcg_of_one_at_every_cutoff(name, truth, worse, k):
     assert value(name, k, [*sorted(truth, key=truth.__getitem__, reverse=True), *worse], truth) == 1
 
 
@@ -198,9 +194,7 @@ def test_a_perfect_top_k_scores_one_in_precision_f1_and_ap_min(truth: dict[int, 
 @pytest.mark.parametrize("name", VARIANTS)
 @FEWER
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_moving_the_better_of_two_neighbours_up_never_lowers(
-    name: str, listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_moving_the_better_of_two_neighbours_up_never_lowers(name, listed, truth, k):
     # ap(denominator=hits) does not keep this law at a cutoff, which is why it is not the default: a further hit
     # that enters the top k at a low precision pulls the mean of the hits' precisions down.
     spec = parse(name)
@@ -222,9 +216,7 @@ def test_ap_over_hits_can_fall_when_a_hit_enters_the_top_k() -> None:
 
 
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_an_irrelevant_item_at_the_end_never_raises_precision(
-    listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_an_irrelevant_item_at_the_end_never_raises_precision(listed, truth, k):
     assert value("precision", k, [*listed, 99], truth) <= value("precision", k, listed, truth)
 
 

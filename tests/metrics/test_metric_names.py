@@ -67,9 +67,7 @@ _PARAMETERS = st.one_of(
     k=st.none() | st.integers(1, 2**31 - 1),
     data=st.data(),
 )
-def test_a_canonical_name_reads_back_as_the_same_metric(
-    family: str, params: dict[str, str], k: int | None, data: st.DataObject
-) -> None:
+def test_a_canonical_name_reads_back_as_the_same_metric(family, params, k, data):
     order = data.draw(st.permutations(list(params)))
     text = f"{family}({', '.join(f'{p}={params[p]}' for p in order)}){'' if k is None else f'@{k}'}"
     spec = parse(text)
@@ -152,9 +150,7 @@ def test_parse_refuses_values_that_are_no_text() -> None:
         parse(10)
 
 
-def test_the_definitions_hash_depends_on_names_and_versions_and_not_on_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_definitions_hash_depends_on_names_and_versions_and_not_on_order(monkeypatch):
     specs = [parse("ndcg@10"), parse("ap@5")]
     before = definitions_hash(specs)
     assert definitions_hash(specs[::-1]) == before

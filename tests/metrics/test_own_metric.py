@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -293,9 +292,7 @@ def unannotated(context: ScoringContext, k: int, *, weight=1) -> np.ndarray:
         (three, {"beter": True}, "'beter' is nothing that a metric states; it states higher_is_better"),
     ],
 )
-def test_metric_decorator_refuses_invalid_functions(
-    function: Callable[..., Any], stated: dict[str, Any], message: str
-) -> None:
+def test_metric_decorator_refuses_invalid_functions(function, stated, message):
     with pytest.raises(PluginError, match=message):
         metric("wrong", **{"higher_is_better": True, "bounds": (0, 1), **stated})(function)
     assert "wrong" not in METRICS.names()

@@ -62,9 +62,7 @@ D = [0, 1, 1 / np.log2(3), 1 / 2]  # discounts of the ranks from 1
         ("ndcg(gain=exp2, {})", 1, "a", {"a": 4, "b": 2}, ((2**4 - 1) / 4) / ((2**4 - 1) / 4 * D[1] + 3 * D[2])),
     ],
 )  # fmt: skip
-def test_golden_vectors_of_ranks(
-    name: str, power: float, listed: str, truth: str | dict[str, float], expected: float
-) -> None:
+def test_golden_vectors_of_ranks(name, power, listed, truth, expected):
     weights = f"propensity=popularity, power={power}"
     (value,) = evaluate(
         f"{name.format(weights) if '{}' in name else f'{name}({weights})'}@3",

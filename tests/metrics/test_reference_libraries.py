@@ -17,7 +17,6 @@ Known differences, each shown by a test below:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from math import isnan
 
@@ -211,9 +210,7 @@ def test_scipy_agrees_on_rank_correlation(name: str, theirs: object, levels: int
 @pytest.mark.parametrize(
     ("name", "theirs"), [("rmse", root_mean_squared_error), ("mae", mean_absolute_error)]
 )
-def test_pooled_rating_errors_agree_with_sklearn_and_per_user_ones_do_not(
-    name: str, theirs: Callable[..., float]
-) -> None:
+def test_pooled_rating_errors_agree_with_sklearn_and_per_user_ones_do_not(name, theirs):
     rng = np.random.default_rng(4)
     truth = [{item: float(rng.integers(1, 6)) for item in range(rng.integers(1, 20))} for _ in range(300)]
     predictions = [{item: float(rng.uniform(1, 5)) for item in row} for row in truth]

@@ -157,9 +157,7 @@ def test_a_metric_that_cannot_be_merged_is_named(monkeypatch: pytest.MonkeyPatch
     st.integers(1, 4),
     st.randoms(use_true_random=False),
 )
-def test_quantiles_of_merged_counts_are_those_of_the_values(
-    values: list[float], parts: int, order: random.Random
-) -> None:
+def test_quantiles_of_merged_counts_are_those_of_the_values(values, parts, order):
     column = np.array(values)
     states = [ValueCounts.of(column[start::parts]) for start in range(parts)]
     order.shuffle(states)
@@ -177,9 +175,7 @@ def test_quantiles_of_merged_counts_are_those_of_the_values(
     st.integers(1, 5),
     st.randoms(use_true_random=False),
 )
-def test_digits_are_dropped_by_the_set_of_values_alone(
-    values: list[float], distinct: int, parts: int, order: random.Random
-) -> None:
+def test_digits_are_dropped_by_the_set_of_values_alone(values, distinct, parts, order):
     column = np.array(values)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("evalplugin.metrics.distribution.DISTINCT", distinct)

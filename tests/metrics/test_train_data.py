@@ -31,9 +31,7 @@ def sets(data: Interactions) -> tuple[list[set[int]], list[set[int]]]:
 
 
 @pytest.mark.parametrize("words", [1, 64])
-def test_cosines_do_not_depend_on_how_much_is_done_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, words: int
-) -> None:
+def test_cosines_do_not_depend_on_how_much_is_done_at_a_time(monkeypatch, words):
     monkeypatch.setattr(train_data, "_WORDS", words)
     monkeypatch.setattr(train_data, "_PAIR_WORDS", 3 * words)
     data = interactions(1)

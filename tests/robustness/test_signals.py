@@ -81,9 +81,7 @@ def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
-    tmp_path: Path, uri: str, text: str
-) -> None:
+def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(tmp_path, uri, text):
     done = interrupted(tmp_path, "say", text, "run", write_small(tmp_path, uri))
     assert_quiet(done)
     assert "interrupted" in done.stderr
@@ -102,9 +100,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
         "MlflowClient.set_terminated",
     ],
 )
-def test_interrupted_in_a_step_of_logging_ends_quietly(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+def test_interrupted_in_a_step_of_logging_ends_quietly(tmp_path, uri, monkeypatch, function):
     file = write_small(tmp_path, uri)
     done = interrupted(tmp_path, "call", function, "run", file)
     assert "Traceback" not in done.stderr + done.stdout
@@ -123,9 +119,7 @@ def test_interrupted_in_a_step_of_logging_ends_quietly(
 @pytest.mark.parametrize(
     ("moment", "text", "code"), [("call", "Scheduler.run.<locals>.<lambda>", 0), ("file", "child", 130)]
 )
-def test_interrupted_foreground_schedule_ends_quietly(
-    tmp_path: Path, uri: str, moment: str, text: str, code: int
-) -> None:
+def test_interrupted_foreground_schedule_ends_quietly(tmp_path, uri, moment, text, code):
     (tmp_path / "waiting.py").write_text(WAITING)
     file = write_small(
         tmp_path, uri, plugins=["waiting.py"], models=["waiting"], schedule={"cron": "* * * * *"}
@@ -140,9 +134,7 @@ def test_interrupted_foreground_schedule_ends_quietly(
 @pytest.mark.parametrize(
     ("moment", "text"), [("import", "vl_convert"), ("import", "mlflow"), ("say", "compute")]
 )
-def test_interrupted_workers_and_late_imports_end_quietly(
-    tmp_path: Path, uri: str, moment: str, text: str
-) -> None:
+def test_interrupted_workers_and_late_imports_end_quietly(tmp_path, uri, moment, text):
     file = write_small(tmp_path, uri, workers=2)
     assert_quiet(interrupted(tmp_path, moment, text, "run", file))
 

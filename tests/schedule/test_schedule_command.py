@@ -318,9 +318,7 @@ class DueNow(ScheduledConfig):
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(monkeypatch, capfd):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     Path("waiting.py").write_text(WAITING)
     file = Path(config(plugins=["waiting.py"], models=["random", "waiting"])).absolute()
@@ -342,9 +340,7 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
 
 
 @pytest.mark.slow
-def test_mlflow_run_takes_a_config(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_mlflow_run_takes_a_config(store, monkeypatch, capfd):
     shutil.copy(ROOT / "MLproject", "MLproject")
     Path("configs").mkdir()
     shutil.move(config(), "configs/nightly.yaml")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -359,9 +358,7 @@ def depends_on_order(self: Sound, values: npt.NDArray[Any]) -> Groups:
         (depends_on_order, "the order of the users must not change a group, but user"),
     ],
 )
-def test_segment_contract_finds_violations(
-    method: Callable[..., Any], law: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segment_contract_finds_violations(method, law, monkeypatch):
     check_segment(Sound)
     name = "divide" if method is depends_on_order else "measure"
     monkeypatch.setattr(Sound, name, method)
@@ -381,9 +378,7 @@ def test_segment_contract_finds_violations(
         (lambda n: (("a",), np.ones(n, dtype=np.int32)), "a group is a number from -1 to 0, not 1"),
     ],
 )  # fmt: skip
-def test_invalid_segment_results_are_refused(
-    groups: Callable[[int], Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_segment_results_are_refused(groups, message, monkeypatch):
     monkeypatch.setattr(Sound, "divide", lambda self, values: Groups(*groups(len(values))))
     with pytest.raises(PluginError, match=message):
         segmentation("s", Sound(), [fold()], LoadContext())

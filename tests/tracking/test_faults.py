@@ -47,9 +47,7 @@ def models_of(capsys: pytest.CaptureFixture[str], uri: str, experiment: str) -> 
 
 
 @pytest.mark.slow
-def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
-    server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(server, tracking, capsys):
     server.storage.proxy.clear()
     config = write_config(small_config(experiment="whole"))
     assert main(["run", config, "--tracking-uri", tracking.url]) == 0
@@ -67,9 +65,7 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
 
 
 @pytest.mark.slow
-def test_when_object_storage_fails_all_models_are_computed_and_resume_logs_them(
-    server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_when_object_storage_fails_all_models_are_computed_and_resume_logs_them(server, tracking, capsys):
     direct(MlflowClient(server.url), server, "no storage")
     config = write_config(small_config(experiment="no storage"))
     server.storage.proxy.add("status", "top_n.parquet", status=500)
@@ -98,9 +94,7 @@ def unserved(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "403", "503", "reset"])
-def test_a_server_that_serves_no_artifacts(
-    unserved: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_a_server_that_serves_no_artifacts(unserved, tracking, capsys, kind):
     storage, experiment = unserved.storage.proxy, f"unserved {kind}"
     config = write_config(small_config(experiment=experiment))
     there = ["--tracking-uri", unserved.url]
@@ -149,14 +143,7 @@ def break_requests(proxy: FaultProxy, kind: str, path: str, method: str, count: 
         *((kind, "mlflow-artifacts/artifacts", "PUT") for kind in KINDS if kind != "garbage"),
     ],
 )
-def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
-    server: Server,
-    tracking: FaultProxy,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    path: str,
-    method: str,
-) -> None:
+def test_a_bake_off_outlives_every_fault_of_the_tracking_server(server, tracking, capsys, kind, path, method):
     experiment = f"{kind} {path}"
     config = write_config(small_config(experiment=experiment))
     break_requests(tracking, kind, path, method, None)
@@ -168,13 +155,7 @@ def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("client", ["server", "evalplugin"])
-def test_a_bake_off_outlives_every_fault_of_object_storage(
-    server: Server,
-    tracking: FaultProxy,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    client: str,
-) -> None:
+def test_a_bake_off_outlives_every_fault_of_object_storage(server, tracking, capsys, kind, client):
     experiment = f"{kind} s3 {client}"
     if client == "evalplugin":
         direct(MlflowClient(server.url), server, experiment)
@@ -186,9 +167,7 @@ def test_a_bake_off_outlives_every_fault_of_object_storage(
 
 
 @pytest.mark.slow
-def test_one_fault_after_another_is_mended_by_resuming(
-    server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_fault_after_another_is_mended_by_resuming(server, tracking, capsys):
     """Each attempt breaks at a later request, until none is left; nothing is logged twice."""
     config = write_config(small_config(experiment="one by one"))
     arguments = ["run", config, "--tracking-uri", tracking.url]
@@ -214,14 +193,7 @@ def test_one_fault_after_another_is_mended_by_resuming(
 @pytest.mark.parametrize(
     ("command", "path"), [("compare", "artifacts"), ("history", "runs/search"), ("gate", "artifacts")]
 )
-def test_reading_commands_end_with_one_clear_error(
-    server: Server,
-    tracking: FaultProxy,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    command: str,
-    path: str,
-) -> None:
+def test_reading_commands_end_with_one_clear_error(server, tracking, capsys, kind, command, path):
     config = write_config(small_config(experiment="read"))
     if MlflowClient(server.url).get_experiment_by_name("read") is None:
         assert main(["run", config, "--tracking-uri", server.url]) == 0

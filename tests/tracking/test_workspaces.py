@@ -76,9 +76,7 @@ def test_links_name_the_workspace(workspaces: Server, monkeypatch: pytest.Monkey
         assert url.endswith("&workspace=team-b")
 
 
-def test_an_unknown_workspace_is_named_before_anything_is_fitted(
-    workspaces: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_workspace_is_named_before_anything_is_fitted(workspaces, monkeypatch):
     monkeypatch.setenv("MLFLOW_WORKSPACE", "team-x")
     with pytest.raises(TrackingError, match=r"'team-x' not found \(MLFLOW_WORKSPACE of the environment"):
         run(workspaces)

@@ -136,9 +136,7 @@ def test_an_archive_is_unpacked_and_read(version: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", FILES)
-def test_absent_dataset_is_downloaded_once(
-    version: Any, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_absent_dataset_is_downloaded_once(version, tmp_path, server, monkeypatch):
     offer(server, version, monkeypatch)
     home, told = tmp_path / "new" / "home", []
     assert MovieLens(version).check(LoadContext(data_home=home)) == []
@@ -151,9 +149,7 @@ def test_absent_dataset_is_downloaded_once(
     assert [p.name for p in home.iterdir()] == [FILES[version][0]]
 
 
-def test_data_home_defaults_to_the_user_cache(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_home_defaults_to_the_user_cache(tmp_path, server, monkeypatch):
     offer(server, "1m", monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert is_right(MovieLens("1m").load(LoadContext()))
@@ -171,18 +167,14 @@ def test_published_checksums_are_required(tmp_path: Path, server: Server) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_transfer_that_is_cut_short_leaves_nothing(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transfer_that_is_cut_short_leaves_nothing(tmp_path, server, monkeypatch):
     size = len(offer(server, "1m", monkeypatch))
     server.cut.add("/ml-1m.zip")
     assert f"the transfer ended after {size // 2} of {size} bytes" in refusal(load, "1m", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_offline_and_absent_says_where_to_put_which_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_and_absent_says_where_to_put_which_file(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SERVER", "http://127.0.0.1:1")
     message = refusal(load, "1m", tmp_path)
     for part in (

@@ -155,9 +155,7 @@ def test_a_query_that_does_not_suit_is_an_error_that_says_why(shop: Path, query:
         assert connection.execute("SELECT count(*) FROM ratings").fetchone() == (len(ROWS),)
 
 
-def test_ids_that_change_their_type_from_chunk_to_chunk_are_refused(
-    shop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_that_change_their_type_from_chunk_to_chunk_are_refused(shop, monkeypatch):
     monkeypatch.setattr(sql, "_CHUNK", 10)
     query = "SELECT CASE WHEN user_id = 3 THEN 'x3' ELSE user_id END AS user_id, item_id, stars, time FROM ratings"
     assert "CAST it in the query" in refusal(query + " ORDER BY user_id")
@@ -194,9 +192,7 @@ def config(**options: Any) -> str:
     return write_config(small_config(datasets=[shop], models=["popularity"], compare={}, relevance={}))
 
 
-def test_a_bakeoff_reads_a_database_and_keeps_its_password(
-    shop: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bakeoff_reads_a_database_and_keeps_its_password(shop, store, monkeypatch, capsys):
     # SQLite has no passwords; its driver takes this word from the URL and does not use it.
     monkeypatch.setenv("SHOP_DATABASE", f"sqlite:///file:{shop}?mode=ro&uri=true&token={SECRET}")
     assert main(["run", config(url="${SHOP_DATABASE}")]) == 0
@@ -241,9 +237,7 @@ def server(database: str) -> Iterator[Connection]:
 
 
 @pytest.mark.server
-def test_postgresql_is_read_through_a_cursor_of_the_server(
-    server: Connection, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_is_read_through_a_cursor_of_the_server(server, database, monkeypatch):
     zone = timezone(timedelta(hours=2))
     for user, item, stars, time in ROWS:
         values = (f"00000000-0000-0000-0000-{user:012}", item, stars, datetime.fromtimestamp(time, zone))

@@ -192,9 +192,7 @@ def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
     assert found[0] == found[1]
 
 
-def test_other_version_on_a_node_is_refused_with_both(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_version_on_a_node_is_refused_with_both(cluster, tmp_path, monkeypatch):
     versions = remote.package_versions()
     monkeypatch.setattr(remote, "package_versions", lambda: {**versions, "numpy": "1.0"})
     refused(rf"node .*: numpy is {versions['numpy']} there and 1\.0 here: install", tmp_path, cluster.address)

@@ -54,9 +54,7 @@ def code(name: str) -> str:
     ],
     ids=["beside", "package", "folder without init", "elsewhere", "package elsewhere"],
 )
-def test_modules_beside_a_plugin_and_loaded_with_it_belong_to_its_code(
-    tmp_path: Path, module: str, statement: str
-) -> None:
+def test_modules_beside_a_plugin_and_loaded_with_it_belong_to_its_code(tmp_path, module, statement):
     name, file = f"code-of-{Path(module).parent.name}-{Path(module).stem}", tmp_path / module
     file.parent.mkdir(parents=True)
     file.write_text("X = 1\n")
@@ -116,9 +114,7 @@ def test_a_module_of_the_same_name_elsewhere_is_no_silent_substitute(tmp_path: P
         load_plugin_file(tmp_path / "2/plugin_same_2.py")
 
 
-def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_the_module_beside_a_plugin_is_that_module(tmp_path, monkeypatch):
     file = plugin(tmp_path / "plugins", "shipped", "import shipped_helper\n")
     for folder in (file.parent, tmp_path / "modules"):
         folder.mkdir(exist_ok=True)

@@ -98,9 +98,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-def test_a_half_written_or_damaged_entry_is_reported_and_replaced(
-    tmp_path: Path, harm: Callable[[Path], object]
-) -> None:
+def test_a_half_written_or_damaged_entry_is_reported_and_replaced(tmp_path, harm):
     said: list[str] = []
     store = Store(tmp_path, report=said.append)
     key = write(store)
@@ -292,9 +290,7 @@ def tree(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("names", [["notes.txt"], ["entries/2024/post.md"], ["a", "b", "c", "d"]])
-def test_folder_with_foreign_files_is_refused_and_unchanged(
-    tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folder_with_foreign_files_is_refused_and_unchanged(tmp_path, names, capsys):
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mine")
@@ -320,9 +316,7 @@ def test_folder_with_foreign_files_is_refused_and_unchanged(
     ["", "lost+found/", ".gitignore", "entries/", "entries/ bakeoffs/", "bakeoffs/ scratch/ lock"],
     ids=["empty", "a disk's", "committed", "begun", "begun and cut off", "entries removed"],
 )
-def test_an_empty_folder_becomes_a_store_and_one_that_was_begun_is_completed(
-    tmp_path: Path, names: str
-) -> None:
+def test_an_empty_folder_becomes_a_store_and_one_that_was_begun_is_completed(tmp_path, names):
     for name in names.split():
         (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
     store = Store(tmp_path)
@@ -395,9 +389,7 @@ def test_the_newest_journal_comes_first_and_one_without_a_first_line_is_none(tmp
     assert keys_in_use(tmp_path) == set()
 
 
-def test_journal_that_cannot_be_created_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_journal_that_cannot_be_created_leaves_no_file(tmp_path, monkeypatch):
     store = Store(tmp_path)
     monkeypatch.setattr(Path, "open", full_disk)
     with pytest.raises(StoreError, match=r"cannot begin a bake-off in the store .*: No space left on device"):

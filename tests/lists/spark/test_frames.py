@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,9 +76,7 @@ def check_equal(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "rank"), [(False, False), (True, True)])
-def test_scores_are_those_in_memory_to_the_last_bit(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool, rank: bool
-) -> None:
+def test_scores_are_those_in_memory_to_the_last_bit(spark, monkeypatch, text, rank):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     tables = list_tables(text=text, rank=rank)
     lists, truth, train = frames(spark, *tables)
@@ -91,9 +88,7 @@ def test_scores_are_those_in_memory_to_the_last_bit(
     check_equal(found, expected)
 
 
-def test_connect_and_settings_of_the_session_change_nothing(
-    connect: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connect_and_settings_of_the_session_change_nothing(connect, monkeypatch):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     monkeypatch.setattr("evalplugin.lists.spark.frames._STATES", 2)  # states are merged on Spark first
     settings = {
@@ -126,9 +121,7 @@ def test_connect_and_settings_of_the_session_change_nothing(
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_metrics_without_a_catalogue_merge_over_buckets(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool
-) -> None:
+def test_metrics_without_a_catalogue_merge_over_buckets(spark, monkeypatch, text):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     tables = list_tables(text=text)
     found = evalplugin.score(*frames(spark, *tables[:2]), FREE)
@@ -216,9 +209,7 @@ def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPat
         evalplugin.score(lists, truth, ["rr"])
 
 
-def test_workers_without_this_evalplugin_are_refused_before_any_job(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_workers_without_this_evalplugin_are_refused_before_any_job(spark, monkeypatch, tmp_path):
     lists, truth = frames(spark, *list_tables()[:2])
     monkeypatch.setattr("evalplugin.lists.spark.frames.__version__", "9.9")
     python, version = re.escape(sys.executable), evalplugin.__version__

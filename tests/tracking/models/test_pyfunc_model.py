@@ -228,9 +228,7 @@ def test_a_model_with_a_type_hint_takes_users() -> None:
         ),
     ],
 )
-def test_a_model_that_takes_something_else_is_refused(
-    signature: ModelSignature | None, params: dict[str, str], message: str
-) -> None:
+def test_a_model_that_takes_something_else_is_refused(signature, params, message):
     with pytest.raises(ModelError, match=message):
         lists_of(saved(ALL, signature), **params)
 
@@ -334,9 +332,7 @@ def test_one_order_of_lists() -> None:
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
-def test_a_model_that_is_not_there_is_an_error_with_its_place(
-    options: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_is_not_there_is_an_error_with_its_place(options, capsys):
     models = ["random", {"name": "deployed", "type": "mlflow", "params": {"model": "models:/shop@champion"}}]
     write_config(small_config(models=models, tracking={"uri": store_uri()}))
     assert main(["run", "shop.yaml", *options]) == 2

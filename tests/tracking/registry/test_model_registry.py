@@ -134,9 +134,7 @@ def backwards() -> str:
 @pytest.mark.parametrize(
     "type", ["popularity", "random", "surprise.KNNBasic", "sklearn.TruncatedSVD", "backwards"]
 )
-def test_every_kind_of_model_is_served_as_it_recommends(
-    type: str, text_ids: bool, tmp_path: Path, backwards: str
-) -> None:
+def test_every_kind_of_model_is_served_as_it_recommends(type, text_ids, tmp_path, backwards):
     data = interactions(text_ids=text_ids)
     params = {"n_components": 3} if type.startswith("sklearn") else {}
     found = answers(lists(data, type, params=params), tmp_path)(data.users.tolist())
@@ -237,9 +235,7 @@ def test_late_resumed_bakeoff_does_not_replace_a_later_champion(uri: str, is_reg
     assert versions(uri) == int(later.version)
 
 
-def test_version_registered_before_an_interruption_gets_the_alias_after_it(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_version_registered_before_an_interruption_gets_the_alias_after_it(uri, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(MlflowClient, "set_registered_model_alias", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -274,9 +270,7 @@ def test_the_same_lists_are_not_registered_again(uri: str) -> None:
         assert versions(uri) == number
 
 
-def test_another_version_of_evalplugin_registers_the_same_lists_again(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_evalplugin_registers_the_same_lists_again(uri, monkeypatch):
     register(uri)
     monkeypatch.setattr("evalplugin._version.__version__", "99.0")
     assert register(uri, bakeoff="b2", outcome="keep").version == "2"
@@ -300,9 +294,7 @@ def test_parameters_with_a_credential_are_not_registered(uri: str) -> None:
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
-def test_the_champion_is_loaded_without_pickles(
-    uri: str, text_ids: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_champion_is_loaded_without_pickles(uri, text_ids, monkeypatch):
     data = interactions(text_ids=text_ids)
     register(uri, lists(data))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -378,9 +370,7 @@ def registry(uri: str, _empty_store: Path, tmp_path: Path, monkeypatch: pytest.M
     return registry
 
 
-def test_serve_command_names_a_separate_registry(
-    uri: str, registry: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_serve_command_names_a_separate_registry(uri, registry, monkeypatch):
     registered = register(uri)
     *stores, mlflow_, models, serve = shlex.split(registered.command)[:5]
     assert stores == [f"MLFLOW_TRACKING_URI={uri}", f"MLFLOW_REGISTRY_URI={registry}"]
@@ -391,9 +381,7 @@ def test_serve_command_names_a_separate_registry(
     assert "MLFLOW_REGISTRY_URI" not in register(uri).command
 
 
-def test_relative_registry_uri_becomes_absolute(
-    uri: str, registry: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_relative_registry_uri_becomes_absolute(uri, registry, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", "sqlite:///their registry.db")
     assert register(uri).registry_uri == registry
@@ -401,9 +389,7 @@ def test_relative_registry_uri_becomes_absolute(
     assert register(uri).registry_uri is None
 
 
-def test_a_champion_is_found_in_a_registry_whose_tracking_store_is_new(
-    uri: str, registry: str, tmp_path: Path
-) -> None:
+def test_a_champion_is_found_in_a_registry_whose_tracking_store_is_new(uri, registry, tmp_path):
     register(uri)
     found = recipe_of_registered(f"sqlite:///{tmp_path / 'new.db'}", f"{NAME}@champion")
     assert found is not None

@@ -208,9 +208,7 @@ def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespa
         assert [client.get_run(r).info.status for r in (done, cut_off)] == ["FINISHED", "KILLED"]
 
 
-def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(make, uri):
     asked = make.bakeoff(("a", "b", "c"), baseline=None)
     tracker = MlflowTracker.open(asked, uri)
     ours, dead, elsewhere = (start_model(make, tracker, name) for name in asked.models)
@@ -226,9 +224,7 @@ def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
     assert statuses == ["RUNNING", "KILLED", "RUNNING", "RUNNING"]
 
 
-def test_mlflow_run_id_is_adopted_as_the_summary_run(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_run_id_is_adopted_as_the_summary_run(make, uri, monkeypatch):
     client = connect(uri)
     run = client.create_run("0", tags={"mlflow.source.type": "PROJECT"})
     monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
@@ -242,17 +238,13 @@ def test_mlflow_run_id_is_adopted_as_the_summary_run(
     assert second.links.summary_run_id != run.info.run_id
 
 
-def test_a_run_id_that_the_store_does_not_have_is_an_error(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_id_that_the_store_does_not_have_is_an_error(make, uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
     with pytest.raises(TrackingError, match=r"cannot adopt the run of MLFLOW_RUN_ID=0{32}: .*not found"):
         MlflowTracker.open(make.bakeoff(), uri)
 
 
-def test_a_deleted_experiment_is_an_error_that_tells_how_to_restore_it(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_a_deleted_experiment_is_an_error_that_tells_how_to_restore_it(make, uri):
     client = connect(uri)
     experiment_id = client.create_experiment("toy bake-off")
     client.delete_experiment(experiment_id)
@@ -277,9 +269,7 @@ def test_metrics_that_collide_are_refused_before_anything_is_fitted(make: Simple
         MlflowTracker.open(make.bakeoff(metrics=("a_b", "a(b)"), primary="a_b"), uri)
 
 
-def test_large_tables_are_folders_of_parts_that_are_read_as_one(
-    make: SimpleNamespace, uri: str, logged: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_tables_are_folders_of_parts_that_are_read_as_one(make, uri, logged, monkeypatch):
     monkeypatch.setattr("evalplugin.tracking.write.artifacts._PART_BYTES", 200)
     parts = log_all(make.whole(), uri)
     client, run = parts.client, parts.runs["knn"]
@@ -351,9 +341,7 @@ def test_a_board_that_is_not_wanted_is_not_saved(make: SimpleNamespace, uri: str
     assert found.links.warnings == ()
 
 
-def test_a_server_that_is_not_there_is_one_clear_error_within_seconds(
-    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_not_there_is_one_clear_error_within_seconds(make, monkeypatch):
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -374,9 +362,7 @@ def test_a_store_that_is_no_database_is_one_clear_error(make: SimpleNamespace, t
         MlflowTracker.open(make.bakeoff(), f"sqlite:///{tmp_path}/mlflow.db")
 
 
-def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(make, uri):
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
     run_id = start_model(make, tracker, "knn")
     tracker.client.delete_run(run_id)
@@ -388,9 +374,7 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
     assert [run.info.run_id for run in deleted] == [run_id]
 
 
-def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(make, uri, monkeypatch):
     class AzureError(Exception):
         """Like those of the clients of object storage, which share no base class."""
 
@@ -405,9 +389,7 @@ def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(
         tracker.finish_model(make.model_result("knn"))
 
 
-def test_a_database_that_is_not_there_is_tried_once(
-    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_not_there_is_tried_once(make, monkeypatch):
     import mlflow.store.db.utils
 
     attempts: list[float] = []

@@ -257,9 +257,7 @@ def test_train_and_test_data_that_are_the_same_are_two_inputs(make: SimpleNamesp
     assert train.name != test.name
 
 
-def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(
-    make: SimpleNamespace,
-) -> None:
+def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(make):
     scores = make.per_user(0.3)
     table = per_user_table(scores)
     assert table["columns"] == ["user", "ndcg@10", "recall@10", "rr"]
@@ -269,9 +267,7 @@ def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
-def test_the_sample_of_users_does_not_depend_on_the_other_users(
-    make: SimpleNamespace, text_ids: bool
-) -> None:
+def test_the_sample_of_users_does_not_depend_on_the_other_users(make, text_ids):
     users = make.per_user(0.3, n_users=3000, text_ids=text_ids).users
     chosen = set(users[sampled_users(users, 100)].tolist())
     assert len(chosen) == 100
