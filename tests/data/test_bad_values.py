@@ -66,10 +66,7 @@ def load(dataset: Any) -> Interactions:
 def test_null_marker_among_integer_ids_is_refused_with_row_and_value(null: str) -> None:
     written(user=(user, null), item=number)
     message = refusal(lambda: load(Csv("log.csv")))
-    assert (
-        f"log.csv: column 'user', row 18 (counted from 1) is {null!r} (str): no user id may be missing"
-        in message
-    )
+    assert f"column 'user', row 18 (counted from 1) is {null!r} (str): no user id may be missing" in message
 
 
 def read_items(name: str) -> object:
@@ -200,9 +197,7 @@ def test_first_text_among_ranks_and_scores_of_lists_is_named(column: str, rule: 
 def test_first_text_among_scores_of_a_table_is_named() -> None:
     written("table.csv", q=number, model="a", score=(0.5, "n/a"))
     message = refusal(lambda: evalplugin.compare_scores("table.csv", unit="q", model="model"))
-    assert (
-        "table.csv: column 'score', row 18 (counted from 1) is 'n/a' (str): scores must be finite" in message
-    )
+    assert "column 'score', row 18 (counted from 1) is 'n/a' (str): scores must be finite" in message
 
 
 def test_odd_value_of_one_of_several_files_is_named_with_its_file() -> None:

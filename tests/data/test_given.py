@@ -360,9 +360,7 @@ def test_adjacency_lines_that_begin_with_a_count_are_refused() -> None:
     Path("users.dat").write_text("3 17 4 9\n1 4\n3 2 9 8\n")
     with pytest.raises(DataError) as error:
         loaded("pairs", path="users.dat", format="adjacency")
-    assert "users.dat: each line begins with the number of ids behind it, and not with a user" in str(
-        error.value
-    )
+    assert "each line begins with the number of ids behind it, and not with a user" in str(error.value)
     assert "awk '{$1 = NR - 1; print}'" in str(error.value)
 
 

@@ -221,9 +221,7 @@ def test_a_program_gets_fold_seed_and_length(store: Path) -> None:
 def test_a_program_that_the_system_refuses_is_an_error_of_the_model() -> None:
     Path("run.sh").write_text("no first line")
     Path("run.sh").chmod(0o755)
-    with pytest.raises(
-        ModelError, match=r"^the command \./run.sh '{out}' cannot be started: Exec format error"
-    ):
+    with pytest.raises(ModelError, match=r"^the command \./run.sh '{out}' cannot be started: Exec format"):
         run(["./run.sh", "{out}"])
 
 
@@ -319,10 +317,7 @@ def test_a_program_that_needs_more_memory_than_the_limit_fails(store: Path) -> N
     }
     theirs, popularity = evalplugin.run(config).result.models
     assert popularity.error is None
-    assert (
-        "failed with exit code 1 (each of its processes may allocate 2.0 GB: limits.memory): MemoryError"
-        in theirs.error
-    )
+    assert "code 1 (each of its processes may allocate 2.0 GB: limits.memory): MemoryError" in theirs.error
 
 
 def test_a_program_ends_that_has_just_started_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,9 +287,7 @@ def test_a_model_without_ratings_predicts_none():
 def test_predictions_that_break_the_contract_are_refused():
     scores = SCORES.copy()
     scores[4, 17] = np.nan
-    with pytest.raises(
-        ModelError, match=r"Rating.predict returned nan for user 104 and item 517; ratings must be finite"
-    ):
+    with pytest.raises(ModelError, match=r"returned nan for user 104 and item 517; ratings must be finite"):
         predict_ratings(Rating(scores), truth())
     with pytest.raises(ModelError, match=r"must return floats of shape \(\d+,\), not int64 of shape"):
         predict_ratings(Rating(SCORES.astype(int)), truth())

@@ -298,9 +298,7 @@ def test_folder_with_foreign_files_is_refused_and_unchanged(tmp_path, names, cap
         (tmp_path / "README.md").write_text("mine")
     before = tree(tmp_path)
     words = "a, b, c and more" if len(names) > 1 else "README.md"
-    with pytest.raises(
-        StoreError, match=rf"the folder .* is not a store: it holds {words}.*; name another folder by"
-    ):
+    with pytest.raises(StoreError, match=rf"is not a store: it holds {words}.*; name another folder by"):
         Store(tmp_path)
     for command in (["cache", "list"], ["cache", "prune", "--all"]):
         assert main([*command, "--store", str(tmp_path)]) == 0

@@ -113,9 +113,7 @@ def test_connect_and_settings_of_the_session_change_nothing(connect, monkeypatch
     assert found.per_user.count() == found.counts["ndcg@3"].users + found.counts["ndcg@3"].undefined
     for name in settings:
         connect.conf.unset(name)
-    with pytest.raises(
-        DataError, match=r"^lists: column 'item', a row of user 1 is empty: no item id may be"
-    ):
+    with pytest.raises(DataError, match=r"^lists: column 'item', a row of user 1 is empty: no item id may"):
         evalplugin.score(lists.selectExpr("1 user", "if(score > 1, null, 2) item", "score"), truth.selectExpr(
             "1 user", "3 item"), ["rr"])  # fmt: skip
 
@@ -198,9 +196,7 @@ def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPat
     for given, held_out, message in cases:
         with pytest.raises(DataError, match=message):
             evalplugin.score(given, held_out, ["rr"])
-    with pytest.raises(
-        DataError, match=r"^memory, partitioned, engine: Spark DataFrames are scored by Spark"
-    ):
+    with pytest.raises(DataError, match=r"^memory, partitioned, engine: Spark DataFrames are scored by"):
         evalplugin.score(lists, truth, ["rr"], memory="2GB")
     with pytest.raises(DataError, match=r"^metric novelty needs the train data$"):
         evalplugin.score(lists, truth, ["novelty"])
@@ -242,7 +238,5 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(spark, monke
 def test_the_catalogue_that_workers_need_has_a_limit(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lists, truth = frames(spark, *list_tables()[:2])
     monkeypatch.setitem(frames_module._MOST_BYTES, "classic", 100)
-    with pytest.raises(
-        DataError, match=r"^the catalogue of 0 MB, which these metrics read, go to every worker"
-    ):
+    with pytest.raises(DataError, match=r"^the catalogue of 0 MB, which these metrics read, go to every"):
         evalplugin.score(lists, truth, ["coverage@5"])

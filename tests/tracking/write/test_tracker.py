@@ -249,7 +249,7 @@ def test_a_deleted_experiment_is_an_error_that_tells_how_to_restore_it(make, uri
     experiment_id = client.create_experiment("toy bake-off")
     client.delete_experiment(experiment_id)
     with pytest.raises(
-        TrackingError, match=rf"'toy bake-off' .*is deleted.*restore --experiment-id {experiment_id}"
+        TrackingError, match=rf"'toy bake-off'.* deleted.*restore --experiment-id {experiment_id}"
     ):
         MlflowTracker.open(make.bakeoff(), uri)
     client.restore_experiment(experiment_id)
