@@ -162,7 +162,7 @@ class Unlocking(OwnAnswer):
 @pytest.mark.parametrize(
     ("type", "message"),
     [
-        (Shifting, "Shifting.scores: .*read-only: what a model is given .* is read-only; copy what it"),
+        (Shifting, "Shifting.scores: .*what a model is given .* is read-only; copy what it changes"),
         (ShiftingLists, "ShiftingLists.recommend: .*read-only"),
         (Unlocking, "Unlocking.scores has changed the array of codes that it was given"),
     ],

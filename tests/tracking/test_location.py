@@ -71,7 +71,7 @@ def test_old_mlruns_folder_is_an_error_without_a_tracking_uri() -> None:
         ("sqlite://", "is a database in memory"),
         ("sqlite:///:memory:", "is a database in memory"),
         ("sqlite://mlflow.db", "a path follows three slashes"),
-        ("ftp://ann:pw@host/x", "tracking URI 'ftp://***@host/x': 'ftp' is not a kind of tracking store"),
+        ("ftp://ann:pw@host/x", "'ftp://***@host/x': 'ftp' is not a kind of tracking store; allowed: http"),
     ],
 )
 def test_invalid_tracking_uri_is_refused(uri: str, message: str) -> None:

@@ -311,7 +311,7 @@ def test_the_contract_holds(answer: str, signature: ModelSignature) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("models:/shop", "does not name a model version: it must look like models:/NAME@ALIAS or"),
+        ("models:/shop", "must look like models:/NAME@ALIAS or models:/NAME/3"),
         ("models:/shop@", "does not name a model version"),
         ("runs:/0123abc", "must look like runs:/RUN_ID/PATH"),
         ("model:/shop@champion", "'model' is not a kind of URI that can be read; did you mean 'models'"),
