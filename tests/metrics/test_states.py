@@ -200,21 +200,3 @@ def test_many_distinct_values_keep_six_digits() -> None:
     assert counts.dropped > 0
     assert (np.abs(counts.quantiles(shares) - exact) <= exact * 2.0 ** (counts.dropped - 52)).all()
     assert 2.0 ** (counts.dropped - 52) < 1e-5
-
-
-def test_values_are_kept_while_there_are_few() -> None:
-    column = np.arange(2500.0) % 7
-    column[:1000] = np.nan
-    users = np.arange(2500)
-    parts = [Distribution.of(column[start::5], users[start::5]) for start in (3, 1, 4, 0, 2)]
-    few = Distribution.merge(parts)
-    assert few.values.tolist() == column[1000:].tolist()
-    more = Distribution.merge([few, Distribution.of(np.zeros(500), users[:500] + 9000)])
-    assert more.values is None
-    assert (more.moments.n, more.undefined) == (2000, 1000)
-    assert more.few == ()
-
-
-def test_a_state_without_users_has_no_scores() -> None:
-    state = ScorerState(Request((parse("rr"),), N, ITEMS)).without_values()
-    assert np.isnan(state.totals().means["rr"])

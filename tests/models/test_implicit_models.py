@@ -11,7 +11,7 @@ import implicit.lmf
 import implicit.nearest_neighbours
 import numpy as np
 import pytest
-from samples import random_data
+from samples import random_data, small_config
 from scipy.sparse import csr_matrix
 
 from evalplugin.base.errors import ConfigError, MissingPackageError, ModelError
@@ -102,7 +102,7 @@ def test_factors_that_are_too_large_are_refused_with_the_bytes(monkeypatch):
         model.fit(random_data(), generator(5, "als"))
 
 
-def test_a_missing_package_is_one_error_with_the_command(monkeypatch, tmp_path):
+def test_a_missing_package_is_one_error_with_the_command(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "implicit" else found(name, *rest)
@@ -114,11 +114,6 @@ def test_a_missing_package_is_one_error_with_the_command(monkeypatch, tmp_path):
     with pytest.raises(MissingPackageError) as caught:
         MODELS.create("implicit.BM25Recommender")
     assert str(caught.value) == message
-    config = tmp_path / "c.yaml"
-    config.write_text(
-        "experiment: e\ndatasets: [blobs]\nsplit: {type: last_n}\nmetrics: [ndcg@10]\nmodels:\n"
-        "  - popularity\n  - {name: bm25, type: implicit.BM25Recommender}\n"
-    )
     with pytest.raises(ConfigError) as refused:
-        load(config)
-    assert str(refused.value).endswith(f"c.yaml:7:24: models[1].type: {message}")
+        load(small_config(models=["popularity", {"name": "bm25", "type": "implicit.BM25Recommender"}]))
+    assert str(refused.value).endswith(f"models[1].type: {message}")
