@@ -115,5 +115,5 @@ def test_a_missing_package_is_one_error_with_the_command(monkeypatch):
         MODELS.create("implicit.BM25Recommender")
     assert str(caught.value) == message
     with pytest.raises(ConfigError) as refused:
-        load(small_config(models=["popularity", {"name": "bm25", "type": "implicit.BM25Recommender"}]))
+        load(small_config(models=["random", {"name": "bm25", "type": "implicit.BM25Recommender"}]))
     assert str(refused.value).endswith(f"models[1].type: {message}")
