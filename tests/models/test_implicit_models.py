@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import tracemalloc
 from dataclasses import fields
+from pathlib import Path
 
 import implicit.als
 import implicit.bpr
@@ -11,7 +13,7 @@ import implicit.lmf
 import implicit.nearest_neighbours
 import numpy as np
 import pytest
-from samples import random_data, small_config
+from samples import random_data, small_config, write_config
 from scipy.sparse import csr_matrix
 
 from evalplugin.base.errors import ConfigError, MissingPackageError, ModelError
@@ -115,5 +117,5 @@ def test_a_missing_package_is_one_error_with_the_command(monkeypatch):
         MODELS.create("implicit.BM25Recommender")
     assert str(caught.value) == message
     with pytest.raises(ConfigError) as refused:
-        load(small_config(models=["random", {"name": "bm25", "type": "implicit.BM25Recommender"}]))
-    assert str(refused.value).endswith(f"models[1].type: {message}")
+        load(Path(write_config(small_config(models=["random", "implicit.BM25Recommender"]))))
+    assert re.fullmatch(rf"shop.yaml:\d+:3: models\[1\]: {re.escape(message)}", str(refused.value))
