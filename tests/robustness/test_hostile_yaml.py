@@ -97,6 +97,10 @@ URIS = [
     (" http://host", "has white space around it"),
     ("http://ho\x1bst", "or a control character"),
     ("mlruns", "is a plain folder"),
+    ("sqlite://", "is a database in memory"),
+    ("sqlite:///:memory:", "is a database in memory"),
+    ("sqlite://mlflow.db", "a path follows three slashes"),
+    ("ftp://ann:pw@host/x", "'ftp://***@host/x': 'ftp' is not a kind of tracking store; allowed: http"),
 ]
 
 

@@ -65,23 +65,9 @@ def test_old_mlruns_folder_is_an_error_without_a_tracking_uri() -> None:
     assert resolve_uri("sqlite:///mlflow.db").endswith("mlflow.db")
 
 
-@pytest.mark.parametrize(
-    ("uri", "message"),
-    [
-        ("sqlite://", "is a database in memory"),
-        ("sqlite:///:memory:", "is a database in memory"),
-        ("sqlite://mlflow.db", "a path follows three slashes"),
-        ("ftp://ann:pw@host/x", "'ftp://***@host/x': 'ftp' is not a kind of tracking store; allowed: http"),
-    ],
-)
-def test_invalid_tracking_uri_is_refused(uri: str, message: str) -> None:
-    with pytest.raises(TrackingError, match=re.escape(message)):
-        resolve_uri(uri)
-
-
-def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_refused() -> None:
     with pytest.raises(TrackingError, match="is a folder; name a file in it"):
-        resolve_uri(f"sqlite:///{tmp_path}")
+        resolve_uri(f"sqlite:///{Path.cwd()}")
 
 
 def test_remote_and_databricks_uris_are_unchanged() -> None:

@@ -58,11 +58,8 @@ def test_a_bake_off_stays_in_its_workspace(workspaces: Server, monkeypatch: pyte
         runs = client.search_runs([experiments["shop"]]) if "shop" in experiments else []
         models = [model.name for model in client.search_registered_models()]
         found[team] = (len(runs), models)
-    assert found == {
-        "team-a": (6, ["shop-recommender"]),
-        "team-b": (3, ["shop-recommender"]),
-        "default": (0, []),
-    }
+    ours = ["shop-recommender"]
+    assert found == {"team-a": (6, ours), "team-b": (3, ours), "default": (0, [])}
     monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
     assert len(evalplugin.history("shop", tracking_uri=workspaces.url).bakeoffs) == 2
     compared = evalplugin.compare(experiment="shop", tracking_uri=workspaces.url)

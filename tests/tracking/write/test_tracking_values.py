@@ -161,10 +161,6 @@ def test_seeds_are_logged_from_1_with_their_spread_and_share_of_the_variance(mak
     assert values["ci/ndcg_at_10.low", 0] < plain["ci/ndcg_at_10.low", 0]
 
 
-def test_a_model_that_failed_has_no_metrics(make: SimpleNamespace) -> None:
-    assert logged(make, make.failed_result("broken")) == {}
-
-
 def test_a_metric_that_no_user_has_is_counted_and_nothing_else(make: SimpleNamespace) -> None:
     scores = make.per_user(0.3)
     scores.values[:, 2] = np.nan
