@@ -28,10 +28,9 @@ ROLLING: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:
+def logged(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """A bake-off of three rolling folds, and the tables that one of its models has logged."""
     folder = tmp_path_factory.mktemp("rolling")
-    (folder / "mlflow.db").write_bytes(_empty_store.read_bytes())
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     outcome = evalplugin.run(small_config(**ROLLING), tracking_uri=uri)
     (result,) = (model for model in outcome.result.models if model.model == "popularity")
