@@ -86,19 +86,14 @@ def other_ratings(frame: pd.DataFrame) -> Any:
 
 def test_copies_are_told_by_items_ratings_and_times() -> None:
     frame = table([12] * 100)
-    assert texts("EV110", with_copies(frame, 4)) == [
-        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items, ratings and times: keep "
-        "one of each"
-    ]
+    copies = "4 of 104 users (4 %) are copies of another one: 4 with the same "
+    whole = f"{copies}10 or more items, ratings and times: keep one of each"
+    assert texts("EV110", with_copies(frame, 4)) == [whole]
     (later,) = texts("EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + 10**6))
-    assert later.startswith(
-        "4 of 104 users (4 %) are copies of another one: 4 with the same items and ratings at"
-    )
+    assert later.startswith(f"{copies}items and ratings at")
     implicit = frame.assign(rating=1.0)
     (found,) = texts("EV110", with_copies(implicit, 4))
-    assert found.startswith(
-        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items and ti"
-    )
+    assert found.startswith(f"{copies}10 or more items and ti")
     (found,) = texts("EV110", with_copies(implicit.assign(time=0), 4))
     assert "4 of 104 users (4 %) have exactly the 10 or more items of another one, and the data" in found
 
@@ -146,9 +141,8 @@ def test_constant_raters_are_found_in_explicit_ratings_alone() -> None:
 
     (found,) = texts("EV110", table([12] * 40, ratings=mostly_constant))
     assert found.startswith("10 of 40 users with 10 or more ratings (25 %) give the same to every item")
-    assert (
-        texts("EV110", table([12] * 40, ratings=lambda user: user % 2)) == []
-    )  # 0 and 1: no explicit ratings
+    zeros_and_ones = table([12] * 40, ratings=lambda user: user % 2)  # no explicit ratings
+    assert texts("EV110", zeros_and_ones) == []
 
 
 def test_times_that_are_no_dates_have_no_days() -> None:
@@ -221,20 +215,16 @@ def test_events_of_a_second_are_no_equal_times() -> None:
     last = np.tile(np.arange(10), 30) == 9
     assert texts("EV118", frame, held_out=last) == []
     frame["time"] = frame["time"].astype("M8[s]")
-    assert texts("EV118", frame, held_out=last)[0].startswith(
-        "split last_n: 100 % of the test users (30 of 30)"
-    )
+    (found,) = texts("EV118", frame, held_out=last)
+    assert found.startswith("split last_n: 100 % of the test users (30 of 30)")
 
 
 def test_copies_within_a_second_are_told_by_their_times() -> None:
     frame = within_a_second().assign(rating=1.0)
     [copies] = texts("EV110", with_copies(frame, 4))
-    assert copies.startswith(
-        "4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more items and"
-    )
-    [others] = texts(
-        "EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
-    )
+    assert copies.startswith("4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more")
+    later = with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
+    [others] = texts("EV110", later)
     assert "have exactly the 10 or more items of another one, at other times" in others
 
 
@@ -265,14 +255,10 @@ def test_a_large_sample_of_candidates_is_no_finding() -> None:
 def lists_of(scores: list[float], *, users: int = 60, short: int = 0) -> pa.Table:
     """Return the same list for every user, the first ``short`` of them with one item less."""
     lengths = [len(scores) - (user < short) for user in range(users)]
-    return pa.table(
-        {
-            "user": np.repeat(np.arange(1, users + 1), lengths),
-            "item": np.concatenate([np.arange(length) for length in lengths]),
-            "rank": np.concatenate([np.arange(1, length + 1, dtype=np.int32) for length in lengths]),
-            "score": np.concatenate([np.array(scores[:length]) for length in lengths]),
-        }
-    )
+    item = np.concatenate([np.arange(length) for length in lengths])
+    score = np.array(scores)[item]
+    user = np.repeat(np.arange(1, users + 1), lengths)
+    return pa.table({"user": user, "item": item, "rank": (item + 1).astype(np.int32), "score": score})
 
 
 @pytest.mark.parametrize(
@@ -321,11 +307,8 @@ def losses_in_groups(
     """
     checked = load(small_config(**({} if champion is None else {"gate": {"champion": "popularity"}})))
     (data,) = prepare(checked, None, Observer())
-    rng, users, group = (
-        np.random.default_rng(0),
-        np.arange(400),
-        np.repeat(np.arange(2, dtype=np.int32), [100, 300]),
-    )
+    rng, users = np.random.default_rng(0), np.arange(400)
+    group = np.repeat(np.arange(2, dtype=np.int32), [100, 300])
     base = rng.uniform(0.3, 0.5, 400)
     differences = np.where(group == 0, few, many) + rng.normal(0, 0.1, 400)
     values = {"random": base, "mine": base + differences}
@@ -379,9 +362,8 @@ def flat(*, cold: bool) -> pd.DataFrame:
     users = np.arange(100)
     item = np.column_stack([users, (users + 1) % 100, (users + 50) % 100 // 5 * 5]).ravel()
     frame = pd.DataFrame({"user": users.repeat(3), "item": item, "time": np.tile([1, 2, 200], 100)})
-    return (
-        frame.assign(user=frame["user"].where(frame["time"] < 100, frame["user"] + 1000)) if cold else frame
-    )
+    later = frame["user"].where(frame["time"] < 100, frame["user"] + 1000)
+    return frame.assign(user=later) if cold else frame
 
 
 @pytest.mark.parametrize("n", [20, 10])
