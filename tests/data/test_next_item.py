@@ -172,9 +172,7 @@ def test_given_sessions_are_tested():
     with pytest.raises(DataError, match="takes one train and one test part, and the data has 2 folds"):
         of(NextItem(test="given"), replace(parts, parts=("1", "2")))
     both = replace(parts, part=np.arange(len(data), dtype=np.int8) % 2)
-    shown = (
-        r"5 of 7 sessions are in the train part and in the test part: 1 \(1 event and 1\), 2 \(.*, \.{3}\. "
-    )
+    shown = r"5 of 7 sessions are in the train part and in the test part: 1 \(1 event and 1\), 2 \(.*, \.{3}"
     with pytest.raises(DataError, match=shown):
         of(NextItem(test="given"), both)
     with pytest.raises(DataError, match="the test part has no events; does a filter"):
@@ -241,31 +239,22 @@ def test_sessions_that_end_with_the_first_tested_one_are_counted():
     assert fold.notes[0] == (
         "2 train sessions end at the same time as 2 tested ones: of these, those with the larger ids are tested"
     )
-    assert not [
-        note
-        for note in of(NextItem(test="n_sessions", n_sessions=4), log(events)).notes
-        if "same time" in note
-    ]
+    notes = of(NextItem(test="n_sessions", n_sessions=4), log(events)).notes
+    assert not [note for note in notes if "same time" in note]
 
 
 def test_sessions_of_more_than_a_day_are_counted():
     """The ids of sessions may be unique to a user alone, so that sessions of several users become one."""
     start = 1_760_000_000
-    events = [
-        (1, 1, start),
-        (1, 2, start + 9),
-        (2, 1, start),
-        (2, 2, start + 3 * DAY),
-        (3, 1, start + 4 * DAY),
-    ]
-    events += [(3, 2, start + 4 * DAY + 9), (4, 3, start), (4, 1, start + DAY)]
+    after = [(1, 1, 0), (1, 2, 9), (2, 1, 0), (2, 2, 3 * DAY), (3, 1, 4 * DAY), (3, 2, 4 * DAY + 9)]
+    after += [(4, 3, 0), (4, 1, DAY)]
+    events = [(session, item, start + time) for session, item, time in after]
     note = (
         "1 of 4 sessions last longer than a day, the longest, 2, 3d: see that no two sessions, such as those of two "
         "users, have the same id"
     )
     assert note in of(NextItem(), log(events)).notes
-    of_numbers = [(session, item, time - start) for session, item, time in events]
-    assert not [note for note in of(NextItem(), log(of_numbers)).notes if "last longer" in note]
+    assert not [note for note in of(NextItem(), log(after)).notes if "last longer" in note]
 
 
 @pytest.mark.parametrize(
@@ -310,14 +299,8 @@ def test_histories_and_truths_are_the_sessions_in_order(events: list[tuple[int, 
 
 
 def data_rows(data: Interactions) -> list[tuple[int, int, int]]:
-    return list(
-        zip(
-            data.users[data.user].tolist(),
-            data.items[data.item].tolist(),
-            data.timestamp.tolist(),
-            strict=True,
-        )
-    )
+    columns = (data.users[data.user], data.items[data.item], data.timestamp)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_queries_are_grouped_by_position_and_by_repeats():

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from samples import write_config
+from samples import TINY, write_config
 
 from evalplugin.bakeoff.description import fingerprints_of, inputs_of
 from evalplugin.cli import main
@@ -101,9 +101,8 @@ def runs() -> list[Run]:
 
 
 def statuses() -> dict[str, str]:
-    return {
-        r.data.tags.get("evalplugin.model") or r.data.tags["evalplugin.role"]: r.info.status for r in runs()
-    }
+    found = [(run.data.tags, run.info.status) for run in runs()]
+    return {tags.get("evalplugin.model") or tags["evalplugin.role"]: status for tags, status in found}
 
 
 def once(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
@@ -191,9 +190,7 @@ def test_unset_notification_variables_warn_before_the_run(capsys: pytest.Capture
     config(notify={"url": "https://h/${HOOK_THAT_IS_NOT_SET}"})
     assert main(["run", "nightly.yaml"]) == 0
     err = capsys.readouterr().err
-    assert err.startswith(
-        "warning: notify: nobody will be told, as no value is set for HOOK_THAT_IS_NOT_SET\n"
-    )
+    assert err.startswith("warning: notify: nobody will be told, as no value is set for HOOK_THAT_IS_NOT_SET")
     assert err.endswith("environment variable not set: HOOK_THAT_IS_NOT_SET\n")
 
 
@@ -213,9 +210,8 @@ def outcomes() -> list[dict[str, Any]]:
 def test_invalid_config_is_notified(capsys: pytest.CaptureFixture[str]) -> None:
     notify = {"command": TELL, "on": ["failure"]}
     shutil.copy(config(notify=notify), "twin.yaml")
-    Path("other.yaml").write_text(
-        Path(config(experiment="other")).read_text().replace("ratings.csv", "r.csv")
-    )
+    other = Path(config(experiment="other")).read_text()
+    Path("other.yaml").write_text(other.replace("ratings.csv", "r.csv"))
     Path("r.csv").write_text("user,item,rating,time\n1,2,3,4\n")
     Path("torn.yaml").write_text("experiment: {")
     Path("ratings.csv").unlink()
@@ -255,9 +251,7 @@ def test_invalid_config_is_notified_by_its_valid_section(capsys: pytest.CaptureF
 
 def test_failed_model_is_notified_for_each_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     Path("boom.py").write_text(BROKEN)
-    datasets = [
-        {"name": name, "type": "synthetic", "n_users": 20, "n_interactions": 400} for name in ("one", "two")
-    ]
+    datasets = [{**TINY, "name": name} for name in ("one", "two")]
     config(plugins=["boom.py"], models=["random", "boom"], datasets=datasets)
     assert main(["run", "--outcome", "outcome.jsonl", "nightly.yaml"]) == 1
     assert outcomes()[0]["failed"] == [
@@ -265,9 +259,7 @@ def test_failed_model_is_notified_for_each_dataset(capsys: pytest.CaptureFixture
         for name in ("one", "two")
     ]
     out = capsys.readouterr().out
-    assert (
-        "boom · one failed: boom.py:9: ValueError: no\nboom · two failed: boom.py:9: ValueError: no\n" in out
-    )
+    assert "".join(f"boom · {name} failed: boom.py:9: ValueError: no\n" for name in ("one", "two")) in out
 
 
 def test_unwritable_outcome_file_is_refused_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
