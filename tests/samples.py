@@ -321,9 +321,7 @@ def of_pairs(pairs, n_users, n_items):
 
 def coded(user, item, rating=None, *, users, items, timestamp=None, **more):
     """Interactions of codes, rated 1 unless ratings are given; of users and items the ids, or the number of codes."""
-    user_ids, item_ids = (
-        np.arange(ids) if isinstance(ids, int) else np.asarray(ids) for ids in (users, items)
-    )
+    user_ids, item_ids = (np.arange(ids) if np.ndim(ids) == 0 else np.asarray(ids) for ids in (users, items))
     return Interactions(
         user=np.asarray(user, dtype=np.int32),
         item=np.asarray(item, dtype=np.int32),
