@@ -112,11 +112,9 @@ PATHS = {
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def files() -> None:
     Path("whole.csv").write_bytes(CSV)
     Path("whole.parquet").write_bytes(PARQUET)
-    return tmp_path
 
 
 def _score(lists: str = "whole.csv", truth: str = "whole.csv", train: str | None = None) -> object:
@@ -161,7 +159,7 @@ def test_bad_paths_are_refused_by_every_reader(name: str, reader: str) -> None:
     assert PATHS[name] in refusal(lambda: READERS[reader](name))
 
 
-def test_folders_are_no_files_of_csv(folder: Path) -> None:
+def test_folders_are_no_files_of_csv() -> None:
     Path("a.csv").mkdir()
     assert "name its files by a pattern such as a.csv/*.csv" in refusal(lambda: READERS["dataset"]("a.csv"))
     assert "no *.parquet file in the folder" in refusal(lambda: READERS["lists"]("a.csv"))
@@ -350,9 +348,8 @@ def test_separator_of_two_characters_is_read_without_quotes() -> None:
     assert data.titles.tolist() == ['"Cats": a film', "It's"]
     assert data.item_attributes["genres"].tolist() == ["Drama", "Comedy|War"]
     Path("movies.dat").write_bytes("movie::title::genres\n10::Café::Drama\n".encode("latin-1"))
-    message = refusal(
-        lambda: Csv("ratings.dat", separator="::", columns=columns, items=items).load(LoadContext())
-    )
+    loader = Csv("ratings.dat", separator="::", columns=columns, items=items)
+    message = refusal(loader.load, LoadContext())
     assert "movies.dat: is not UTF-8 text" in message
     assert "iconv -f LATIN1 -t UTF-8" in message
 
@@ -361,16 +358,13 @@ def test_one_column_for_two_roles_is_refused_in_memory_and_out_of_core() -> None
     for memory in (None, "1KB"):
         read = lambda: evalplugin.score("whole.parquet", "whole.parquet", ["rr"], item="user", memory=memory)  # noqa: B023, E731
         assert "column 'user' cannot be both user and item: name two columns" in refusal(read)
-    twice = pa.Table.from_arrays(
-        [pa.array([1]), pa.array([1]), pa.array([1])], names=["user", "user", "item"]
-    )
+    twice = pa.Table.from_arrays([pa.array([1])] * 3, names=["user", "user", "item"])
     pq.write_table(twice, "twice.parquet")
     for memory in (None, "1KB"):
         read = lambda: evalplugin.score("whole.parquet", "twice.parquet", ["rr"], memory=memory)  # noqa: B023, E731
         assert "twice.parquet: 2 columns are called 'user' (user)" in refusal(read)
-    assert "cannot be both user and item" in refusal(
-        lambda: Csv("whole.csv", item="user").load(LoadContext())
-    )
+    message = refusal(Csv("whole.csv", item="user").load, LoadContext())
+    assert "cannot be both user and item" in message
 
 
 def test_text_that_is_not_utf8_is_refused_in_memory_and_out_of_core() -> None:
