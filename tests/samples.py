@@ -151,14 +151,8 @@ def interactions(
     users, items = np.arange(100, 100 + n_users), np.arange(n_items)
     if text_ids:
         users = np.array(sorted(f"u{i:04d}" for i in range(n_users)), dtype=object)
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rng.integers(1, 6, len(user)).astype(np.float32),
-        timestamp=np.arange(len(user), dtype=np.int64),
-        users=users,
-        items=items,
-    )
+    rating, time = rng.integers(1, 6, len(user)), np.arange(len(user), dtype=np.int64)
+    return coded(user, item, rating, users=users, items=items, timestamp=time)
 
 
 def data_info(dataset: str = "toy", split: str = "", *, n_folds: int = 1, **changes: object) -> DataInfo:
@@ -351,24 +345,26 @@ def random_data(seed=0, n_users=30, n_items=20, low=1):
     """Random ratings; the last user and the last item have none."""
     rng = np.random.default_rng(seed)
     user, item = np.nonzero(rng.random((n_users - 1, n_items - 1)) < 0.3)
-    return of_codes(user, item, rng.integers(low, 6, len(user)), n_users, n_items)
+    return coded(user, item, rng.integers(low, 6, len(user)), users=n_users, items=n_items)
 
 
 def of_pairs(pairs, n_users, n_items):
     """Interactions of pairs of codes, all rated 1."""
     user, item = np.array(sorted(pairs)).T
-    return of_codes(user, item, np.ones(len(user)), n_users, n_items)
+    return coded(user, item, users=n_users, items=n_items)
 
 
-def of_codes(user, item, rating, n_users, n_items):
-    """Interactions of codes, whose ids are the codes, without times."""
+def coded(user, item, rating=None, *, users, items, timestamp=None, **more):
+    """Interactions of codes, rated 1 unless ratings are given; of users and items the ids, or the number of codes."""
+    user_ids, item_ids = (np.arange(ids) if np.ndim(ids) == 0 else np.asarray(ids) for ids in (users, items))
     return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rating.astype(np.float32),
-        timestamp=None,
-        users=np.arange(n_users),
-        items=np.arange(n_items),
+        user=np.asarray(user, dtype=np.int32),
+        item=np.asarray(item, dtype=np.int32),
+        rating=np.asarray(np.ones(len(user)) if rating is None else rating, dtype=np.float32),
+        timestamp=timestamp,
+        users=user_ids,
+        items=item_ids,
+        **more,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base import costs
-from evalplugin.base.costs import Stopwatch, cheap_collections, peak_memory
+from evalplugin.base.costs import Stopwatch, peak_memory
 
 
 def test_stopwatch_sums_seconds_per_name() -> None:
@@ -34,26 +34,8 @@ def test_peak_memory_includes_freed_memory_and_resets_before_each_measurement() 
     assert after.mb < peak.mb - 150
 
 
-def test_peak_memory_is_nan_without_a_resettable_maximum(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_peak_memory_is_nan_without_a_resettable_maximum(monkeypatch, tmp_path):
     monkeypatch.setattr(costs, "_CLEAR", costs.Path(f"{tmp_path}/none/clear_refs"))
     with peak_memory() as peak:
         pass
     assert math.isnan(peak.mb)
-
-
-def test_inner_context_leaves_out_new_objects_and_collections_stay_cheap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done: list[str] = []
-    for name in ("collect", "freeze", "unfreeze"):
-        monkeypatch.setattr(costs.gc, name, lambda name=name: done.append(name))
-    monkeypatch.setattr(costs, "_are_cheap", False)  # they are in the whole suite
-    with cheap_collections():
-        with cheap_collections():
-            pass
-        assert done == ["collect", "freeze"] * 2
-    with cheap_collections():
-        pass
-    assert done == [*["collect", "freeze"] * 2, "unfreeze", "collect", "freeze", "unfreeze"]

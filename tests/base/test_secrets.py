@@ -49,10 +49,7 @@ from evalplugin.execution.results import ModelResult
         ("Authorization: Basic YTpi", "Authorization: ***"),
         ("sent Bearer abcdefghijkl.mno to it", "sent Bearer *** to it"),
         ("ghp_0123456789abcdefghijABCDEFGHIJ012345 is mine", "*** is mine"),
-        (
-            "url https://hooks.slack.com/services/T0/B0/abc, on",
-            "url https://hooks.slack.com/***, on",
-        ),
+        ("url https://hooks.slack.com/services/T0/B0/abc, on", "url https://hooks.slack.com/***, on"),
         ("file:/ann:hidden@/x.csv: no such file", "file:/***@/x.csv: no such file"),
         ("two ftp://a:b@c/ and ftp://d:e@f/", "two ftp://***@c/ and ftp://***@f/"),
     ],
@@ -133,9 +130,7 @@ def test_registered_secret_is_redacted_in_every_encoding(secret: str) -> None:
         assert dumps(secret)[1:-1] not in redact(text)
 
 
-def test_environment_variables_with_secret_names_are_redacted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_variables_with_secret_names_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct horse")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false-or-true")
     assert redact("no user 'correct horse' with false-or-true") == "no user '***' with false-or-true"
@@ -156,9 +151,7 @@ def test_short_registered_secret_is_not_redacted_inside_words() -> None:
     st.sampled_from(["password", "api_key", "client_secret", "access-token"]),
     st.booleans(),
 )
-def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(
-    style: str | None, secret: str, key: str, flow: bool
-) -> None:
+def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(style, secret, key, flow):
     data: dict[str, Any] = {"experiment": "x", "datasets": [{"type": "sql", key: secret, "k": 3}], "seed": 1}
     text = yaml.dump(data, default_style=style, default_flow_style=flow, allow_unicode=True, width=1000)
     hidden = redact_yaml(f"# a comment\n{text}")
@@ -198,7 +191,7 @@ def test_errors_hide_credentials() -> None:
 
 
 def test_failed_model_traceback_hides_credentials() -> None:
-    failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")  # type: ignore[arg-type]
+    failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")
     assert failed.error == "Traceback:\n  open(password=***)\nOSError: no"
     assert failed.failure == "OSError: no"
 
@@ -238,19 +231,14 @@ def test_register_secrets_hides_nested_secrets_wherever_repeated() -> None:
     ],
 )
 def test_register_uri_hides_its_credentials_wherever_they_are_repeated(uri: str, hidden: str) -> None:
-    redaction._registered.clear()
     register_uri(uri)
     assert redact_message(f"{uri} cannot be reached") == f"{hidden} cannot be reached"
-    redaction._registered.clear()
 
 
-@pytest.mark.parametrize(
-    "uri", ["postgresql://ann:p%40s3cret@h/db", "https://h/x?X-Amz-Signature=p%40s3cret&a=b"]
-)
-def test_register_uri_hides_what_other_libraries_repeat(uri: str) -> None:
-    register_uri(uri)
+@pytest.mark.parametrize("place", ["//ann:p%40s3cret@h/db", "//h/x?X-Amz-Signature=p%40s3cret&a=b"])
+def test_register_uri_hides_what_other_libraries_repeat(place: str) -> None:
+    register_uri(f"https:{place}")
     assert redact_message("p@s3cret or p%40s3cret is wrong") == "*** or *** is wrong"
-    redaction._registered.clear()
 
 
 def test_register_secrets_hides_everything_after_the_host_of_a_webhook() -> None:
@@ -264,18 +252,8 @@ def test_register_secrets_hides_everything_after_the_host_of_a_webhook() -> None
     assert redact_message("${HOOK_PATH}") == "${HOOK_PATH}"
 
 
-def test_a_config_is_parsed_once_and_its_secrets_are_looked_up_each_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parsed: list[str] = []
-    compose = yaml.compose
-    monkeypatch.setattr(
-        yaml, "compose", lambda text, **options: (parsed.append(text), compose(text, **options))[1]
-    )
+def test_secrets_that_become_known_later_are_hidden_in_a_config_that_was_read() -> None:
     config = "password: one-secret-word\nnote: another-secret-word  # once\n"
-    assert (
-        redact_yaml(config) == redact_yaml(config) == 'password: "***"\nnote: another-secret-word  # once\n'
-    )
+    assert redact_yaml(config) == 'password: "***"\nnote: another-secret-word  # once\n'
     register_secret("another-secret-word")
     assert redact_yaml(config) == 'password: "***"\nnote: ***  # once\n'
-    assert len(parsed) == 1

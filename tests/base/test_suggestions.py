@@ -51,9 +51,7 @@ def test_an_unknown_parameter_is_not_said_to_be_another_word() -> None:
         ("ratings.csv", "raw.csv", False),
     ],
 )
-def test_a_file_that_is_suggested_is_of_the_same_kind(
-    tmp_path: Path, named: str, beside: str, suggested: bool
-) -> None:
+def test_a_file_that_is_suggested_is_of_the_same_kind(tmp_path, named, beside, suggested):
     (tmp_path / beside).write_text("user,item\n1,2\n")
     dataset = DATASETS.create("csv", {"path": named, "user": "user", "item": "item"})
     with pytest.raises(DataError, match="file not found: ") as caught:

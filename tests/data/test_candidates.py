@@ -26,34 +26,25 @@ def split() -> Split:
     return divided(made([(user, item) for user in range(4) for item in range(user, 10, 2)]))
 
 
-def test_unseen_excludes_the_train_items(split: Split) -> None:
-    candidates = Candidates.of("unseen", split, np.random.default_rng(0))
-    assert candidates.excluded is split.train.rows
-    assert candidates.included is None
-
-
-def test_all_neither_excludes_nor_includes(split: Split) -> None:
-    candidates = Candidates.of("all", split, np.random.default_rng(0))
-    assert (candidates.excluded, candidates.included) == (None, None)
-
-
-def test_judged_includes_the_truth_alone(split: Split) -> None:
-    candidates = Candidates.of("judged", split, np.random.default_rng(0))
-    assert candidates.excluded is None
-    assert candidates.included is split.test.rows
+def test_unseen_excludes_the_train_items_and_judged_includes_the_truth_alone(split: Split) -> None:
+    for kind, excluded, included in (
+        ("unseen", split.train.rows, None),
+        ("all", None, None),
+        ("judged", None, split.test.rows),
+    ):
+        candidates = Candidates.of(kind, split, np.random.default_rng(0))
+        assert candidates.excluded is excluded
+        assert candidates.included is included
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), min_size=12, max_size=120, unique=True),
     st.integers(0, 45),
 )
-def test_sampled_adds_n_unknown_items_to_each_truth_or_all_there_are(
-    pairs: list[tuple[int, int]], n: int
-) -> None:
+def test_sampled_adds_n_unknown_items_to_each_truth_or_all_there_are(pairs, n):
     data = made([*pairs, (0, 99), (0, 98), (0, 97)])
     split = divided(data)
     included = Candidates.of("sampled", split, np.random.default_rng(0), n_negatives=n).included
-    assert included is not None
     for user in range(data.n_users):
         items, truth, train = (
             included[user].tolist(),
@@ -78,9 +69,6 @@ def test_sampled_is_the_same_for_the_same_generator(split: Split) -> None:
         Candidates.of("sampled", split, np.random.default_rng(seed), n_negatives=2).included
         for seed in (3, 3, 4)
     )
-    assert one is not None
-    assert two is not None
-    assert other is not None
     assert one.item.tolist() == two.item.tolist()
     assert one.item.tolist() != other.item.tolist()
 
@@ -93,7 +81,6 @@ def test_every_unknown_item_is_drawn_equally_often(n: int) -> None:
         [(user, item) for user in range(users) for item in (0, 11)] + [(users, item) for item in range(12)]
     )
     included = Candidates.of("sampled", divided(data), np.random.default_rng(0), n_negatives=n).included
-    assert included is not None
     drawn = np.bincount(included.item[: included.indptr[users]], minlength=12)[1:11] / users
     # Four standard deviations of a binomial with 4000 trials.
     chance = n / 10
@@ -104,5 +91,4 @@ def test_sampled_works_where_train_and_truth_are_the_same() -> None:
     data = made([(0, 0), (0, 1), (1, 2), (1, 3), (1, 4)])
     [same] = NoSplit().split(data, np.random.default_rng(0))
     included = Candidates.of("sampled", same, np.random.default_rng(0), n_negatives=3).included
-    assert included is not None
     assert included.counts.tolist() == [2 + 3, 3 + 2]

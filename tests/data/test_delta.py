@@ -21,26 +21,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 MAPPED = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
 COLUMNS = ("user", "item", "rank", "day", "shard")
+DAY = "2026-01-31"
+ROWS = [(1, 10, 1, DAY, 1), (1, 11, 2, DAY, 1), (2, 12, 1, "a b/%c", 2), (3, 13, 1, None, 3)]
 
 
 def _write(uri: str) -> None:
     from deltalake import DeltaTable, write_deltalake
 
     options: dict[str, str] = delta_options(uri) if "://" in uri else {}
-    table = pa.table(
-        {
-            "user": [1, 1, 2, 3],
-            "item": [10, 11, 12, 13],
-            "rank": [1, 2, 1, 1],
-            "day": ["2026-01-31", "2026-01-31", "a b/%c", None],
-            "shard": [1, 1, 2, 3],
-        }
-    )
+    table = pa.table(dict(zip(COLUMNS, zip(*ROWS, strict=True), strict=True)))
     write_deltalake(uri, table, partition_by=["day", "shard"], storage_options=options)
     write_deltalake(uri, table.slice(2, 1), mode="append", storage_options=options)
-    DeltaTable(uri, storage_options=options).delete(
-        "user = 3",
-    )
+    DeltaTable(uri, storage_options=options).delete("user = 3")
     DeltaTable(uri, storage_options=options).delete("item = 12")
     write_deltalake(uri, table.slice(2), mode="append", storage_options=options)
 
@@ -57,12 +49,7 @@ def _rows(uri: str) -> list[tuple[Any, ...]]:
 def test_the_current_version_is_read(s3: ObjectStorage, tmp_path: Path, remote: bool) -> None:
     uri = f"{s3.bucket}/delta/of lists" if remote else str(tmp_path / "table")
     _write(uri)
-    assert _rows(uri) == [
-        (1, 10, 1, "2026-01-31", 1),
-        (1, 11, 2, "2026-01-31", 1),
-        (2, 12, 1, "a b/%c", 2),
-        (3, 13, 1, None, 3),
-    ]
+    assert _rows(uri) == ROWS
     truth = pa.table({"user": [1, 2, 3], "item": [11, 12, 0]})
     assert evalplugin.score(uri, truth, ["hit@1"]).means == {"hit@1": pytest.approx(1 / 3)}
     assert len(Parquet(path=uri).load(LoadContext())) == 4
@@ -85,10 +72,8 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
 
 
 def test_features_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    schema = {
-        "type": "struct",
-        "fields": [{"name": "user", "type": "long", "nullable": True, "metadata": MAPPED}],
-    }
+    field = {"name": "user", "type": "long", "nullable": True, "metadata": MAPPED}
+    schema = {"type": "struct", "fields": [field]}
     metadata = {
         "id": "a", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema),
         "partitionColumns": [], "configuration": {}, "createdTime": 0,
@@ -96,29 +81,16 @@ def test_features_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     # Row 0 is deleted: a roaring bitmap, as the protocol of Delta writes it into the log.
     vector = {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 1}
     vector |= _inline_vector()
-    add: dict[str, object] = {
-        "path": "a.parquet",
-        "partitionValues": {},
-        "size": 9,
-        "modificationTime": 0,
-        "dataChange": True,
-    }
-    add["stats"] = json.dumps({"numRecords": 5})
+    stats = json.dumps({"numRecords": 5})
+    add = {"path": "a.parquet", "partitionValues": {}, "size": 9, "modificationTime": 0, "dataChange": True}
     (tmp_path / "_delta_log").mkdir()
     log = tmp_path / "_delta_log" / "00000000000000000000.json"
 
     def write(feature: str, configuration: dict[str, str], **more: object) -> None:
-        protocol = {
-            "minReaderVersion": 3,
-            "minWriterVersion": 7,
-            "readerFeatures": [feature],
-            "writerFeatures": [feature],
-        }
-        actions = [
-            {"protocol": protocol},
-            {"metaData": metadata | {"configuration": configuration}},
-            {"add": add | more},
-        ]
+        protocol: dict[str, object] = {"minReaderVersion": 3, "minWriterVersion": 7}
+        protocol |= {"readerFeatures": [feature], "writerFeatures": [feature]}
+        metadata["configuration"] = configuration
+        actions = ({"protocol": protocol}, {"metaData": metadata}, {"add": {**add, "stats": stats, **more}})
         log.write_text("\n".join(map(json.dumps, actions)))
 
     write("deletionVectors", {"delta.enableDeletionVectors": "true"}, deletionVector=vector)
@@ -135,9 +107,7 @@ def _inline_vector() -> dict[str, object]:
     """Return a deletion vector of row 0: a portable 64-bit roaring bitmap behind its magic number, in Z85."""
     import struct
 
-    bitmap = struct.pack(
-        "<IIHHIH", 12346, 1, 0, 0, 16, 0
-    )  # cookie, containers, key, cardinality - 1, offset, row
+    bitmap = struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, 0)  # cookie, containers, key, rows - 1, offset, row
     data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
     data += b"\0" * (-len(data) % 4)
     letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bakeoffs import run_bakeoff
-from samples import RecordingObserver, checked_data
+from samples import TINY, RecordingObserver, checked_data
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError
@@ -55,8 +55,6 @@ def many(n: int = 2000, users: int = 40, items: int = 30) -> pd.DataFrame:
 
 def rows(data: Interactions) -> dict[tuple[Any, Any], tuple[float, int, int]]:
     """Return rating, number of events and time of each pair."""
-    assert data.count is not None
-    assert data.timestamp is not None
     keys = zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True)
     values = zip(data.rating.tolist(), data.count.tolist(), data.timestamp.tolist(), strict=True)
     return dict(zip(keys, values, strict=True))
@@ -122,11 +120,9 @@ def test_folds_and_periods_have_every_event_once() -> None:
     folds = KFold(k=4).split(data, np.random.default_rng(0))
     assert [fold.test.n_events for fold in folds] == [500] * 4
     assert [fold.train.n_events for fold in folds] == [1500] * 4
-    assert data.timestamp is not None
     (fold,) = Temporal(quantile=0.8).split(data, np.random.default_rng(0))
     cut = np.sort(data.timestamp)[1600]
     assert fold.test.n_events == int((data.timestamp >= cut).sum())
-    assert fold.train.timestamp is not None
     assert fold.train.timestamp.max() < cut
     periods = Temporal(every=200_000, folds=2).split(data, np.random.default_rng(0))
     last = data.timestamp > data.timestamp.max() - 200_000
@@ -153,42 +149,35 @@ def test_stored_folds_keep_counts_and_the_log(tmp_path: Path) -> None:
     (fold,) = read_folds(tmp_path, data)
     assert fold.train.digest == folds[0].train.digest
     assert fold.test.digest == folds[0].test.digest
-    assert fold.log is not None
-    assert folds[0].log is not None
     assert fold.log.events
     assert fold.log.digest == folds[0].log.digest
 
 
-def config(folder: Path, **changes: Any) -> dict[str, Any]:
-    many().to_csv(folder / "plays.csv", index=False)
-    plays = {"name": "plays", "type": "csv", "path": str(folder / "plays.csv"), "timestamp": "time"}
-    return {
-        "experiment": "plays",
-        "datasets": [plays | {"duplicates": "keep"}],
-        "split": {"type": "last_n", "n": 4},
-        "metrics": ["recall@5", "recall(truth=repeat)@5", "recall(truth=explore)@5"],
-        "models": ["popularity", "ease"],
-        "segments": [],
-        **changes,
-    }
+METRICS = ["recall@5", "recall(truth=repeat)@5", "recall(truth=explore)@5"]
 
 
-def test_all_items_may_be_listed_where_candidates_are_left_out(tmp_path: Path) -> None:
-    assert load(config(tmp_path)).spec.recommend.candidates == "all"
-    assert load(config(tmp_path, recommend={"n": 7})).spec.recommend.candidates == "all"
-    judged = load(config(tmp_path, recommend={"candidates": "judged"}))
+def config(**changes: Any) -> dict[str, Any]:
+    many().to_csv("plays.csv", index=False)
+    plays = {"name": "plays", "type": "csv", "path": "plays.csv", "timestamp": "time", "duplicates": "keep"}
+    split, models = {"type": "last_n", "n": 4}, ["popularity", "ease"]
+    given = {"metrics": METRICS, "models": models, "segments": [], **changes}
+    return {"experiment": "plays", "datasets": [plays], "split": split, **given}
+
+
+def test_all_items_may_be_listed_where_candidates_are_left_out() -> None:
+    assert load(config()).spec.recommend.candidates == "all"
+    assert load(config(recommend={"n": 7})).spec.recommend.candidates == "all"
+    judged = load(config(recommend={"candidates": "judged"}))
     assert judged.spec.recommend.candidates == "judged"
 
 
-def test_unseen_is_refused_with_the_reason_before_data_is_read(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"recommend.candidates: unseen leaves out .* plays is a log of events"
-    ):
-        load(config(tmp_path, recommend={"candidates": "unseen"}))
+def test_unseen_is_refused_with_the_reason_before_data_is_read() -> None:
+    with pytest.raises(ConfigError, match=r"unseen leaves out .* plays is a log of events"):
+        load(config(recommend={"candidates": "unseen"}))
 
 
-def test_unseen_is_refused_for_a_log_that_a_plugin_loads(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
+def test_unseen_is_refused_for_a_log_that_a_plugin_loads() -> None:
+    Path("mine.py").write_text(
         "from dataclasses import dataclass\n"
         "import pandas as pd\n"
         "import evalplugin\n"
@@ -202,27 +191,24 @@ def test_unseen_is_refused_for_a_log_that_a_plugin_loads(tmp_path: Path) -> None
         "        frame = pd.DataFrame({'user': [1, 1, 1, 2, 2], 'item': [1, 2, 1, 1, 2], 'time': [1, 2, 3, 1, 2]})\n"
         "        return Interactions.from_frame(frame, timestamp='time', duplicates='keep')\n"
     )
-    visits = {"plugins": [str(tmp_path / "mine.py")], "datasets": ["visits"], "split": {"type": "last_n"}}
+    visits = {"plugins": ["mine.py"], "datasets": ["visits"], "split": {"type": "last_n"}}
     with pytest.raises(DataError, match=r"no list can have them\. In a log of events, set recommend"):
-        prepare(load(config(tmp_path, **visits)), None, RecordingObserver())
-    listed = config(tmp_path, **visits, recommend={"candidates": "all"})
+        prepare(load(config(**visits)), None, RecordingObserver())
+    listed = config(**visits, recommend={"candidates": "all"})
     assert prepare(load(listed), None, RecordingObserver())[0].folds[0].repeats
 
 
-def test_logs_beside_other_data_need_candidates_that_are_named(tmp_path: Path) -> None:
-    pairs = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-    mixed = config(tmp_path)
-    mixed["datasets"].append(pairs)
-    with pytest.raises(
-        ConfigError, match=r"plays is a log of events .* and tiny is not: say recommend.candidates"
-    ):
+def test_logs_beside_other_data_need_candidates_that_are_named() -> None:
+    mixed = config()
+    mixed["datasets"].append(TINY)
+    with pytest.raises(ConfigError, match=r"is a log of events .* and tiny is not: say recommend.candidates"):
         load(mixed)
     assert load(mixed | {"recommend": {"candidates": "all"}}).spec.recommend.candidates == "all"
 
 
-def test_recall_is_made_of_its_repeats_and_its_new_items(tmp_path: Path) -> None:
-    outcome = run_bakeoff(load(config(tmp_path)))
-    (prepared,) = prepare(load(config(tmp_path)), None, RecordingObserver())
+def test_recall_is_made_of_its_repeats_and_its_new_items() -> None:
+    outcome = run_bakeoff(load(config()))
+    (prepared,) = prepare(load(config()), None, RecordingObserver())
     (fold,) = prepared.folds
     repeated = np.isin(fold.test.pairs(), fold.shared_pairs(fold.train))
     user = np.sort(fold.test.user)
@@ -230,7 +216,7 @@ def test_recall_is_made_of_its_repeats_and_its_new_items(tmp_path: Path) -> None
     repeats = np.bincount(user[repeated], minlength=len(n))
     for model in outcome.models:
         assert model.per_user is not None, model.error
-        both, repeat, explore = (model.per_user.column(name) for name in config(tmp_path)["metrics"])
+        both, repeat, explore = (model.per_user.column(name) for name in METRICS)
         assert np.isnan(repeat).tolist() == (repeats == 0).tolist()
         assert np.isnan(explore).tolist() == (repeats == n).tolist()
         parts = np.nan_to_num(repeat) * repeats + np.nan_to_num(explore) * (n - repeats)
@@ -258,24 +244,22 @@ def test_parts_of_the_truth_by_hand() -> None:
     }
 
 
-def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bits(tmp_path: Path) -> None:
-    outcome = run_bakeoff(load(config(tmp_path)))
-    (fold,) = prepare(load(config(tmp_path)), None, RecordingObserver())[0].folds
+def test_lists_from_elsewhere_are_scored_by_parts_of_the_truth_with_the_same_bits() -> None:
+    outcome = run_bakeoff(load(config()))
+    (fold,) = prepare(load(config()), None, RecordingObserver())[0].folds
     model = outcome.models[1]
-    assert model.top_n is not None
-    assert model.per_user is not None
     scores = evalplugin.score(
         model.top_n.to_pandas()[["user", "item", "rank"]],
         fold.test.to_frame()[["user", "item"]],
-        config(tmp_path)["metrics"],
+        METRICS,
         train=fold.train.to_frame()[["user", "item"]],
     )
     np.testing.assert_array_equal(scores.scores.values, model.per_user.values)
 
 
-def test_models_are_tuned_on_events_that_may_repeat(tmp_path: Path) -> None:
+def test_models_are_tuned_on_events_that_may_repeat() -> None:
     tuned = {"models": [{"name": "ease", "type": "ease", "tune": {"l2": [1.0, 10.0]}}]}
-    workspace = Workspace.open(load(config(tmp_path, **tuned)))
+    workspace = Workspace.open(load(config(**tuned)))
     prepared = workspace.prepare(cached=False)
     (study,) = studies_of(workspace.config, prepared, workspace.jobs(prepared))
     validation: Split = study.base.split
@@ -284,18 +268,18 @@ def test_models_are_tuned_on_events_that_may_repeat(tmp_path: Path) -> None:
     assert len(validation.shared_pairs(validation.train))
 
 
-def test_checks_know_that_items_repeat(tmp_path: Path) -> None:
-    plays = config(tmp_path)
+def test_checks_know_that_items_repeat() -> None:
+    plays = config()
     plays["datasets"][0]["filters"] = [{"type": "min_count", "users": 20}]
     outcome = run_bakeoff(load(plays))
     codes = {finding.code for finding in outcome.findings}
     assert not codes & {"EV106", "EV117"}
 
 
-def test_a_long_tail_of_repeats_is_found_where_values_are_gains(tmp_path: Path) -> None:
+def test_a_long_tail_of_repeats_is_found_where_values_are_gains() -> None:
     frame = pd.concat([many(), *[pd.DataFrame({"user": [0], "item": [0], "time": [t]}) for t in range(90)]])
-    plays = config(tmp_path, metrics=["ndcg@5", "ndcg(gain=binary)@5"])
-    frame.to_csv(tmp_path / "plays.csv", index=False)
+    plays = config(metrics=["ndcg@5", "ndcg(gain=binary)@5"])
+    frame.to_csv("plays.csv", index=False)
     workspace = Workspace.open(load(plays))
     (checked,) = checked_data(workspace)
     lines = [finding.line for finding in checked.info.findings if finding.code == "EV115"]

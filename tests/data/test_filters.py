@@ -219,16 +219,14 @@ class Broken:
         if self.rule == "shape":
             return Kept(np.ones(3, dtype=np.bool_))
         if self.rule == "type":
-            return Kept(np.ones(len(data), dtype=np.int64))  # type: ignore[arg-type]
+            return Kept(np.ones(len(data), dtype=np.int64))
         if self.rule == "global state":
             return Kept(np.random.random(len(data)) < 0.5)  # noqa: NPY002
         if self.rule == "order":
             return Kept(np.arange(len(data)) % 2 == 0)
         if self.rule == "others":
-            assert data.timestamp is not None
             return Kept(data.timestamp < np.median(data.timestamp))
         rating = data.rating.base
-        assert rating is not None
         rating.flags.writeable = True
         rating[0] += 1
         return Kept(np.ones(len(data), dtype=np.bool_))

@@ -32,12 +32,6 @@ REVIEWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(name: str, rows: list[Any]) -> str:
     text = "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows).encode()
     Path(name).write_bytes(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
@@ -53,7 +47,6 @@ def load(name: str = "a.jsonl", **options: Any) -> Interactions:
 def test_json_lines_are_read_and_other_keys_ignored(name: str) -> None:
     data = load(write(name, [*REVIEWS[:3], "", *REVIEWS[3:]]))
     assert data.items.tolist() == sorted(row["asin"] for row in REVIEWS)
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == [row["unixReviewTime"] for row in REVIEWS]
     assert set(data.rating) == {3.0}
 
@@ -68,7 +61,6 @@ def test_json_numbers_may_turn_fractional_behind_the_first_line() -> None:
 def test_json_times_may_be_text_as_in_iso_8601() -> None:
     rows = [{**row, "at": f"1970-01-02 00:00:{n:02}"} for n, row in enumerate(REVIEWS)]
     data = load(write("a.jsonl", rows), timestamp="at")
-    assert data.timestamp is not None
     assert data.timestamp.tolist() == [86_400 + n for n in range(20)]
     rows[17]["at"] = "soon"
     message = refusal(lambda: load(write("a.jsonl", rows), timestamp="at"))
@@ -78,23 +70,11 @@ def test_json_times_may_be_text_as_in_iso_8601() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (
-            {**REVIEWS[0], "overall": "five"},
-            "line 18: 'overall' is 'five' (line 1: 3): the values of a column must",
-        ),
-        (
-            {**REVIEWS[0], "asin": 7},
-            "line 18: 'asin' is 7 (line 1: '000'): the values of a column must be numbers",
-        ),
+        ({**REVIEWS[0], "overall": "five"}, "line 18: 'overall' is 'five' (line 1: 3): the values of a"),
+        ({**REVIEWS[0], "asin": 7}, "line 18: 'asin' is 7 (line 1: '000'): the values of a column must be"),
         ({**REVIEWS[0], "overall": [5]}, "line 18: 'overall' is [5]"),
-        (
-            {"reviewerID": "x", "asin": "y"},
-            "column 'overall', row 18 (counted from 1) is empty: no rating may be",
-        ),
-        (
-            {**REVIEWS[0], "asin": None},
-            "column 'asin', row 18 (counted from 1) is empty: no item id may be missing",
-        ),
+        ({"reviewerID": "x", "asin": "y"}, "column 'overall', row 18 (counted from 1) is empty: no rating"),
+        ({**REVIEWS[0], "asin": None}, "column 'asin', row 18 (counted from 1) is empty: no item id may be"),
         ("[1, 2]", "line 18 is '[1, 2]', which is no JSON object: each line must be one"),
         ("{'overall': 5}", "line 18 is \"{'overall': 5}\", which is no JSON object"),
         ('{"overall": 5', "line 18 is '{\"overall\": 5', which is no JSON object"),

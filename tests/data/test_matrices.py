@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +65,7 @@ def cut_off() -> None:
         (lambda: Path("truth.npz").write_bytes(b"user,item\n1,2\n"), ""),
     ],
 )
-def test_a_file_that_is_no_matrix_is_refused_by_name(
-    write: Callable[[], None], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_no_matrix_is_refused_by_name(write, reason, capsys):
     write()
     Path("lists.csv").write_text("user,item,rank\n0,0,1\n")
     files = ["--lists", "lists.csv", "--rank", "rank", "--metric", "ndcg@1"]

@@ -68,8 +68,6 @@ def test_the_truth_is_rounded_halves_up(share, count, truth):
 def test_the_latest_interactions_are_the_truth_by_time():
     fold = of(NewUsers(fraction=0.3, fold_in="before_last_n", n=2))
     told = history(fold)
-    assert told.timestamp is not None
-    assert fold.test.timestamp is not None
     users = np.unique(fold.test.user)
     np.testing.assert_array_equal(fold.test.rows.counts[users], 2)
     for user in users:
@@ -115,11 +113,7 @@ def test_test_interactions_with_items_without_train_data_are_counted_and_dropped
     [
         (NewUsers(n_users=40), "n_users is 40, but only 39 users have at least 2 interactions", "n_users"),
         (NewUsers(n_users=40), "lower n_users, or set fraction instead", "n_users"),
-        (
-            NewUsers(n_users=5, fold_in="before_last_n", n=30),
-            "no user has the 31 interactions that are needed",
-            None,
-        ),
+        (NewUsers(n_users=5, fold_in="before_last_n", n=30), "no user has the 31 interactions that", None),
     ],
 )
 def test_data_with_too_few_users_is_an_error(splitter, message, parameter):
@@ -165,7 +159,6 @@ def test_a_history_that_tells_the_truth_is_a_leak():
 def test_lists_leave_out_the_items_of_the_history():
     fold = of(NewUsers(n_users=10))
     excluded = Candidates.of("unseen", fold, rng()).excluded
-    assert excluded is not None
     for user in np.unique(fold.test.user):
         np.testing.assert_array_equal(excluded[user], np.sort(history(fold).item[history(fold).user == user]))
 
@@ -187,7 +180,6 @@ def test_all_interactions_of_new_items_are_the_truth():
 
 def test_the_latest_items_are_those_whose_first_interaction_is_latest():
     fold = of(NewItems(n_items=4, hold="latest"))
-    assert DATA.timestamp is not None
     first = pd.Series(DATA.timestamp).groupby(DATA.item).min()
     new = first.index.isin(np.unique(fold.test.item))
     assert first[new].min() >= first[~new].max()
@@ -199,14 +191,12 @@ def test_lists_are_of_new_items_alone_or_of_the_catalogue(kind):
     fold = of(NewItems(n_items=4))
     candidates = Candidates.of(kind, fold, rng())
     assert candidates.kind == "offered"
-    assert candidates.included is not None
     new = np.unique(fold.test.item)
     for user in np.unique(fold.test.user):
         np.testing.assert_array_equal(candidates.included[user], new)
     everything = of(NewItems(n_items=4, candidates="catalogue"))
     assert Candidates.of(kind, everything, rng()).included is None
     judged = Candidates.of("judged", fold, rng()).included
-    assert judged is not None
     np.testing.assert_array_equal(judged.item, fold.test.rows.item)
 
 
@@ -214,7 +204,6 @@ def test_offered_items_leave_out_what_is_known_of_the_user():
     fold = of(NewUsers(n_users=10))
     some = replace(fold, offered=np.ones(DATA.n_items, dtype=np.bool_))
     included = Candidates.of("unseen", some, rng()).included
-    assert included is not None
     for user in np.unique(fold.test.user):
         known = history(fold).item[history(fold).user == user]
         np.testing.assert_array_equal(included[user], np.setdiff1d(np.arange(DATA.n_items), known))

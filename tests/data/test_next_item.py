@@ -39,7 +39,6 @@ def of(split: NextItem, data: Interactions | None = None) -> Split:
 
 
 def rows(data: Interactions | None) -> list[tuple[str, int]]:
-    assert data is not None
     pairs = list(zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True))
     return sorted(pairs, key=lambda pair: pair[0])  # stable: the order of a query's events counts
 
@@ -80,7 +79,6 @@ def test_queries_have_the_clusters_that_a_column_names():
     data = clustered(VISITORS)
     assert dict(zip(data.users.tolist(), data.user_columns["visitor"].tolist(), strict=True)) == VISITORS
     fold, plain = of(NextItem(cluster="visitor"), data), of(NextItem())
-    assert fold.clusters is not None
     named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
     assert {query: named[query] for query, _ in rows(fold.test)} == {
         "8:1": "c", "9:1": "a", "9:2": "a", "9:3": "a",
@@ -92,7 +90,6 @@ def test_queries_have_the_clusters_that_a_column_names():
     assert [part.digest for part in (fold.train, fold.test)] == [p.digest for p in (plain.train, plain.test)]
     assert not fold.train.user_columns
     grouped = clustering_of([fold])
-    assert grouped is not None
     assert (grouped.name, grouped.labels) == ("visitor", ("a", "c"))
     assert grouped.users.tolist() == ["8:1", "9:1", "9:2", "9:3"]
     assert grouped.group.tolist() == [1, 0, 0, 0]
@@ -128,7 +125,6 @@ def test_clusters_by_attributes_of_any_dataset_are_checked(values: Any, message:
 def test_attributes_of_any_dataset_name_clusters():
     data = replace(log(), user_attributes=Attributes({"visitor": np.array([1.0, 2, 3, 1, 2, 3, 1.5])}))
     fold = of(NextItem(cluster="visitor"), data)
-    assert fold.clusters is not None
     named = dict(zip(fold.test.users.tolist(), fold.clusters.ids.tolist(), strict=True))
     assert (named["8:1"], named["9:1"]) == ("3", "1.5")
 
@@ -176,9 +172,7 @@ def test_given_sessions_are_tested():
     with pytest.raises(DataError, match="takes one train and one test part, and the data has 2 folds"):
         of(NextItem(test="given"), replace(parts, parts=("1", "2")))
     both = replace(parts, part=np.arange(len(data), dtype=np.int8) % 2)
-    shown = (
-        r"5 of 7 sessions are in the train part and in the test part: 1 \(1 event and 1\), 2 \(.*, \.{3}\. "
-    )
+    shown = r"5 of 7 sessions are in the train part and in the test part: 1 \(1 event and 1\), 2 \(.*, \.{3}"
     with pytest.raises(DataError, match=shown):
         of(NextItem(test="given"), both)
     with pytest.raises(DataError, match="the test part has no events; does a filter"):
@@ -228,9 +222,7 @@ MILLISECONDS = [(session, item, START + 1000 * session + item) for session in ra
          "test"),
     ],
 )  # fmt: skip
-def test_data_that_cannot_be_split_is_refused(
-    split: NextItem, data: Any, message: str, parameter: str | None
-):
+def test_data_that_cannot_be_split_is_refused(split, data, message, parameter):
     with pytest.raises(DataError, match=message) as refused:
         of(split, data if isinstance(data, Interactions) else log(*[] if data is None else [data]))
     assert refused.value.parameter == parameter
@@ -247,31 +239,22 @@ def test_sessions_that_end_with_the_first_tested_one_are_counted():
     assert fold.notes[0] == (
         "2 train sessions end at the same time as 2 tested ones: of these, those with the larger ids are tested"
     )
-    assert not [
-        note
-        for note in of(NextItem(test="n_sessions", n_sessions=4), log(events)).notes
-        if "same time" in note
-    ]
+    notes = of(NextItem(test="n_sessions", n_sessions=4), log(events)).notes
+    assert not [note for note in notes if "same time" in note]
 
 
 def test_sessions_of_more_than_a_day_are_counted():
     """The ids of sessions may be unique to a user alone, so that sessions of several users become one."""
     start = 1_760_000_000
-    events = [
-        (1, 1, start),
-        (1, 2, start + 9),
-        (2, 1, start),
-        (2, 2, start + 3 * DAY),
-        (3, 1, start + 4 * DAY),
-    ]
-    events += [(3, 2, start + 4 * DAY + 9), (4, 3, start), (4, 1, start + DAY)]
+    after = [(1, 1, 0), (1, 2, 9), (2, 1, 0), (2, 2, 3 * DAY), (3, 1, 4 * DAY), (3, 2, 4 * DAY + 9)]
+    after += [(4, 3, 0), (4, 1, DAY)]
+    events = [(session, item, start + time) for session, item, time in after]
     note = (
         "1 of 4 sessions last longer than a day, the longest, 2, 3d: see that no two sessions, such as those of two "
         "users, have the same id"
     )
     assert note in of(NextItem(), log(events)).notes
-    of_numbers = [(session, item, time - start) for session, item, time in events]
-    assert not [note for note in of(NextItem(), log(of_numbers)).notes if "last longer" in note]
+    assert not [note for note in of(NextItem(), log(after)).notes if "last longer" in note]
 
 
 @pytest.mark.parametrize(
@@ -279,10 +262,7 @@ def test_sessions_of_more_than_a_day_are_counted():
     [
         ({"test": "n_sessions"}, "takes n_sessions with test: n_sessions"),
         ({"n_sessions": 5}, "takes n_sessions with test: n_sessions"),
-        (
-            {"test": "n_sessions", "n_sessions": 5, "days": 2},
-            "goes with test: last_day, not with test: n_sessions",
-        ),
+        ({"test": "n_sessions", "n_sessions": 5, "days": 2}, "goes with test: last_day, not with test"),
         ({"test": "lastday"}, "last_day"),
         ({"max_history": 0}, "max_history"),
     ],
@@ -319,15 +299,8 @@ def test_histories_and_truths_are_the_sessions_in_order(events: list[tuple[int, 
 
 
 def data_rows(data: Interactions) -> list[tuple[int, int, int]]:
-    assert data.timestamp is not None
-    return list(
-        zip(
-            data.users[data.user].tolist(),
-            data.items[data.item].tolist(),
-            data.timestamp.tolist(),
-            strict=True,
-        )
-    )
+    columns = (data.users[data.user], data.items[data.item], data.timestamp)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_queries_are_grouped_by_position_and_by_repeats():

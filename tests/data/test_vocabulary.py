@@ -12,9 +12,7 @@ from evalplugin.data.vocabulary import codes_in, encode
 
 @pytest.mark.parametrize("distinct", [3, 500, 100_000])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_text_ids_have_the_codes_of_one_sorted_vocabulary(
-    distinct: int, kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_ids_have_the_codes_of_one_sorted_vocabulary(distinct, kind, monkeypatch):
     monkeypatch.setattr(vocabulary, "_PIECE", 1000)
     rng = np.random.default_rng(0)
     # The first rows of a column have few of its texts, or almost all.

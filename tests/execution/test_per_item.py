@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from samples import of_codes, of_pairs
+from samples import coded, of_pairs
 
 from evalplugin.data import Split
 from evalplugin.execution.per_item import items_table
@@ -14,7 +14,7 @@ TRAIN = of_pairs([(0, 0), (1, 0), (2, 0), (0, 1), (1, 2)], 4, 6)
 
 
 def split(user: list[int], item: list[int], rating: list[int]) -> Split:
-    return Split(TRAIN, of_codes(np.array(user), np.array(item), np.array(rating), 4, 6))
+    return Split(TRAIN, coded(user, item, rating, users=4, items=6))
 
 
 def lists(user: list[int], items: list[list[int]]) -> TopN:
@@ -54,10 +54,6 @@ def test_popularity_does_not_depend_on_what_a_model_lists() -> None:
         items_table((lists([0], [[listed, -1]]), lists([0], [[4, -1]])), folds, Relevance(threshold=4))
         for listed in (4, 5)
     ]
-    popularity = [
-        dict(zip(*(table[name].to_pylist() for name in ("item", "train")), strict=True)) for table in tables
-    ]
-    assert popularity == [
-        {3: 0, 4: 0},
-        {3: 0, 4: 0, 5: 0},
-    ]  # of the first fold, also where only the second lists them
+    popularity = [table.select(["item", "train"]).to_pydict() for table in tables]
+    # Of the first fold, also where only the second lists them.
+    assert popularity == [{"item": [3, 4], "train": [0, 0]}, {"item": [3, 4, 5], "train": [0, 0, 0]}]

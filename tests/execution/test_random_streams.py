@@ -108,9 +108,7 @@ def changed(before: dict[str, pd.DataFrame], after: dict[str, pd.DataFrame]) -> 
     return [name for name, table in after.items() if not table.equals(before[name])]
 
 
-def test_tables_of_items_and_users_change_no_list_of_a_model_that_does_not_read_them(
-    tmp_path: Path, plain: dict[str, pd.DataFrame]
-) -> None:
+def test_tables_of_items_and_users_change_no_list_of_a_model_that_does_not_read_them(tmp_path, plain):
     write_tables(tmp_path, ratings())
     assert changed(plain, lists(tmp_path, items=ITEMS, users=USERS)) == []
 
@@ -120,9 +118,7 @@ def test_the_order_of_rows_changes_no_list(tmp_path: Path, plain: dict[str, pd.D
     assert changed(plain, lists(tmp_path)) == []
 
 
-def test_times_change_no_list_of_a_model_that_does_not_read_them(
-    tmp_path: Path, plain: dict[str, pd.DataFrame]
-) -> None:
+def test_times_change_no_list_of_a_model_that_does_not_read_them(tmp_path, plain):
     models = [name for name in REGISTERED if not name.startswith("session.")]
     write_tables(tmp_path, ratings())
     assert changed(plain, lists(tmp_path, models, timestamp=None)) == []
@@ -206,9 +202,7 @@ def test_an_attribute_changes_the_lists_of_a_model_that_reads_it(tmp_path: Path)
     keep=st.booleans(),
 )
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_a_stream_is_named_by_pairs_alone(
-    drawn: st.DataObject, pairs: list[tuple[int, int, int]], keep: bool
-) -> None:
+def test_a_stream_is_named_by_pairs_alone(drawn, pairs, keep):
     def interactions(rows: list[tuple[int, int, int]], **columns: str) -> Interactions:
         frame = pd.DataFrame(rows, columns=["user", "item", "value"]).assign(time=range(len(rows)))
         return Interactions.from_frame(frame, duplicates="keep" if keep else "last", **columns)

@@ -60,13 +60,8 @@ def bits(result: Any) -> object:
     arrays = [scores.users, scores.values, lists.top_n.user, lists.top_n.item, lists.top_n.score]
     if lists.predictions is not None:
         arrays.append(lists.predictions)
-    figures = scores.overall, scores.means, scores.at_k, scores.pr_curve
-    return (
-        [(a.dtype, a.tobytes()) for a in arrays],
-        repr(figures),
-        lists.notes,
-        lists.unpredicted,
-    )
+    figures = repr((scores.overall, scores.means, scores.at_k, scores.pr_curve))
+    return [(a.dtype, a.tobytes()) for a in arrays], figures, lists.notes, lists.unpredicted
 
 
 @pytest.mark.slow

@@ -15,11 +15,7 @@ def test_optimism_is_above_0_where_validation_is_better_than_the_test() -> None:
 
 def test_trials_are_counted_over_all_folds() -> None:
     found = tuning(24, folds=2)
-    assert {state: found.count(state) for state in ("done", "dropped", "failed")} == {
-        "done": 38,
-        "dropped": 8,
-        "failed": 2,
-    }
+    assert [found.count(state) for state in ("done", "dropped", "failed")] == [38, 8, 2]
     assert found.seconds == pytest.approx(46 * 0.75)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import small_config
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.execution.executor import sequential_executor
@@ -23,19 +24,10 @@ MODELS_ASKED: list[Any] = ["random", "popularity", CHANCE, FIXED]
 
 
 def jobs(models: Sequence[Any] = MODELS_ASKED, **changes: Any) -> list[Job]:
-    config = load(
-        {
-            "experiment": "e",
-            "datasets": [
-                {"name": "tiny", "type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}
-            ],
-            "split": {"type": "kfold", "k": 2},
-            "recommend": {"n": 10},
-            "metrics": ["ndcg@10", "coverage@10"],
-            "models": list(models),
-            **changes,
-        }
-    )
+    tiny = {"name": "tiny", "type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}
+    kfold = {"datasets": [tiny], "split": {"type": "kfold", "k": 2}, "metrics": ["ndcg@10", "coverage@10"]}
+    plain = {"relevance": {}, "recommend": {"n": 10}, "compare": {}, "models": list(models)}
+    config = load(small_config(**{**kfold, **plain, **changes}))
     return jobs_of(config, prepare(config, None, Observer()))
 
 
@@ -63,12 +55,8 @@ def test_stochastic_models_have_a_task_for_each_seed_and_fold_and_others_one_for
     ]
     assert len({task.stream for task in chance.tasks}) == 6
     assert [task.split.fold for task in chance.tasks] == [0, 1] * 3
-    assert [job.label(0) for job in jobs(seeds=3, split="holdout")] == [
-        "random, seed 1 of 3",
-        "popularity",
-        "chance, seed 1 of 3",
-        "fixed",
-    ]
+    labels = [job.label(0) for job in jobs(seeds=3, split="holdout")]
+    assert labels == ["random, seed 1 of 3", "popularity", "chance, seed 1 of 3", "fixed"]
 
 
 def test_the_first_seed_is_that_of_a_bake_off_without_seeds() -> None:
@@ -77,17 +65,14 @@ def test_the_first_seed_is_that_of_a_bake_off_without_seeds() -> None:
     assert [several.name(number) for number in (0, 1)] == [alone.name(number) for number in (0, 1)]
     one, three = results([alone])["chance"], results([several])["chance"]
     assert one.seed_means == ()
-    assert one.per_user is not None
     assert three.seed_means[0] == one.per_user.means
-    assert three.top_n is not None
     assert three.top_n.equals(one.top_n)
 
 
 def test_scores_are_averaged_over_folds_and_then_over_seeds() -> None:
     [job] = jobs([CHANCE], seeds=3)
     result = results([job])["chance"]
-    scores = [job.done[number].per_user for number in range(6)]  # type: ignore[union-attr]
-    assert result.per_user is not None
+    scores = [job.done[number].per_user for number in range(6)]
     for place, user in enumerate(result.per_user.users):
         of_seeds = []
         for seed in range(3):
@@ -102,8 +87,7 @@ def test_scores_are_averaged_over_folds_and_then_over_seeds() -> None:
     coverage = [one.overall["coverage@10"] for one in scores]
     assert result.per_user.overall["coverage@10"] == pytest.approx(np.mean(coverage))
     assert len({means["ndcg@10"] for means in result.seed_means}) == 3
-    costs = [result.costs.fit_seconds for result in job.done.values()]  # type: ignore[union-attr]
-    assert result.costs is not None
+    costs = [result.costs.fit_seconds for result in job.done.values()]
     assert result.costs.fit_seconds == pytest.approx(sum(costs) / 3)
 
 
@@ -147,13 +131,7 @@ def test_a_model_that_declares_nothing_counts_as_stochastic_and_a_seed_of_its_ow
 
 
 def test_seeds_are_part_of_the_hash_unless_there_is_one() -> None:
-    asked = {
-        "experiment": "e",
-        "datasets": ["synthetic"],
-        "split": "holdout",
-        "metrics": ["ndcg@10"],
-        "models": ["random"],
-    }
+    asked = small_config()
     plain, one, two = load(asked), load({**asked, "seeds": 1}), load({**asked, "seeds": 2})
     assert plain.hash == one.hash != two.hash
     assert "seeds" not in one.resolved

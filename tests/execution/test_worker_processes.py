@@ -50,14 +50,10 @@ def test_each_call_has_a_process_of_one_server_with_the_libraries(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [
-        (os.abort, "was ended by SIGABRT"),
-        (signal.pause, "took more than 1 s"),
-        (dict.fromkeys, "TypeError"),
-    ],
+    [(os.abort, "was ended by SIGABRT"), (signal.pause, "took more than 4 s"), (dict.fromkeys, "TypeError")],
 )
 def test_call_that_fails_affects_no_other(tmp_path: Path, function: Callable[..., Any], reason: str) -> None:
-    with session(tmp_path, limits=Limits(seconds=1.0)) as opened:
+    with session(tmp_path, limits=Limits(seconds=4.0)) as opened:
         before, failure, after = values(opened, worker_calls.process, function, worker_calls.process)
     assert isinstance(failure, TaskFailure)
     assert reason in failure.error
@@ -112,15 +108,6 @@ def test_server_that_is_killed_fails_its_calls_and_is_replaced(tmp_path: Path) -
         wait_for(lambda: not running_in(int(note.read_text())))
         ((_, other),) = values(opened, worker_calls.process)
         assert other != server
-
-
-def test_call_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    with session(tmp_path) as opened:
-        opened.submit(Call(0, worker_calls.hang, rest={"note": str(note)}))
-        wait_for(note.exists)
-        os.kill(opened._servers[0]._process.pid, signal.SIGKILL)
-        wait_for(lambda: not running_in(int(note.read_text())))
 
 
 def test_closing_ends_what_runs(tmp_path: Path) -> None:

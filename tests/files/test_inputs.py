@@ -13,12 +13,7 @@ from servers import ObjectStorage
 
 from evalplugin.base.errors import DataError
 from evalplugin.files import inputs
-from evalplugin.files.inputs import (
-    CHANGED,
-    changed_input,
-    fingerprint_of,
-    inputs_named_in,
-)
+from evalplugin.files.inputs import CHANGED, changed_input, fingerprint_of, inputs_named_in
 from evalplugin.files.uri_fingerprints import uri_fingerprint
 
 
@@ -37,23 +32,13 @@ def test_values_name_files_folders_patterns_and_uris(tmp_path: Path) -> None:
     at = str(tmp_path)
     assert named("w.npy", tmp_path) == [f"{at}/w.npy"]
     assert named("lists", tmp_path) == named("lists/", tmp_path) == [f"{at}/lists/"]
-    assert named("lists/*.csv", tmp_path) == [
-        f"glob:{at}/lists/*.csv",
-        f"{at}/lists/a.csv",
-        f"{at}/lists/b.csv",
-    ]
-    assert named({"a": [1, {"w.npy": None}], "b": ("lists/a.csv", 2.5, True)}, tmp_path) == [
-        f"{at}/w.npy",
-        f"{at}/lists/a.csv",
-    ]
+    files = [f"{at}/lists/a.csv", f"{at}/lists/b.csv"]
+    assert named("lists/*.csv", tmp_path) == [f"glob:{at}/lists/*.csv", *files]
+    nested = {"a": [1, {"w.npy": None}], "b": ("lists/a.csv", 2.5, True)}
+    assert named(nested, tmp_path) == [f"{at}/w.npy", files[0]]
     assert named(f"file://{at}/w.npy") == [f"{at}/w.npy"]
-    for uri in (
-        "models:/shop@champion",
-        "runs:/0a/model",
-        "mlflow-artifacts:/1/x",
-        "https://a.org/w",
-        "s3://b/w",
-    ):
+    uris = "models:/shop@champion runs:/0a/model mlflow-artifacts:/1/x https://a.org/w s3://b/w"
+    for uri in uris.split():
         assert named(uri) == [uri]
 
 
@@ -199,9 +184,7 @@ def test_fingerprint_of_an_address_is_what_its_server_says(address: str) -> None
     assert of(f"{address}/tag") == '"7"'
     assert of(f"{address}/time") == "Sat, 21 Nov 2026 10:00:00 GMT, 5 bytes"
     for path, reason in (("plain", "neither ETag nor Last-Modified"), ("none", "404")):
-        with pytest.raises(
-            DataError, match=f"{path}: it cannot be known whether its content has changed: .*{reason}"
-        ):
+        with pytest.raises(DataError, match=f"cannot be known whether its content has changed: .*{reason}"):
             of(f"{address}/{path}")
     with pytest.raises(DataError, match="cannot be known") as caught:
         of("http://me:hunter2@127.0.0.1:9/x")

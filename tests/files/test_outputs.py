@@ -51,9 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_an_output_that_is_an_input_is_refused(folder: Path, target: str, given: str) -> None:
-    with pytest.raises(
-        DataError, match=r"is read too, as .* would be replaced: write to another file"
-    ) as caught:
+    with pytest.raises(DataError, match=r"too, as .* would be replaced: write to another file") as caught:
         refuse_input(target.format(folder), ["other.csv", given.format(folder)], "*.parquet")
     assert caught.value.exit_code == 2
 

@@ -28,10 +28,9 @@ ROLLING: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:
+def logged(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """A bake-off of three rolling folds, and the tables that one of its models has logged."""
     folder = tmp_path_factory.mktemp("rolling")
-    (folder / "mlflow.db").write_bytes(_empty_store.read_bytes())
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     outcome = evalplugin.run(small_config(**ROLLING), tracking_uri=uri)
     (result,) = (model for model in outcome.models if model.model == "popularity")
@@ -57,9 +56,7 @@ def test_truth_and_history_of_every_fold_are_logged(logged: SimpleNamespace) -> 
 
 
 @pytest.mark.parametrize("kind", ["files", "frames", "CSV"])
-def test_lists_scored_on_the_logged_truth_have_the_scores_of_the_bake_off(
-    logged: SimpleNamespace, kind: str, tmp_path: Path
-) -> None:
+def test_lists_scored_on_the_logged_truth_have_the_scores_of_the_bake_off(logged, kind, tmp_path):
     lists, truth = logged.top_n, logged.truth
     if kind != "files":
         lists, truth = (pd.read_parquet(file).sample(frac=1, random_state=0) for file in (lists, truth))
@@ -105,9 +102,7 @@ def test_tables_without_the_folds_of_others_are_refused(logged: SimpleNamespace)
     assert one.means == logged.result.fold_means[1]
 
 
-def test_what_takes_one_fold_refuses_several(
-    logged: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_takes_one_fold_refuses_several(logged, capsys):
     for options in ({"memory": "1KB"}, {"partitioned": True}, {"duplicates": "keep"}):
         with pytest.raises(DataError, match=r"takes a single fold; the folds are 1, 2, 3 \(column 'fold'\)"):
             evalplugin.score(logged.top_n, logged.truth, METRICS, **options)
@@ -128,9 +123,7 @@ def test_the_run_of_scored_lists_is_compared_with_the_models(logged: SimpleNames
 
 
 @pytest.mark.parametrize("place", ["run", "path"])
-def test_a_model_of_lists_takes_the_rows_of_its_fold(
-    logged: SimpleNamespace, place: str, store: Path
-) -> None:
+def test_a_model_of_lists_takes_the_rows_of_its_fold(logged, place, store):
     params = {"run": logged.run_id} if place == "run" else {"path": logged.top_n}
     models = [{"name": "again", "type": "lists", "params": params}, "random"]
     (again, _) = evalplugin.run(small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri).models
@@ -147,8 +140,3 @@ def test_a_fold_without_lists_fails_the_model(logged: SimpleNamespace, store: Pa
     ]
     outcome = evalplugin.run(small_config(**{**ROLLING, "models": models}), tracking_uri=logged.uri)
     assert "no rows of fold 3: the folds are 0, 1, 2 (column 'fold')" in str(outcome.models[0].error)
-
-
-def test_the_page_explains_lists_of_the_first_fold(logged: SimpleNamespace, tmp_path: Path) -> None:
-    evalplugin.compare(experiment="rolling", tracking_uri=logged.uri).to_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").is_file()

@@ -31,15 +31,8 @@ def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> No
     first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")
     for one in first.models:
         one.top_n.to_pandas().to_csv(f"{one.model}.csv", index=False)
-    again = evalplugin.run(
-        {
-            **CONFIG,
-            "models": [
-                {"name": n, "type": "lists", "params": {"path": f"{n}.csv"}} for n in ("knn", "random")
-            ],
-        },
-        tracking_uri="sqlite:///mlflow.db",
-    )
+    models = [{"name": n, "type": "lists", "params": {"path": f"{n}.csv"}} for n in ("knn", "random")]
+    again = evalplugin.run({**CONFIG, "models": models}, tracking_uri="sqlite:///mlflow.db")
     for ours, theirs in zip(again.models, first.models, strict=True):
         assert ours.error is None
         assert all("with fewer than 10 items" in note for note in ours.notes)
@@ -104,29 +97,12 @@ def test_lists_with_scores_are_sorted_by_them() -> None:
     assert lists_of(frame, score="points")[0][0] == ["b", "c", "d"]
 
 
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        (
-            pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "b"], "rank": [1, 2]}),
-            r"list of user 'ann' has item 'b' twice: row 1 .* and row 2 \(counted from 1\)$",
-        ),
-        (pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "c"], "rank": [1, 3]}), "no row has rank 2"),
-        (pd.DataFrame({"user": ["ann"], "item": ["b"]}), "no column says how lists are ordered"),
-        (
-            pd.DataFrame({"user": [1], "item": ["b"], "rank": [1]}),
-            "user ids are integers in the lists .* but text in the data",
-        ),
-        (pd.DataFrame({"user": [], "item": [], "rank": []}), "there are no rows"),
-        (
-            pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "c"], "score": [2**53, 2**53 + 1]}),
-            r"column 'score', row 1 .*: integer scores must be between",
-        ),
-    ],
-)
-def test_bad_lists_are_refused(frame: pd.DataFrame, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        lists_of(frame)
+def test_bad_lists_are_refused() -> None:
+    twice = pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "b"], "rank": [1, 2]})
+    with pytest.raises(DataError, match=r"of user 'ann' has item 'b' twice: row 1 .* and row 2 \(counted"):
+        lists_of(twice)
+    with pytest.raises(DataError, match=r"user ids are integers in the lists .* but text in the data"):
+        lists_of(twice.assign(user=[1, 2]))
 
 
 @pytest.mark.filterwarnings("ignore:.* lists with fewer than 10 items")

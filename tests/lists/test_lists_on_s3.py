@@ -74,9 +74,7 @@ def folder(storage: ObjectStorage, tables: dict[str, pd.DataFrame]) -> str:
 
 @pytest.mark.parametrize("lists", ["lists", "lists/**/*.parquet", "lists/shard=[012]/part-?.parquet"])
 @pytest.mark.parametrize("truth", ["truth.csv", "truth.csv.gz", "truth.parquet"])
-def test_scores_are_those_of_tables_in_memory(
-    folder: str, tables: dict[str, pd.DataFrame], lists: str, truth: str
-) -> None:
+def test_scores_are_those_of_tables_in_memory(folder, tables, lists, truth):
     expected = evalplugin.score(tables["lists"], tables["truth"], METRICS)
     found = evalplugin.score(f"{folder}/{lists}", f"{folder}/{truth}", METRICS)
     assert found.means == expected.means
@@ -179,16 +177,9 @@ def test_a_server_of_another_kind_is_named(s3: ObjectStorage, folder: str) -> No
         ("slow", {"seconds": 2}),
     ],
 )
-def test_requests_that_fail_twice_are_repeated(
-    s3: ObjectStorage,
-    folder: str,
-    tables: dict[str, pd.DataFrame],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: Any,
-    choices: dict[str, Any],
-) -> None:
+def test_requests_that_fail_twice_are_repeated(s3, folder, tables, monkeypatch, kind, choices):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "4")
-    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0 if kind == "slow" else 60.0)
     stores._opened.cache_clear()
     s3.proxy.add(kind, path=r"truth\.parquet", method="GET", count=2, **choices)
     found = evalplugin.score(tables["lists"], f"{folder}/truth.parquet", METRICS)
@@ -199,11 +190,7 @@ def test_requests_that_fail_twice_are_repeated(
 @pytest.mark.parametrize(
     ("kind", "choices", "message"),
     [
-        (
-            "status",
-            {"status": 500},
-            r"the server at http.* failed in up to 2 attempts: INTERNAL_FAILURE, GetObject",
-        ),
+        ("status", {"status": 500}, r"the server at http.* failed in up to 2 attempts: INTERNAL_FAILURE"),
         (
             "status",
             {"status": 503},
@@ -224,7 +211,7 @@ def test_a_server_that_keeps_failing_is_named_with_the_attempts(
     message: str,
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0 if kind == "slow" else 60.0)
     stores._opened.cache_clear()
     s3.proxy.add(kind, path=r"truth\.csv", method="GET", **choices)
     with pytest.raises(DataError, match=rf"truth\.csv: {message}"):
@@ -246,21 +233,17 @@ def test_an_output_appears_whole_or_not_at_all(s3: ObjectStorage) -> None:
     with pytest.raises(ZeroDivisionError):
         write(failing=True)
     s3.proxy.add("status", path="partNumber=2", method="PUT", status=500)
-    with pytest.raises(
-        DataError, match=r"big\.bin: the server .* failed in 1 attempt: INTERNAL_FAILURE, UploadPart"
-    ):
+    with pytest.raises(DataError, match=r"the server .* failed in 1 attempt: INTERNAL_FAILURE, UploadPart"):
         write(failing=False)
     s3.proxy.clear()
     with pytest.raises(DataError, match="file not found"):
         find_files(Path(), uri)
     write(failing=False)
     (file,) = find_files(Path(), uri).files
-    assert file.open().read() == content  # type: ignore[union-attr]
+    assert file.open().read() == content
 
 
-def test_the_command_reads_and_writes_uris(
-    s3: ObjectStorage, folder: str, tables: dict[str, pd.DataFrame], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reads_and_writes_uris(s3, folder, tables, capsys):
     arguments = ["score", "--lists", f"{folder}/lists", "--truth", f"{folder}/truth.csv", "-m", "ndcg@10"]
     for ending in ("parquet", "csv"):
         out = f"{s3.bucket}/out/per_user.{ending}"
@@ -268,7 +251,7 @@ def test_the_command_reads_and_writes_uris(
         (file,) = find_files(Path(), out).files
         local = Path(f"local.{ending}")
         assert main([*arguments, "--format", "json", "--out", str(local)]) == 0
-        assert file.open().read() == local.read_bytes()  # type: ignore[union-attr]
+        assert file.open().read() == local.read_bytes()
     assert not list(Path().glob("s3*"))
     assert json.loads(capsys.readouterr().out.partition("}\n}")[0] + "}}")["ndcg@10"]["users"] == 290
 
@@ -285,12 +268,7 @@ def test_the_command_reads_and_writes_uris(
     ],
 )
 @pytest.mark.parametrize("debug", [[], ["--debug"]])
-def test_errors_end_with_exit_code_2_and_without_credentials(
-    arguments: list[str],
-    debug: list[str],
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_errors_end_with_exit_code_2_and_without_credentials(arguments, debug, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     assert main(["score", *arguments, "-m", "ndcg@10", *debug]) == 2
     shown = capsys.readouterr()

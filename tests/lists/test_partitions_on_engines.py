@@ -110,7 +110,7 @@ def test_files_that_are_partitions_give_the_same_to_the_last_bit(
     engine = Engine()
     found = evalplugin.score(
         "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0, partitioned=True,
-        engine=engine if on_engine else None,  # type: ignore[arg-type]
+        engine=engine if on_engine else None,
     )  # fmt: skip
     assert_same(found, evalplugin.score(lists, truth, metrics, train=train, threshold=2.0))
     assert (engine.session.calls >= 5) == on_engine
@@ -125,17 +125,14 @@ def test_partitions_are_scored_by_the_calls_of_an_engine(folder: Path) -> None:
     truth.to_parquet("truth.parquet", index=False, row_group_size=50)
     engine = Engine()
     expected = evalplugin.score(lists, truth, METRICS, train=train)
-    assert_same(evalplugin.score("lists", "truth.parquet", METRICS, train=train, engine=engine), expected)  # type: ignore[arg-type]
-    assert engine.needs is not None
+    assert_same(evalplugin.score("lists", "truth.parquet", METRICS, train=train, engine=engine), expected)
     assert engine.session.calls >= 16
     assert [Path(name).name for name in engine.needs.inputs] == ["1.parquet", "truth.parquet", "probe"]
     assert all(Path(name).is_absolute() for name in engine.needs.inputs)
     assert {path.name for path in (folder / "temporary").rglob("*") if path.is_file()} <= {"lock"}
 
 
-def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_in_two_files_is_refused_where_files_are_partitioned(folder, capsys):
     lists, truth, _ = list_tables()
     part = lists["user"].to_numpy() % 3
     part[np.flatnonzero(lists["user"] == 7)[0]] = 0
@@ -157,9 +154,7 @@ def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path)
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
-    folder: Path, partitioned: bool
-) -> None:
+def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(folder, partitioned):
     lists, truth, _ = list_tables()
     twice = pd.concat([lists, lists[:1]])
     twice.to_parquet("lists.parquet", index=False)
@@ -167,20 +162,12 @@ def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
     with pytest.raises(DataError) as here:
         evalplugin.score(twice, truth, ["rr"])
     with pytest.raises(DataError) as there:
-        evalplugin.score(
-            "lists.parquet",
-            "truth.parquet",
-            ["rr"],
-            partitioned=partitioned,
-            engine=Engine(),  # type: ignore[arg-type]
-        )
+        evalplugin.score("lists.parquet", "truth.parquet", ["rr"], partitioned=partitioned, engine=Engine())
     assert str(there.value) == str(here.value).replace("lists:", "lists.parquet:", 1)
     assert f"twice: row 1 (counted from 1) and row {len(twice)} (counted" in str(there.value)
 
 
-def test_a_lost_call_is_an_error_with_what_the_engine_says(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_call_is_an_error_with_what_the_engine_says(folder, monkeypatch):
     lists, truth, _ = list_tables()
     lists.to_parquet("lists.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)
@@ -188,7 +175,7 @@ def test_a_lost_call_is_an_error_with_what_the_engine_says(
         Session, "wait", lambda self: [(self.running.pop()[0], TaskFailure("the node is gone"))]
     )
     with pytest.raises(EvalpluginError, match=r"could not be scored:\nthe node is gone$"):
-        evalplugin.score("lists.parquet", "truth.parquet", ["rr"], engine=Engine())  # type: ignore[arg-type]
+        evalplugin.score("lists.parquet", "truth.parquet", ["rr"], engine=Engine())
 
 
 def test_engines_are_named_as_in_a_config() -> None:
@@ -201,8 +188,7 @@ def test_engines_are_named_as_in_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    "engine",
-    ["executor", {"type": "executor", "factory": "os:getpid"}, Executor("os:getpid")],
+    "engine", ["executor", {"type": "executor", "factory": "os:getpid"}, Executor("os:getpid")]
 )
 def test_an_executor_is_refused_without_asking_for_workers(engine: object) -> None:
     """`score` has no number of workers: a message that asks for one leads nowhere."""

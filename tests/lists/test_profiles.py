@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
+from samples import coded
 
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
@@ -42,14 +43,9 @@ def encoded(
     user_code, item_code = ({raw: code for code, raw in enumerate(raws)} for raws in (users, items))
 
     def interactions(rows: list[tuple[str, str, float]]) -> Interactions:
-        return Interactions(
-            user=np.array([user_code[u] for u, _, _ in rows], dtype=np.int32),
-            item=np.array([item_code[i] for _, i, _ in rows], dtype=np.int32),
-            rating=np.array([r for _, _, r in rows], dtype=np.float32),
-            timestamp=None,
-            users=np.array(users, dtype=object),
-            items=np.array(items, dtype=object),
-        )
+        user, item = [user_code[u] for u, _, _ in rows], [item_code[i] for _, i, _ in rows]
+        ids = {"users": np.array(users, dtype=object), "items": np.array(items, dtype=object)}
+        return coded(user, item, [rating for _, _, rating in rows], **ids)
 
     listed = sorted(lists, key=user_code.__getitem__)
     shape = (len(listed), max((len(row) for row in lists.values()), default=1) or 1)

@@ -187,7 +187,7 @@ def test_missing_units_are_counted_and_pairs_are_the_common_ones(table: pd.DataF
     comparison = compare(table.drop(index=[0, 1, N + 5]))
     assert shared_lines(comparison, ["points"]) == [
         "Means and ranks are over 57 of 60 questions, those with values of all models; without a value: large 1, small "
-        "2.",
+        "2."
     ]
     assert comparison.pairs[0].paired.users == 57
 
@@ -233,9 +233,7 @@ def test_constant_scores_are_said(table: pd.DataFrame) -> None:
         (lambda t: t.assign(text=1), {"cluster": "text"}, "puts all questions into one cluster"),
     ],
 )  # fmt: skip
-def test_bad_tables_are_refused_with_the_place(
-    table: pd.DataFrame, change: Any, choices: dict[str, Any], message: str
-) -> None:
+def test_bad_tables_are_refused_with_the_place(table, change, choices, message):
     with pytest.raises(DataError) as error:
         compare(change(table), **choices)
     assert message in str(error.value)

@@ -50,9 +50,7 @@ def test_totals_give_what_the_values_give(users: int) -> None:
     copies=st.sampled_from([1, 60]),  # 60: more values than are kept
     data=st.data(),
 )
-def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(
-    sessions: list[int], copies: int, data: st.DataObject
-) -> None:
+def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(sessions, copies, data):
     sizes = np.tile(sessions, copies)
     n, rng = int(sizes.sum()), np.random.default_rng(data.draw(st.integers(0, 99)))
     order = random.Random(data.draw(st.integers(0, 99)))
@@ -84,18 +82,3 @@ def test_sessions_of_queries_give_the_same_bits_however_they_are_divided(
     for name in request.per_user:
         np.testing.assert_equal(vars(totals.interval(name)), vars(whole.interval(name)))
         np.testing.assert_equal(vars(totals.summaries[name]), vars(whole.summaries[name]))
-
-
-def test_quantiles_do_not_depend_on_how_digits_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalplugin.metrics.distribution.DISTINCT", 100)
-    values = np.random.default_rng(0).random((1, 5000))
-    request = Request((parse("rr"),), 10, 50)
-    users = np.arange(5000)
-    states = [
-        ScorerState(request, (UserValues(users[part], values[:, part]),)).without_values()
-        for part in (users[:30], users[30:2000], users[2000:])
-    ]
-    totals = ListScores(ScorerState.merge([states[1], ScorerState.merge([states[2], states[0]])]).totals())
-    whole = ListScores(PerUserScores(Units(users), values.T, ("rr",)))
-    np.testing.assert_equal(vars(totals.summaries["rr"]), vars(whole.summaries["rr"]))
-    assert totals.interval("rr") == whole.interval("rr")

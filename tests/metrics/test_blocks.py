@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,17 +49,10 @@ def test_blocks_of_uneven_lists_are_few_and_hardly_larger_than_the_lists(lengths
     assert len(positions) <= 20 + 2 * lengths.sum() // 2**18 + len(lengths) // 2**13
 
 
-def test_blocks_of_even_lists_have_consecutive_users() -> None:
-    assert blocks_of(np.full(9000, 100)).cuts() == [
-        slice(0, 2621),
-        slice(2621, 5242),
-        slice(5242, 7863),
-        slice(7863, 9000),
-    ]
-
-
-def test_blocks_of_short_lists_have_few_users() -> None:
-    assert [users.stop - users.start for users in blocks_of(np.full(20_000, 2)).cuts()] == [8192, 8192, 3616]  # type: ignore[union-attr]
+@pytest.mark.parametrize(("users", "length", "most"), [(9000, 100, 2621), (20_000, 2, 8192)])
+def test_blocks_of_even_lists_have_consecutive_users(users: int, length: int, most: int) -> None:
+    starts = [*range(0, users, most), users]
+    assert blocks_of(np.full(users, length)).cuts() == [slice(*ends) for ends in pairwise(starts)]
 
 
 def test_one_long_list_takes_no_more_memory_than_its_rows() -> None:

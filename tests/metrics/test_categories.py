@@ -6,10 +6,10 @@ from math import isnan, log, log2, nan
 
 import numpy as np
 import pytest
+from samples import coded
 from scipy.stats import entropy
 
 from evalplugin.base.errors import DataError
-from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.metrics import Blocks, evaluate, parse
 from evalplugin.metrics.scoring import check_request, score_top_n
@@ -22,7 +22,7 @@ TRAIN = [{"a", "c", "e"}, {"b"}, {"e"}, set()]  # user 0: Action 3/4, Comedy 1/4
 
 def values(name: str, lists: list[list[str]], **more: object) -> list[float]:
     given = {"truth": [{}] * len(lists), "train": TRAIN, "item_attributes": {"category": GENRES}} | more
-    return evaluate(name, lists=lists, **given)  # type: ignore[arg-type]
+    return evaluate(name, lists=lists, **given)
 
 
 def close(*expected: float) -> object:
@@ -80,11 +80,8 @@ def test_calibration_and_entropy_are_those_of_scipy(n_categories: int) -> None:
     texts = np.array(["|".join(f"c{j}" for j in np.flatnonzero(row)) or None for row in flags], dtype=object)
     weights = flags / np.maximum(flags.sum(axis=1, keepdims=True), 1)
     has = rng.random((users, items)) < 0.15
-    user, item = (part.astype(np.int32) for part in np.nonzero(has))
-    train = Interactions(
-        user=user, item=item, rating=np.ones(len(user), dtype=np.float32), timestamp=None,
-        users=np.arange(users), items=np.arange(items), item_attributes=Attributes({"genres": texts}),
-    )  # fmt: skip
+    user, item = np.nonzero(has)
+    train = coded(user, item, users=users, items=items, item_attributes=Attributes({"genres": texts}))  # fmt: skip
     listed = np.argsort(rng.random((users, items)), axis=1)[:, :k].astype(np.int32)
     listed[np.arange(k) >= rng.integers(0, 2 * k, users)[:, None]] = NO_ITEM
     names = [f"calibration(attribute=genres)@{k}", f"category_entropy(attribute=genres)@{k}"]

@@ -11,7 +11,7 @@ from evalplugin.metrics import METRICS, evaluate, parse
 
 
 def one(name: str, listed: list[int] | list[str], truth: object, **options: object) -> float:
-    (value,) = evaluate(name, lists=[listed], truth=[truth], **options)  # type: ignore[list-item, arg-type]
+    (value,) = evaluate(name, lists=[listed], truth=[truth], **options)
     return value
 
 
@@ -249,7 +249,7 @@ TRAIN = [{"a", "b"}, {"a", "b"}, {"a", "c"}, {"a"}]
 
 def of_lists(name: str, *lists: str) -> list[float]:
     options = {"truth": [{}] * len(lists), "train": TRAIN, "catalogue": "abcde"}
-    return evaluate(name, lists=[list(listed) for listed in lists], **options)  # type: ignore[arg-type]
+    return evaluate(name, lists=[list(listed) for listed in lists], **options)
 
 
 def test_novelty_is_the_mean_information_of_what_is_listed() -> None:
@@ -271,8 +271,8 @@ def test_diversity_is_one_less_the_mean_cosine_of_all_pairs() -> None:
 def test_serendipity_leaves_out_what_the_popularity_list_would_have_shown() -> None:
     # Not met, most popular first: c, d and e (tied) for the first two, b, d and e for the third, b, c, d and e.
     options = {"lists": [list("cd")] * 4, "truth": [set("cd")] * 4, "train": TRAIN, "catalogue": "abcde"}
-    assert evaluate("serendipity@1", **options) == [0, 0, 1, 1]  # type: ignore[arg-type]
-    assert evaluate("serendipity@2", **options) == [0, 0, 1 / 2, 1 / 2]  # type: ignore[arg-type]
+    assert evaluate("serendipity@1", **options) == [0, 0, 1, 1]
+    assert evaluate("serendipity@2", **options) == [0, 0, 1 / 2, 1 / 2]
     met = evaluate("serendipity@1", lists=[["a"]], truth=[{"a"}], train=TRAIN, catalogue="abcde")
     assert met == [1]  # what the user has met already, no popularity list shows
 
@@ -394,16 +394,10 @@ def test_coverage_counts_each_listed_item_of_the_catalogue_once() -> None:
     [
         ("ndcg(gain=exp2)", (1, -1), "gain=exp2 needs ratings of 0 or more, but the truth has -1; "),
         ("dcg", (1, -0.5), "gain=linear needs ratings of 0 or more, but the truth has -0.5; "),
-        (
-            "dcg(gain=exp2)",
-            (1, 5000),
-            "gain=exp2 needs ratings up to 1000, but the truth has 5000; use gain=linear",
-        ),
+        ("dcg(gain=exp2)", (1, 5000), "gain=exp2 needs ratings up to 1000, but the truth has 5000; use"),
     ],
 )
-def test_ratings_that_a_gain_cannot_take_are_an_error(
-    name: str, ratings: tuple[float, ...], message: str
-) -> None:
+def test_ratings_that_a_gain_cannot_take_are_an_error(name, ratings, message):
     with pytest.raises(DataError) as caught:
         one(name, [1, 2], rated(*ratings))
     assert str(caught.value).startswith(message)
@@ -413,9 +407,7 @@ def test_negative_ratings_are_fine_with_binary_gain() -> None:
     assert one("ndcg(gain=binary)", [1, 2], rated(-3, 2)) == close(1 / log2(3))
 
 
-def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_share_of_the_train_data() -> (
-    None
-):
+def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_share_of_the_train_data():
     # Users: a 4, b 2, c 1, d and e 0. Of the 7 interactions, a and b hold 6, which is the first sum >= 0.8 * 7 = 5.6.
     assert of_lists("aplt@3", "abc", "ce", "ab") == [1 / 3, 2 / 2, 0]
     assert of_lists("aclt@3", "abc", "ce", "ab") == [1, 2, 0]
@@ -429,8 +421,8 @@ def test_items_of_the_long_tail_are_those_outside_of_the_most_popular_with_a_sha
 
 def test_equally_popular_items_are_all_in_the_head_or_all_in_the_tail() -> None:
     options = {"lists": [list("ab"), list("c")], "truth": [{}] * 2, "train": [{"a", "b", "c"}]}
-    assert evaluate("aclt(tail=0.1)", **options) == [0, 0]  # type: ignore[arg-type]
-    alone = evaluate("aclt(tail=0.1)", **{**options, "train": [{"a", "b", "c"}, {"a"}]})  # type: ignore[arg-type]
+    assert evaluate("aclt(tail=0.1)", **options) == [0, 0]
+    alone = evaluate("aclt(tail=0.1)", **{**options, "train": [{"a", "b", "c"}, {"a"}]})
     assert alone == [1, 1]
 
 
@@ -463,8 +455,8 @@ def test_opportunity_compares_the_recall_of_groups() -> None:
     options = {"train": TRAIN, "catalogue": "abcde", "truth": [set("bc"), set("ade"), set("c")]}
     lists = [list("bac"), list("dcb"), []]
     # The head is a and b, relevant twice, hit once; the tail c, d, e, relevant four times.
-    assert evaluate("popularity_opportunity@1", lists=lists, **options) == [rates(1 / 2, 1 / 4)]  # type: ignore[arg-type]
-    assert evaluate("popularity_opportunity@3", lists=lists, **options) == [close(0)]  # type: ignore[arg-type]
+    assert evaluate("popularity_opportunity@1", lists=lists, **options) == [rates(1 / 2, 1 / 4)]
+    assert evaluate("popularity_opportunity@3", lists=lists, **options) == [close(0)]
 
 
 def test_groups_by_an_attribute_hold_each_item_of_theirs() -> None:
@@ -472,18 +464,18 @@ def test_groups_by_an_attribute_hold_each_item_of_theirs() -> None:
     options = {"lists": [["a", "d"], ["c"]], "truth": [set("ab"), set("cd")], "train": [set(), set()]}
     given = {**options, "item_attributes": genre}
     # War: a and b relevant, a hit; Drama: b and c relevant, c hit; d is of no group.
-    assert evaluate("popularity_opportunity(groups=genre)", **given) == [0]  # type: ignore[arg-type]
-    assert evaluate("popularity_parity(groups=genre)", **given) == [0]  # type: ignore[arg-type]
+    assert evaluate("popularity_opportunity(groups=genre)", **given) == [0]
+    assert evaluate("popularity_parity(groups=genre)", **given) == [0]
 
 
 @pytest.mark.parametrize("name", ["popularity_parity", "popularity_opportunity"])
 def test_an_empty_group_one_group_and_no_listed_item_leave_fairness_undefined(name: str) -> None:
     options = {"truth": [{"c"}], "train": [{"a"}, {"a"}, {"b"}], "catalogue": "abc"}
-    assert isnan(evaluate(name, lists=[[]], **options)[0])  # type: ignore[arg-type]
+    assert isnan(evaluate(name, lists=[[]], **options)[0])
     # No item is in the tail.
-    assert isnan(evaluate(name, lists=[["c"]], **{**options, "train": [set("abc")]})[0])  # type: ignore[arg-type]
+    assert isnan(evaluate(name, lists=[["c"]], **{**options, "train": [set("abc")]})[0])
     one_group = {"item_attributes": {"genre": dict.fromkeys("abc", "War")}}
-    assert isnan(evaluate(f"{name}(groups=genre)", lists=[["c"]], **options, **one_group)[0])  # type: ignore[arg-type]
+    assert isnan(evaluate(f"{name}(groups=genre)", lists=[["c"]], **options, **one_group)[0])
 
 
 def test_a_tail_goes_with_groups_by_popularity() -> None:

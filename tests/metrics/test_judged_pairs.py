@@ -26,7 +26,7 @@ PAIRS = st.lists(
 
 def measured(name: str, truth: Rated, predictions: Rated, threshold: float | None = None) -> list[float]:
     options = {"truth": truth, "predictions": predictions, "threshold": threshold}
-    return evaluate(name, lists=[[]] * len(truth), **options)  # type: ignore[arg-type]
+    return evaluate(name, lists=[[]] * len(truth), **options)
 
 
 def drawn(seed: int) -> tuple[Rated, Rated]:
@@ -91,9 +91,7 @@ def test_ece_agrees_with_bins_cut_by_hand(bins: int) -> None:
 
 
 @given(pairs=PAIRS)
-def test_gauc_looks_at_the_order_alone_and_contrary_predictions_make_the_rest(
-    pairs: list[dict[int, tuple[float, float]]],
-) -> None:
+def test_gauc_looks_at_the_order_alone_and_contrary_predictions_make_the_rest(pairs):
     truth, predictions = ([{i: both[n] for i, both in row.items()} for row in pairs] for n in (0, 1))
     (value,) = measured("gauc", truth, predictions)
     squared = [{i: p * p for i, p in row.items()} for row in predictions]
@@ -103,9 +101,7 @@ def test_gauc_looks_at_the_order_alone_and_contrary_predictions_make_the_rest(
 
 
 @given(pairs=PAIRS)
-def test_one_bin_is_the_gap_of_the_means_and_true_probabilities_are_calibrated(
-    pairs: list[dict[int, tuple[float, float]]],
-) -> None:
+def test_one_bin_is_the_gap_of_the_means_and_true_probabilities_are_calibrated(pairs):
     truth, predictions = ([{i: both[n] for i, both in row.items()} for row in pairs] for n in (0, 1))
     gap = abs(flat(truth).mean() - flat(predictions).mean()) if any(truth) else float("nan")
     assert measured("ece(bins=1)", truth, predictions) == [pytest.approx(gap, abs=1e-14, nan_ok=True)]

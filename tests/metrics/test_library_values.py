@@ -53,12 +53,12 @@ def weights() -> Values:
     return np.maximum(users, 1) ** -POWER
 
 
-BIAS = [
-    ("aplt", "APLT"),
-    ("aclt", "ACLT"),
-    ("popularity_opportunity", "PopREO"),
-    ("popularity_parity", "PopRSP"),
-]
+BIAS = {
+    "aplt": "APLT",
+    "aclt": "ACLT",
+    "popularity_opportunity": "PopREO",
+    "popularity_parity": "PopRSP",
+}.items()
 
 
 @pytest.mark.parametrize(("ours", "name"), BIAS)

@@ -45,9 +45,7 @@ def case(
     n_items=st.integers(15, 60),
     density=st.floats(0, 1),
 )
-def test_the_listed_items_of_the_truth_are_found_in_order(
-    seed: int, rows: int, n: int, n_items: int, density: float
-) -> None:
+def test_the_listed_items_of_the_truth_are_found_in_order(seed, rows, n, n_items, density):
     item, truth_row, truth_item = case(seed, rows, n, n_items, density)
     assert matched(item, truth_row, truth_item) == by_hand(item, truth_row, truth_item)
 

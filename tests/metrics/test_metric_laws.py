@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base.errors import DataError
 from evalplugin.components.registry import Entry
-from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Rows
 from evalplugin.metrics import (
@@ -122,14 +122,7 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
 )
 def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     metric = parse(name).metric
-    train = Interactions(
-        user=np.array([0, 0, 1], dtype=np.int32),
-        item=np.array([3, 4, 4], dtype=np.int32),
-        rating=np.ones(3, dtype=np.float32),
-        timestamp=None,
-        users=np.arange(2),
-        items=np.arange(6),
-    )
+    train = coded([0, 0, 1], [3, 4, 4], users=2, items=6)
     category = np.array(["Action", "Comedy", "Action|Drama", "Comedy|Drama", None, "Western"], dtype=object)
     described = replace(train, item_attributes=Attributes({"category": category}))
     whole = ScoringContext(
@@ -145,7 +138,6 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         pool=Rows(np.array([0, 2, 3]), np.array([1, 5, 0], dtype=np.int32), np.zeros(3, dtype=np.float32)),
     )
     expected = read_by(metric, whole)
-    assert expected is not None
     without = {
         "catalogue": {"n_items": 0},
         "item_attributes": {"train": TrainData(train)},
@@ -161,18 +153,16 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
 
 @pytest.mark.parametrize("entry", list(METRICS), ids=lambda entry: entry.name)
 def test_every_metric_documents_itself(entry: object) -> None:
-    doc = entry.cls.__doc__ or ""  # type: ignore[attr-defined]
+    doc = entry.cls.__doc__ or ""
     assert doc.splitlines()[0].endswith(".")
-    for part in ("Source: ", ">>> evaluate(", "Undefined" if entry.cls.scope == "user" else "", "is better"):  # type: ignore[attr-defined]
+    for part in ("Source: ", ">>> evaluate(", "Undefined" if entry.cls.scope == "user" else "", "is better"):
         assert part in doc
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 @FEWER
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_values_stay_in_the_stated_range(
-    name: str, listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_values_stay_in_the_stated_range(name, listed, truth, k):
     low, high = parse(name).metric.bounds
     assert low <= value(name, k, listed, truth) <= high
 
@@ -190,9 +180,7 @@ def test_a_perfect_list_scores_one(name: str, truth: dict[int, float], worse: li
 @pytest.mark.parametrize("name", [v for v in VARIANTS if v.startswith("ndcg") and "ideal=k" not in v])
 @FEWER
 @given(truth=TRUTH, worse=st.lists(st.integers(16, 30), max_size=5, unique=True), k=CUTOFFS)
-def test_the_ideal_list_has_an_ndcg_of_one_at_every_cutoff(
-    name: str, truth: dict[int, float], worse: list[int], k: int | None
-) -> None:
+def test_the_ideal_list_has_an_ndcg_of_one_at_every_cutoff(name, truth, worse, k):
     assert value(name, k, [*sorted(truth, key=truth.__getitem__, reverse=True), *worse], truth) == 1
 
 
@@ -206,9 +194,7 @@ def test_a_perfect_top_k_scores_one_in_precision_f1_and_ap_min(truth: dict[int, 
 @pytest.mark.parametrize("name", VARIANTS)
 @FEWER
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_moving_the_better_of_two_neighbours_up_never_lowers(
-    name: str, listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_moving_the_better_of_two_neighbours_up_never_lowers(name, listed, truth, k):
     # ap(denominator=hits) does not keep this law at a cutoff, which is why it is not the default: a further hit
     # that enters the top k at a low precision pulls the mean of the hits' precisions down.
     spec = parse(name)
@@ -230,9 +216,7 @@ def test_ap_over_hits_can_fall_when_a_hit_enters_the_top_k() -> None:
 
 
 @given(listed=LISTS, truth=TRUTH, k=CUTOFFS)
-def test_an_irrelevant_item_at_the_end_never_raises_precision(
-    listed: list[int], truth: dict[int, float], k: int | None
-) -> None:
+def test_an_irrelevant_item_at_the_end_never_raises_precision(listed, truth, k):
     assert value("precision", k, [*listed, 99], truth) <= value("precision", k, listed, truth)
 
 

@@ -58,13 +58,11 @@ def test_a_standard_deviation_is_the_correctly_rounded_one(values: list[float]) 
 
 @settings(max_examples=50)
 @given(st.lists(VALUES, max_size=6), st.randoms())
-def test_parts_add_up_to_the_whole_in_any_order_and_grouping(
-    parts: list[list[float]], random: object
-) -> None:
+def test_parts_add_up_to_the_whole_in_any_order_and_grouping(parts, random):
     whole = Moments.of(array([v for part in parts for v in part]))
     states = [pickle.loads(pickle.dumps(Moments.of(array(part)))) for part in parts]
     while len(states) > 1:
-        random.shuffle(states)  # type: ignore[attr-defined]
+        random.shuffle(states)
         states.append(states.pop() + states.pop())
     assert sum(states, Moments()) == whole
 

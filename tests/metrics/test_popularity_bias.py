@@ -23,18 +23,14 @@ def measured(name: str, lists: list[list[int]], train: list[set[int]]) -> list[f
 
 
 @given(lists=LISTS, train=TRAIN, tail=TAILS, k=st.integers(1, 9))
-def test_the_number_of_tail_items_is_their_share_times_the_listed_items(
-    lists: list[list[int]], train: list[set[int]], tail: float, k: int
-) -> None:
+def test_the_number_of_tail_items_is_their_share_times_the_listed_items(lists, train, tail, k):
     shares, numbers = (measured(f"{name}(tail={tail})@{k}", lists, train) for name in ("aplt", "aclt"))
     listed = [min(len(row), k) for row in lists]
     assert numbers == pytest.approx([share * n for share, n in zip(shares, listed, strict=True)], rel=1e-15)
 
 
 @given(train=TRAIN, tail=TAILS)
-def test_the_head_holds_its_share_and_no_smaller_set_of_more_popular_items_does(
-    train: list[set[int]], tail: float
-) -> None:
+def test_the_head_holds_its_share_and_no_smaller_set_of_more_popular_items_does(train, tail):
     in_tail = measured(f"aclt(tail={tail})", [[item] for item in range(12)], train)
     users = [sum(item in known for known in train) for item in range(12)]
     head = [n for n, outside in zip(users, in_tail, strict=True) if not outside]
@@ -64,9 +60,7 @@ def test_exposure_of_first_ranks_alone_is_the_number_of_lists(lists: list[list[i
 
 
 @given(lists=LISTS, train=TRAIN, k=st.integers(1, 9))
-def test_groups_whose_items_are_all_listed_have_the_same_rate(
-    lists: list[list[int]], train: list[set[int]], k: int
-) -> None:
+def test_groups_whose_items_are_all_listed_have_the_same_rate(lists, train, k):
     given = {"train": train, "catalogue": range(12)}
     everything = [list(range(12))] * len(lists)
     for name in ("popularity_parity", "popularity_opportunity"):
@@ -77,9 +71,7 @@ def test_groups_whose_items_are_all_listed_have_the_same_rate(
 
 
 @given(lists=LISTS, train=TRAIN, truth=st.lists(st.sets(ITEMS, min_size=1), min_size=6, max_size=6))
-def test_parity_and_opportunity_agree_with_the_definition(
-    lists: list[list[int]], train: list[set[int]], truth: list[set[int]]
-) -> None:
+def test_parity_and_opportunity_agree_with_the_definition(lists, train, truth):
     """The same by sets of items and users, as Zhu et al. and Elliot's PopRSP and PopREO count."""
     train = [*train, *[set()] * len(lists)]
     truth = truth[: len(lists)]

@@ -4,6 +4,7 @@ from math import isnan
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.data import Candidates, Interactions
 from evalplugin.metrics import Blocks, parse
@@ -17,23 +18,12 @@ from evalplugin.models import TopN
 LEVELS = [parse(f"precision_at_recall(level={percent / 100})") for percent in RECALL_PERCENT]
 
 
-def interactions(user: np.ndarray, item: np.ndarray, rating: np.ndarray, n_items: int = 30) -> Interactions:
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rating.astype(np.float32),
-        timestamp=None,
-        users=np.arange(200),
-        items=np.arange(n_items),
-    )
-
-
 def drawn(seed: int) -> tuple[TopN, Interactions]:
     rng = np.random.default_rng(seed)
     item = np.argsort(rng.random((200, 30)), axis=1)[:, :20].astype(np.int32)
     user, truth = np.nonzero(rng.random((200, 30)) < rng.choice([0, 0.1, 0.5], (200, 1)))
     top_n = TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape))
-    return top_n, interactions(user, truth, rng.integers(0, 6, len(user)))
+    return top_n, coded(user, truth, rng.integers(0, 6, len(user)), users=200, items=30)
 
 
 @pytest.mark.parametrize("threshold", [None, 3.0])
@@ -61,11 +51,7 @@ def test_average_folds_averages_the_precision_recall_curve() -> None:
 
 
 def test_auc_uses_the_number_of_candidates() -> None:
-    one, ones = np.zeros(2, dtype=int), np.ones(2)
-    truth, train = (
-        interactions(one, np.array([0, 1]), ones, 3),
-        interactions(one[:1], np.array([2]), ones[:1], 3),
-    )
+    truth, train = (coded([0] * len(items), items, users=200, items=3) for items in ([0, 1], [2]))
     top_n = TopN(np.array([0], dtype=np.int32), np.array([[0, 1]], dtype=np.int32), np.zeros((1, 2)))
     auc = parse("auc")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.data import Interactions
@@ -61,9 +62,7 @@ D = [0, 1, 1 / np.log2(3), 1 / 2]  # discounts of the ranks from 1
         ("ndcg(gain=exp2, {})", 1, "a", {"a": 4, "b": 2}, ((2**4 - 1) / 4) / ((2**4 - 1) / 4 * D[1] + 3 * D[2])),
     ],
 )  # fmt: skip
-def test_golden_vectors_of_ranks(
-    name: str, power: float, listed: str, truth: str | dict[str, float], expected: float
-) -> None:
+def test_golden_vectors_of_ranks(name, power, listed, truth, expected):
     weights = f"propensity=popularity, power={power}"
     (value,) = evaluate(
         f"{name.format(weights) if '{}' in name else f'{name}({weights})'}@3",
@@ -82,11 +81,8 @@ def drawn(seed: int) -> tuple[TopN, Interactions, Interactions]:
 
     def interactions(density: float) -> Interactions:
         user, held = np.nonzero(rng.random((80, 40)) < density * np.linspace(2, 0.1, 40))
-        rating = rng.integers(1, 6, len(user)).astype(np.float32)
-        ids = {"users": np.arange(80), "items": np.arange(40)}
-        return Interactions(
-            user=user.astype(np.int32), item=held.astype(np.int32), rating=rating, timestamp=None, **ids
-        )
+        rating = rng.integers(1, 6, len(user))
+        return coded(user, held, rating, users=80, items=40)
 
     return (
         TopN(np.arange(80, dtype=np.int32), item, np.zeros(item.shape)),
@@ -126,10 +122,7 @@ def test_all_relevant_items_make_exactly_1_and_no_train_data_of_any_makes_the_pl
 @pytest.mark.parametrize("name", ["ap", "ndcg(gain=binary)", "ndcg"])
 def test_equal_popularity_is_the_plain_metric(name: str) -> None:
     top_n, truth, _ = drawn(3)
-    train = Interactions(
-        user=np.arange(80, dtype=np.int32), item=np.arange(80, dtype=np.int32) % 40,
-        rating=np.ones(80, dtype=np.float32), timestamp=None, users=np.arange(80), items=np.arange(40),
-    )  # fmt: skip
+    train = coded(np.arange(80), np.arange(80) % 40, users=80, items=40)  # fmt: skip
     weighted = name.replace(")", ", ") if "(" in name else f"{name}("
     names = f"{name}@8", f"{weighted}propensity=popularity, power=0.7)@8"
     plain, with_weights = score_top_n(Blocks.of(top_n, truth, train=train), list(map(parse, names))).values.T
@@ -168,20 +161,13 @@ def test_the_weights_remove_the_bias_of_a_log_with_known_propensities() -> None:
         {item for item in range(items) if popularity[item] > user} for user in range(int(popularity.max()))
     ]
     top_n = TopN(np.arange(users, dtype=np.int32), listed.astype(np.int32), np.zeros(listed.shape))
-    pairs = np.array([(u, i) for u, row in enumerate(train) for i in row], dtype=np.int32).T
-    ids = {"users": np.arange(len(train)), "items": np.arange(items)}
-
-    def interactions(user: np.ndarray, item: np.ndarray) -> Interactions:
-        ones = np.ones(len(user), dtype=np.float32)
-        return Interactions(
-            user=user.astype(np.int32), item=item.astype(np.int32), rating=ones, timestamp=None, **ids
-        )
-
+    pairs = np.array([(u, i) for u, row in enumerate(train) for i in row]).T
+    ids = {"users": len(train), "items": items}
     specs = [parse(f"recall@{k}"), parse(f"recall(propensity=popularity, power={power})@{k}")]
     estimates = []
     for _ in range(draws):
-        truth = interactions(*np.nonzero(relevant & (rng.random((users, items)) < chance)))
-        values = score_top_n(Blocks.of(top_n, truth, train=interactions(*pairs)), specs).values[:users]
+        truth = coded(*np.nonzero(relevant & (rng.random((users, items)) < chance)), **ids)
+        values = score_top_n(Blocks.of(top_n, truth, train=coded(*pairs, **ids)), specs).values[:users]
         estimates.append(np.nanmean(values, axis=0))
     plain, weighted = np.mean(estimates, axis=0)
     assert plain / full > 1.4

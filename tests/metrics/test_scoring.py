@@ -5,6 +5,7 @@ from math import isnan, log2, nan
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.base.errors import DataError, PluginError
 from evalplugin.data.interactions import Interactions
@@ -21,14 +22,7 @@ ITEMS = np.arange(100, 106)
 
 def truth_of(*rows: tuple[int, int, float]) -> Interactions:
     user, item, rating = zip(*rows, strict=True) if rows else ((), (), ())
-    return Interactions(
-        user=np.array(user, dtype=np.int32),
-        item=np.array(item, dtype=np.int32),
-        rating=np.array(rating, dtype=np.float32),
-        timestamp=None,
-        users=USERS,
-        items=ITEMS,
-    )
+    return coded(user, item, rating, users=USERS, items=ITEMS)
 
 
 def lists_of(users: list[int], *lists: list[int]) -> TopN:
@@ -144,24 +138,14 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     kept = np.flatnonzero(rng.random(users) < 0.8).astype(np.int32)
     row, column = np.nonzero(rng.random((users, items)) < 0.1)
     shuffled = rng.permutation(len(row))
-    truth = Interactions(
-        user=row[shuffled].astype(np.int32),
-        item=column[shuffled].astype(np.int32),
-        rating=rng.integers(1, 6, len(row)).astype(np.float32),
-        timestamp=None,
-        users=np.arange(users),
-        items=np.arange(items),
-    )
+    truth = coded(row[shuffled], column[shuffled], rng.integers(1, 6, len(row)), users=users, items=items)
     top_n = TopN(kept, item[kept], np.zeros((len(kept), n)))
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))
-    once = score_top_n(
-        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
-    )
+    given = {"train": truth, "relevance": FROM_3, "predictions": predictions}
+    once = score_top_n(Blocks.of(top_n, truth, **given), asked, (1, 5))
     monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", n * 7)
-    again = score_top_n(
-        Blocks.of(top_n, truth, train=truth, relevance=FROM_3, predictions=predictions), asked, (1, 5)
-    )
+    again = score_top_n(Blocks.of(top_n, truth, **given), asked, (1, 5))
     assert len(list(Blocks.of(top_n, truth))) > 40
     np.testing.assert_array_equal(once.values, again.values)
     assert once.means == again.means
@@ -175,13 +159,10 @@ def test_invalid_requests_raise_data_error() -> None:
         score_top_n(Blocks.of(LISTS, TRUTH), specs("rr"), (0,))
 
 
-def test_duplicate_item_in_a_list_raises_data_error() -> None:
+def test_duplicate_items_of_lists_and_truth_raise_data_error() -> None:
     lists = lists_of([0, 1], [0, 1, 2], [3, 1, 3])
     with pytest.raises(DataError, match=r"^the list of user 'bob' has item 103 twice$"):
         score_top_n(Blocks.of(lists, TRUTH), specs("rr"))
-
-
-def test_duplicate_truth_item_raises_data_error() -> None:
     with pytest.raises(DataError, match=r"^the truth of user 'bob' has item 103 twice$"):
         score_top_n(Blocks.of(LISTS, truth_of((1, 3, 1.0), (0, 0, 1.0), (1, 3, 2.0))), specs("rr"))
 
@@ -263,7 +244,6 @@ def test_metric_that_needs_train_data_gets_it_or_raises(monkeypatch: pytest.Monk
     with pytest.raises(DataError, match=r"^metric rr needs the train data$"):
         score_top_n(Blocks.of(LISTS, TRUTH), [spec])
     ((_, context),) = Blocks.of(LISTS, TRUTH, train=truth_of((0, 1, 1.0), (1, 1, 1.0), (1, 5, 1.0)))
-    assert context.train is not None
     assert context.train.counts.tolist() == [0, 2, 0, 0, 0, 1]
 
 

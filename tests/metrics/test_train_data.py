@@ -7,6 +7,7 @@ from math import isnan, log2, sqrt
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.data import Interactions
 from evalplugin.metrics import TrainData, evaluate, train_data
@@ -19,14 +20,7 @@ def interactions(seed: int, density: float = 0.2) -> Interactions:
     met[3] = False  # a user without train data
     user, item = np.nonzero(met)
     shuffled = np.random.default_rng(seed).permutation(len(user))
-    return Interactions(
-        user=user[shuffled].astype(np.int32),
-        item=item[shuffled].astype(np.int32),
-        rating=np.ones(len(user), dtype=np.float32),
-        timestamp=None,
-        users=np.arange(USERS),
-        items=np.arange(ITEMS),
-    )
+    return coded(user[shuffled], item[shuffled], users=USERS, items=ITEMS)
 
 
 def sets(data: Interactions) -> tuple[list[set[int]], list[set[int]]]:
@@ -37,9 +31,7 @@ def sets(data: Interactions) -> tuple[list[set[int]], list[set[int]]]:
 
 
 @pytest.mark.parametrize("words", [1, 64])
-def test_cosines_do_not_depend_on_how_much_is_done_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, words: int
-) -> None:
+def test_cosines_do_not_depend_on_how_much_is_done_at_a_time(monkeypatch, words):
     monkeypatch.setattr(train_data, "_WORDS", words)
     monkeypatch.setattr(train_data, "_PAIR_WORDS", 3 * words)
     data = interactions(1)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from samples import coded
 
 from evalplugin.base.errors import DataError, ModelError
-from evalplugin.data import Candidates, Interactions, Split
+from evalplugin.data import Candidates, Split
 from evalplugin.models import MODELS, Recommender, predict_ratings, recommend
 from evalplugin.models.base import ListRequest, cold_answer
 from evalplugin.models.selection import TopN
@@ -112,14 +113,7 @@ def test_a_model_without_known_users_is_not_asked():
 
 
 def some_cold(train_users, test_users):
-    data = Interactions(
-        user=np.array([*train_users, *test_users], dtype=np.int32),
-        item=np.arange(len(train_users) + len(test_users), dtype=np.int32),
-        rating=np.ones(len(train_users) + len(test_users), dtype=np.float32),
-        timestamp=None,
-        users=np.arange(5),
-        items=np.arange(20),
-    )
+    data = coded([*train_users, *test_users], range(len(train_users) + len(test_users)), users=5, items=20)
     held_out = np.arange(len(data)) >= len(train_users)
     return Split(data.select(~held_out), data.select(held_out))
 
@@ -168,10 +162,7 @@ class Unlocking(OwnAnswer):
 @pytest.mark.parametrize(
     ("type", "message"),
     [
-        (
-            Shifting,
-            "Shifting.scores: .*read-only: what a model is given .* is read-only; copy what it changes",
-        ),
+        (Shifting, "Shifting.scores: .*what a model is given .* is read-only; copy what it changes"),
         (ShiftingLists, "ShiftingLists.recommend: .*read-only"),
         (Unlocking, "Unlocking.scores has changed the array of codes that it was given"),
     ],

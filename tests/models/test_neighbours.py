@@ -237,10 +237,7 @@ def test_lists_are_those_of_the_scores(name, params, ties, kind, n):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (
-            {"similarity": "asymmetric", "alpha": 1.5},
-            "alpha of the asymmetric similarity must be at most 1, not 1.5",
-        ),
+        ({"similarity": "asymmetric", "alpha": 1.5}, "asymmetric similarity must be at most 1, not 1.5"),
         ({"similarity": "cosin"}, "did you mean 'cosine'?"),
         ({"k": 0}, "k: must be greater than or equal to 1, not 0"),
     ],

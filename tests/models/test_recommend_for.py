@@ -86,7 +86,6 @@ def test_factors_of_als_solve_the_equations_of_hu_koren_and_volinsky():
 
 def test_neighbours_of_a_new_user_are_train_users_as_numpy_finds_them():
     [fold] = NewUsers(n_users=6, fold_in=0.5).split(BOARD, np.random.default_rng(3))
-    assert fold.history is not None
     model = fitted("neighbours.user", {"k": 4}, fold.train)
     train, told = np.zeros((2, BOARD.n_users, BOARD.n_items))
     train[fold.train.user, fold.train.item] = 1
@@ -128,14 +127,8 @@ def writes(users, history):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            lambda users, history: np.zeros((len(users), 3)),
-            r"Answering.recommend_for must return float32 or float64",
-        ),
-        (
-            lambda users, history: np.full((len(users), 31), np.nan),
-            r"recommend_for returned nan for user 1\d\d and item",
-        ),
+        (lambda users, history: np.zeros((len(users), 3)), r"Answering.recommend_for must return float32"),
+        (lambda users, history: np.full((len(users), 31), np.nan), r"recommend_for returned nan for user"),
         (writes, r"recommend_for: assignment destination is read-only: what a model is given"),
     ],
 )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import coded
 
-from evalplugin.data import Interactions
 from evalplugin.models import NO_ITEM, TopN, limit_threads, select_top_n, selection
 from evalplugin.models.selection import rank_entries
 
@@ -162,14 +162,7 @@ def test_ranking_entries_equals_selection_from_rows(scores, n, seed):
 
 @pytest.mark.parametrize("raw", [np.array([10, 20, 30]), np.array(["a", "b", "c"], dtype=object)])
 def test_table_has_raw_ids_and_ranks_from_one(raw):
-    data = Interactions(
-        user=np.array([0], dtype=np.int32),
-        item=np.array([0], dtype=np.int32),
-        rating=np.ones(1, dtype=np.float32),
-        timestamp=None,
-        users=raw,
-        items=raw,
-    )
+    data = coded([0], [0], users=raw, items=raw)
     top = TopN(
         np.array([0, 2], dtype=np.int32),
         np.array([[2, 1], [0, NO_ITEM]], dtype=np.int32),

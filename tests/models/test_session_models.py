@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 
 from evalplugin.base.errors import ParameterError
-from evalplugin.data import Candidates, Interactions
+from evalplugin.data import Candidates
 from evalplugin.models import MODELS, limit_threads, recommend
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import select_candidates
@@ -42,15 +43,7 @@ def of_sessions(sessions, n_items, times=None):
     user = np.repeat(np.arange(len(sessions)), [len(session) for session in sessions])
     item = np.array([item for session in sessions for item in session], dtype=np.int32)
     time = np.arange(len(item)) if times is None else np.repeat(times, [len(s) for s in sessions])
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item,
-        rating=np.ones(len(item), dtype=np.float32),
-        timestamp=time.astype(np.int64),
-        users=np.arange(len(sessions)),
-        items=np.arange(n_items),
-        events=True,
-    )
+    return coded(user, item, users=len(sessions), items=n_items, timestamp=time.astype(np.int64), events=True)
 
 
 def fit(name, train, params=None, seed=1):
@@ -126,27 +119,22 @@ def test_neighbours_by_hand():
     # Weights 1/2 and 1 of two items. The last of them is the last event for all sessions but [3, 0] with its 0, for
     # which the event before it is.
     both, last, first = (1 / 2 + 1) / 2, 1 / 2, 1 / 2 / 2
-    assert scores[0] == pytest.approx(
-        [2 * both + first / 2, 2 * both + last, 2 * both + last, first / 2, 0], rel=1e-12
-    )
-    assert scores[1] == pytest.approx(
-        [2 * both + last, 2 * both + first / 2, 2 * both + first / 2, last, 0], rel=1e-12
-    )
+    near, far = 2 * both + last, 2 * both + first / 2
+    assert scores[0] == pytest.approx([far, near, near, first / 2, 0], rel=1e-12)
+    assert scores[1] == pytest.approx([near, far, far, last, 0], rel=1e-12)
 
 
 def test_session_neighbours_with_the_cosine_by_hand():
     scores = after(fit("session.knn", TINY, S_KNN), TINY, [0, 1])
     of_three, of_two = 2 / math.sqrt(2 * 3), 1 / math.sqrt(2 * 2)
-    assert scores[0] == pytest.approx(
-        [2 * of_three + of_two, 2 * of_three + of_two, 2 * of_three + of_two, of_two, 0], rel=1e-12
-    )
+    assert scores[0] == pytest.approx([2 * of_three + of_two] * 3 + [of_two, 0], rel=1e-12)
 
 
 def test_jaccard_and_rare_items_by_hand():
     params = {"similarity": "jaccard", "weighting_score": "same", "idf_weighting": 3.0}
     scores = after(fit("session.knn", TINY, params), TINY, [0, 0, 1])
     of_three, of_two = 2 / 3, 1 / (2 + 2 - 1)
-    plain = np.array([2 * of_three + of_two, 2 * of_three + of_two, 2 * of_three + of_two, of_two, 0])
+    plain = np.array([2 * of_three + of_two] * 3 + [of_two, 0])
     rarity = 1 + 3 * np.log(4 / np.array([4, 3, 3, 1, 4]))
     assert scores[0] == pytest.approx(plain * rarity, rel=1e-12)
 
@@ -163,9 +151,8 @@ def test_the_sample_is_of_the_most_recent_sessions():
 
 
 def test_without_times_rows_are_in_the_order_of_time():
-    train = replace(of_sessions([[0, 1], [0, 2], [0, 3]], 4), timestamp=None).select(
-        np.array([4, 0, 2, 3, 1, 5])
-    )
+    timeless = replace(of_sessions([[0, 1], [0, 2], [0, 3]], 4), timestamp=None)
+    train = timeless.select(np.array([4, 0, 2, 3, 1, 5]))
     scores = after(fit("session.knn", train, {"k": 2}), train, [0])
     assert np.flatnonzero(scores[0]).tolist() == [0, 1, 3]
 
@@ -173,9 +160,8 @@ def test_without_times_rows_are_in_the_order_of_time():
 def test_a_random_sample_is_decided_by_the_seed():
     train = of_sessions([[0, 1 + i] for i in range(40)], 41)
     params = {"sampling": "random", "sample_size": 5}
-    first, again, other = (
-        after(fit("session.knn", train, params, seed), train, [0])[0] for seed in (1, 1, 2)
-    )
+    models = [fit("session.knn", train, params, seed) for seed in (1, 1, 2)]
+    first, again, other = (after(model, train, [0])[0] for model in models)
     assert np.count_nonzero(first) == np.count_nonzero(other) == 6
     assert first.tolist() == again.tolist() != other.tolist()
 
@@ -278,9 +264,8 @@ def test_scores_are_those_of_the_definition(name, params, past, query):
     elif name == "session.knn":
         expected = neighbours_in_python(past, query, params)
     else:
-        expected = rules_in_python(
-            past, query[-1], {"steps": 1} | params if name == "session.markov" else params
-        )
+        own = {"steps": 1} if name == "session.markov" else {}
+        expected = rules_in_python(past, query[-1], own | params)
     dense = [expected.get(item, 0.0) for item in range(N_ITEMS)]
     np.testing.assert_allclose(after(fit(name, train, params), train, query)[0], dense, rtol=1e-9, atol=1e-9)
 
@@ -301,9 +286,8 @@ def test_a_list_depends_on_the_querys_own_history_alone(name, params, past, aske
     rows = np.array(random.sample(range(len(history)), len(history)))
     assert np.array_equal(model.recommend_for(everybody(history), history.select(rows)), together)
     rows = np.array(random.sample(range(len(train)), len(train)))
-    assert np.array_equal(
-        fit(name, train.select(rows), params).recommend_for(everybody(history), history), together
-    )
+    shuffled = fit(name, train.select(rows), params)
+    assert np.array_equal(shuffled.recommend_for(everybody(history), history), together)
 
 
 @settings(max_examples=40)
@@ -369,14 +353,8 @@ def clicks():
     users, items = np.unique(session), np.unique(item)
 
     def events(user, item, time, users):
-        return Interactions(
-            user=user.astype(np.int32),
-            item=np.searchsorted(items, item).astype(np.int32),
-            rating=np.ones(len(item), dtype=np.float32),
-            timestamp=time,
-            users=users,
-            items=items,
-            events=True,
+        return coded(
+            user, np.searchsorted(items, item), users=users, items=items, timestamp=time, events=True
         )
 
     train = events(np.searchsorted(users, session), item, time, users)

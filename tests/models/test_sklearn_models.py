@@ -7,14 +7,13 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from samples import matrix_of, random_data
+from samples import coded, matrix_of, random_data
 from scipy.sparse import csr_array
 from sklearn import decomposition, neighbors
 from sklearn.metrics import pairwise_distances
 
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
-from evalplugin.data import Interactions
 from evalplugin.models import MODELS, limit_threads
 
 
@@ -77,14 +76,7 @@ def test_nearest_neighbors_sum_the_similarities_of_the_users_items(metric, value
 def test_memory_of_nearest_neighbors_grows_with_the_items_not_with_their_pairs():
     n_items = 6000
     item = np.arange(n_items, dtype=np.int32).repeat(2)
-    data = Interactions(
-        user=(np.arange(len(item), dtype=np.int32) * 7 % 997),
-        item=item,
-        rating=np.ones(len(item), dtype=np.float32),
-        timestamp=None,
-        users=np.arange(997),
-        items=np.arange(n_items),
-    )
+    data = coded(np.arange(len(item)) * 7 % 997, item, users=997, items=n_items)
     model = MODELS.create("sklearn.NearestNeighbors", {})
     model.prepare()
     tracemalloc.start()
@@ -147,9 +139,7 @@ def test_too_many_components_are_refused(name, params, message):
 
 def test_nmf_refuses_negative_ratings_unless_they_are_not_used():
     data = random_data(low=-2)
-    with pytest.raises(
-        ModelError, match=r"takes no negative ratings, and the lowest one is -2; set values to 'binary'"
-    ):
+    with pytest.raises(ModelError, match=r"ratings, and the lowest one is -2; set values to 'binary'"):
         fit("NMF", data, n_components=2)
     assert np.isfinite(all_scores(fit("NMF", data, n_components=2, values="binary"), data)).all()
 

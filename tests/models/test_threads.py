@@ -22,15 +22,6 @@ def test_thread_count_follows_limit_and_environment(monkeypatch):
         thread_count()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("n", "size"), [(0, 5), (1, 5), (10, 3), (9, 3)])
-def test_ranges_cover_everything_once(threads, n, size):
-    seen = []
-    with limit_threads(threads):
-        for_ranges(lambda start, stop: seen.extend(range(start, stop)), n, size)
-    assert sorted(seen) == list(range(n))
-
-
 def test_an_error_in_a_thread_is_raised():
     def work(start, stop):
         raise ValueError(f"in {start}")

@@ -10,6 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from samples import small_config
+
 from evalplugin.base.signals import interrupt_on_signals
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import Processes
@@ -24,18 +27,8 @@ def main() -> None:
     interrupt_on_signals()
     workers, kind, behaviours = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     bad = [{"name": how, "type": kind, "params": {"how": how}} for how in behaviours]
-    config = load(
-        {
-            "experiment": "e",
-            "plugins": [str(Path(__file__).with_name("bad_models.py"))],
-            "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
-            "split": {"type": "last_n", "n": 2},
-            "recommend": {"n": 10},
-            "metrics": ["ndcg@10"],
-            "models": ["random", *bad, "popularity"],
-            "segments": [],
-        }
-    )
+    plugins = [str(Path(__file__).with_name("bad_models.py"))]
+    config = load(small_config(plugins=plugins, models=["random", *bad, "popularity"], segments=[]))
     jobs = jobs_of(config, prepare(config, None, Observer()))
     execute = sequential_executor(Observer())
     if workers:

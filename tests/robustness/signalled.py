@@ -38,7 +38,7 @@ class OnImport:
 
     def find_spec(self, name: str, *_: Any) -> None:
         if name == self.name:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
             interrupt()
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     moment, text = sys.argv[1:3]
     sys.argv = ["evalplugin", *sys.argv[3:]]
     if moment == "import":
-        sys.meta_path.insert(0, OnImport(text))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, OnImport(text))
     elif moment == "exit":
         atexit.register(interrupt)
     elif moment == "call":

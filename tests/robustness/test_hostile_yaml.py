@@ -57,9 +57,7 @@ def test_hostile_yaml_is_one_line_with_its_place(text: str, message: str) -> Non
         ("=", "must look like"),
     ],
 )  # fmt: skip
-def test_hostile_assignment_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], assignment: str, message: str
-) -> None:
+def test_hostile_assignment_is_one_line(tmp_path, capsys, assignment, message):
     file = tmp_path / "c.yaml"
     file.write_text(BASE)
     assert main(["validate", str(file), "--set", assignment]) == 2
@@ -78,9 +76,7 @@ def test_hostile_assignment_is_one_line(
         ("datasets", [{"type": "synthetic", "name": "a\nb"}]),
     ],
 )
-def test_name_of_several_lines_is_a_mistake(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: object
-) -> None:
+def test_name_of_several_lines_is_a_mistake(tmp_path, capsys, key, value):
     file = tmp_path / "c.yaml"
     write_config({**yaml.safe_load(BASE), key: value}, file)
     assert main(["validate", str(file)]) == 2
@@ -101,13 +97,15 @@ URIS = [
     (" http://host", "has white space around it"),
     ("http://ho\x1bst", "or a control character"),
     ("mlruns", "is a plain folder"),
+    ("sqlite://", "is a database in memory"),
+    ("sqlite:///:memory:", "is a database in memory"),
+    ("sqlite://mlflow.db", "a path follows three slashes"),
+    ("ftp://ann:pw@host/x", "'ftp://***@host/x': 'ftp' is not a kind of tracking store; allowed: http"),
 ]
 
 
 @pytest.mark.parametrize(("uri", "message"), URIS)
-def test_malformed_tracking_uri_is_a_mistake_of_the_config(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], uri: str, message: str
-) -> None:
+def test_malformed_tracking_uri_is_a_mistake_of_the_config(tmp_path, capsys, uri, message):
     with pytest.raises(TrackingUriError) as raised:
         resolve_uri(uri)
     assert message in str(raised.value)
@@ -122,9 +120,7 @@ def test_malformed_tracking_uri_is_a_mistake_of_the_config(
 @pytest.mark.parametrize(
     "command", [["history", "--experiment", "e"], ["compare"], ["gate", "x.yaml"], ["schedule", "x.yaml"]]
 )
-def test_malformed_tracking_uri_is_a_usage_error_of_every_command(
-    capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
+def test_malformed_tracking_uri_is_a_usage_error_of_every_command(capsys, command):
     Path("x.yaml").write_text(BASE + "gate: {min_gain: 1 %}\ncompare: {baseline: random}\n")
     assert main([*command, "--tracking-uri", "http://["]) == 2
     assert "Traceback" not in capsys.readouterr().err

@@ -60,18 +60,9 @@ def write_small(folder: Path, uri: str, **changes: Any) -> str:
     return "config.yaml"
 
 
-@pytest.mark.parametrize(
-    ("moment", "text", "arguments"),
-    [
-        ("import", "evalplugin.cli", ["list", "models"]),
-        ("import", "pydantic", ["schema"]),
-        ("import", "dataclasses", ["list", "models"]),
-    ],
-)
-def test_interrupted_imports_end_quietly(
-    tmp_path: Path, moment: str, text: str, arguments: list[str]
-) -> None:
-    assert_quiet(interrupted(tmp_path, moment, text, *arguments))
+@pytest.mark.parametrize("module", ["evalplugin.cli", "pydantic", "dataclasses"])
+def test_interrupted_imports_end_quietly(tmp_path: Path, module: str) -> None:
+    assert_quiet(interrupted(tmp_path, "import", module, "schema"))
 
 
 def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
@@ -90,9 +81,7 @@ def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
-    tmp_path: Path, uri: str, text: str
-) -> None:
+def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(tmp_path, uri, text):
     done = interrupted(tmp_path, "say", text, "run", write_small(tmp_path, uri))
     assert_quiet(done)
     assert "interrupted" in done.stderr
@@ -105,20 +94,13 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     "function",
     [
         "picture_artifacts",
-        "comparison_page",
-        "leaderboard_markdown",
         "competitions_of",
         "MlflowTracker.finish_model",
-        "save_board",
         "RunWriter.log_values",
-        "MlflowClient.create_run",
-        "write_artifact",
         "MlflowClient.set_terminated",
     ],
 )
-def test_interrupted_in_a_step_of_logging_ends_quietly(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+def test_interrupted_in_a_step_of_logging_ends_quietly(tmp_path, uri, monkeypatch, function):
     file = write_small(tmp_path, uri)
     done = interrupted(tmp_path, "call", function, "run", file)
     assert "Traceback" not in done.stderr + done.stdout
@@ -137,9 +119,7 @@ def test_interrupted_in_a_step_of_logging_ends_quietly(
 @pytest.mark.parametrize(
     ("moment", "text", "code"), [("call", "Scheduler.run.<locals>.<lambda>", 0), ("file", "child", 130)]
 )
-def test_interrupted_foreground_schedule_ends_quietly(
-    tmp_path: Path, uri: str, moment: str, text: str, code: int
-) -> None:
+def test_interrupted_foreground_schedule_ends_quietly(tmp_path, uri, moment, text, code):
     (tmp_path / "waiting.py").write_text(WAITING)
     file = write_small(
         tmp_path, uri, plugins=["waiting.py"], models=["waiting"], schedule={"cron": "* * * * *"}
@@ -154,9 +134,7 @@ def test_interrupted_foreground_schedule_ends_quietly(
 @pytest.mark.parametrize(
     ("moment", "text"), [("import", "vl_convert"), ("import", "mlflow"), ("say", "compute")]
 )
-def test_interrupted_workers_and_late_imports_end_quietly(
-    tmp_path: Path, uri: str, moment: str, text: str
-) -> None:
+def test_interrupted_workers_and_late_imports_end_quietly(tmp_path, uri, moment, text):
     file = write_small(tmp_path, uri, workers=2)
     assert_quiet(interrupted(tmp_path, moment, text, "run", file))
 

@@ -176,9 +176,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     signal.signal(signal.SIGINT, before)
 
 
-def test_scheduled_bake_off_prints_to_stderr(
-    program: Callable[[str], None], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_scheduled_bake_off_prints_to_stderr(program, capfd):
     program('echo called with $3 $4 $5 $7 $8 $9\necho \'{"bakeoff": "b-1"}\' > $6\nexit 7')
     ended = run_process(planned("nightly"), ("--if-changed", "--set", "a=1"), print)
     assert ended == Ended(7, {"bakeoff": "b-1"})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import coded, refusal, small_config
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
@@ -33,27 +33,14 @@ from evalplugin.segments import (
 )
 from evalplugin.testing import check_segment
 
-PEOPLE = pd.DataFrame(
-    {
-        "user": range(40),
-        "age": [20 + 3 * (i % 17) for i in range(40)],
-        "kind": [*"abcd"] * 10,
-        "stars": [1.5, 2.0] * 20,
-    }
-)
+AGES = [20 + 3 * (i % 17) for i in range(40)]
+PEOPLE = pd.DataFrame({"user": range(40), "age": AGES, "kind": [*"abcd"] * 10, "stars": [1.5, 2.0] * 20})
 
 
 def data(pairs: list[tuple[int, int]], users: Any = range(6), n_items: int = 9) -> Interactions:
-    user, item = np.array(pairs).T
     ids = np.array(list(users))
-    return Interactions(
-        user.astype(np.int32),
-        item.astype(np.int32),
-        np.ones(len(user), dtype=np.float32),
-        None,
-        ids.astype(object) if ids.dtype.kind == "U" else ids,
-        np.arange(n_items),
-    )
+    ids = ids.astype(object) if ids.dtype.kind == "U" else ids
+    return coded(*np.array(pairs).T, users=ids, items=n_items)
 
 
 # Train: user 0 has nothing, 1 and 2 one item, 3 two, 4 three, 5 four. Items 0..4 are met by 4, 3, 2, 1, 1.
@@ -65,10 +52,10 @@ def fold(users: Any = range(6), train: Any = TRAIN, test: Any = TEST, number: in
     return Split(data(train, users), data(test, users), number)
 
 
-def groups_of(type: str, *folds: Split, base: Path = Path(), **params: Any) -> dict[str, list[Any]]:
+def groups_of(type: str, *folds: Split, **params: Any) -> dict[str, list[Any]]:
     """Return the users in each group, in the order of the labels."""
     made = SEGMENTS.create(type, params)
-    found = segmentation("s", made, folds or [fold()], LoadContext(base=base))
+    found = segmentation("s", made, folds or [fold()], LoadContext())
     groups = {label: found.users[found.group == i].tolist() for i, label in enumerate(found.labels)}
     assert sum(map(len, groups.values())) == len(found.users)
     return groups
@@ -150,10 +137,7 @@ def test_activity_counts_train_interactions() -> None:
     }
     assert groups_of("activity", groups=1) == {"no history": [0], "1-4 interactions": [1, 2, 3, 4, 5]}
     warm = fold(test=[pair for pair in TEST if pair[0] > 0])
-    assert groups_of("activity", warm, groups=2) == {
-        "1 interaction": [1, 2],
-        "2-4 interactions": [3, 4, 5],
-    }
+    assert groups_of("activity", warm, groups=2) == {"1 interaction": [1, 2], "2-4 interactions": [3, 4, 5]}
 
 
 def test_popularity_is_the_mean_over_all_items_of_the_truth() -> None:
@@ -164,18 +148,14 @@ def test_popularity_is_the_mean_over_all_items_of_the_truth() -> None:
         "popular 2-4 users per item": [0, 1, 2],
     }
     assert list(groups_of("popularity", groups=1)) == ["medium 0-4 users per item"]
-    assert list(groups_of("popularity", groups=2)) == [
-        "niche 0-1 users per item",
-        "popular 2-4 users per item",
-    ]
+    halves = ["niche 0-1 users per item", "popular 2-4 users per item"]
+    assert list(groups_of("popularity", groups=2)) == halves
 
 
 def test_cold_users_are_those_with_fewer_train_interactions() -> None:
     assert groups_of("cold") == {"no history": [0], "with history": [1, 2, 3, 4, 5]}
-    assert groups_of("cold", below=3) == {
-        "fewer than 3 interactions": [0, 1, 2, 3],
-        "3 or more interactions": [4, 5],
-    }
+    few = {"fewer than 3 interactions": [0, 1, 2, 3], "3 or more interactions": [4, 5]}
+    assert groups_of("cold", below=3) == few
 
 
 def test_a_user_is_measured_on_the_first_fold_that_tests_the_user() -> None:
@@ -202,52 +182,44 @@ def test_an_attribute_of_many_numbers_is_cut_and_one_of_many_texts_has_a_rest() 
         "30-50": [0, 4, 5],
         "unknown": [3],
     }
-    assert list(groups_of("attribute", frame=ages, column="age", max_groups=1, values="text")) == [
-        "10",
-        "4 other values",
-        "unknown",
-    ]
+    as_text = groups_of("attribute", frame=ages, column="age", max_groups=1, values="text")
+    assert list(as_text) == ["10", "4 other values", "unknown"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
-def test_attributes_come_from_a_file_beside_the_config(suffix: str, tmp_path: Path) -> None:
+def test_attributes_come_from_a_file_beside_the_config(suffix: str) -> None:
     frame = pd.DataFrame({"who": range(5), "kind": ["x", "y", "x", " ", None], "more": 1})
-    (tmp_path / "users").mkdir()
-    file = tmp_path / "users" / f"people.{suffix}"
+    file = Path("users", f"people.{suffix}")
+    file.parent.mkdir()
     write = {
         "csv": lambda: frame.to_csv(file, index=False),
         "csv.gz": lambda: file.write_bytes(gzip.compress(frame.to_csv(index=False).encode())),
         "parquet": lambda: frame.to_parquet(file),
     }
     write[suffix]()
-    params = {"file": f"users/{file.name}", "user": "who", "column": "kind"}
-    assert groups_of("attribute", base=tmp_path, **params) == {"x": [0, 2], "y": [1], "unknown": [3, 4, 5]}
+    params = {"file": str(file), "user": "who", "column": "kind"}
+    assert groups_of("attribute", **params) == {"x": [0, 2], "y": [1], "unknown": [3, 4, 5]}
 
 
-def test_a_file_may_have_other_separators_and_no_header(tmp_path: Path) -> None:
-    (tmp_path / "u.user").write_text("0|24|M\n1|53|F\n2|24|F\n")
+def test_a_file_may_have_other_separators_and_no_header() -> None:
+    Path("u.user").write_text("0|24|M\n1|53|F\n2|24|F\n")
     params = {"file": "u.user", "separator": "|", "columns": ["user", "age", "gender"], "column": "gender"}
-    assert groups_of("attribute", base=tmp_path, **params) == {"F": [1, 2], "M": [0], "unknown": [3, 4, 5]}
-    assert SEGMENTS.create("attribute", params).check(LoadContext(base=tmp_path)) == []  # type: ignore[attr-defined]
+    assert groups_of("attribute", **params) == {"F": [1, 2], "M": [0], "unknown": [3, 4, 5]}
+    assert SEGMENTS.create("attribute", params).check(LoadContext()) == []
 
 
-def test_numbers_in_a_file_are_numbers_only_if_all_are(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("user,code\n0,10\n1,9\n2,\n3,10\n")
-    assert list(groups_of("attribute", base=tmp_path, file="a.csv", column="code")) == ["9", "10", "unknown"]
-    (tmp_path / "a.csv").write_text("user,code\n0,10\n1,9\n2,x\n3,010\n")
-    assert list(groups_of("attribute", base=tmp_path, file="a.csv", column="code")) == [
-        "010",
-        "10",
-        "9",
-        "x",
-        "unknown",
-    ]
+def test_numbers_in_a_file_are_numbers_only_if_all_are() -> None:
+    Path("a.csv").write_text("user,code\n0,10\n1,9\n2,\n3,10\n")
+    assert list(groups_of("attribute", file="a.csv", column="code")) == ["9", "10", "unknown"]
+    Path("a.csv").write_text("user,code\n0,10\n1,9\n2,x\n3,010\n")
+    labels = list(groups_of("attribute", file="a.csv", column="code"))
+    assert labels == ["010", "10", "9", "x", "unknown"]
 
 
-def test_text_ids_are_read_as_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("user,kind\n007,x\n01,y\n")
+def test_text_ids_are_read_as_they_are_written() -> None:
+    Path("a.csv").write_text("user,kind\n007,x\n01,y\n")
     one = fold(users=["007", "01", "1", "a", "b", "c"])
-    assert groups_of("attribute", one, base=tmp_path, file="a.csv", column="kind") == {
+    assert groups_of("attribute", one, file="a.csv", column="kind") == {
         "x": ["007"],
         "y": ["01"],
         "unknown": ["1", "a", "b", "c"],
@@ -261,34 +233,29 @@ def test_a_column_may_be_of_any_type_that_has_values(values: Any) -> None:
     assert sorted(sizes.values()) == [1, 2, 3]
 
 
-def test_a_user_may_stand_in_several_rows_that_agree(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("user,kind,age\n0,a,1\n1,b,2\n0,a,\n9,a,1\n9,b,2\n")
-    assert groups_of("attribute", base=tmp_path, file="a.csv", column="kind")["a"] == [0]
-    with pytest.raises(
-        DataError,
-        match=r"a\.csv: the rows of user 0 contradict each other: 'age' is 1\.0 in one, empty in another",
-    ):
-        groups_of("attribute", base=tmp_path, file="a.csv", column="age")
+def test_a_user_may_stand_in_several_rows_that_agree() -> None:
+    Path("a.csv").write_text("user,kind,age\n0,a,1\n1,b,2\n0,a,\n9,a,1\n9,b,2\n")
+    assert groups_of("attribute", file="a.csv", column="kind")["a"] == [0]
+    said = "a.csv: the rows of user 0 contradict each other: 'age' is 1.0 in one, empty in another"
+    assert said in refusal(groups_of, "attribute", file="a.csv", column="age")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user,kind\nu1,a\n", "'s': DIR/a.csv: user ids are text in the table (such as 'u1'), but integers in the data "
+        ("user,kind\nu1,a\n", "'s': a.csv: user ids are text in the table (such as 'u1'), but integers in the data "
          "(such as 0)"),
         ("user,kind\n1,a\n,b\n", "column 'user', row 2 (counted from 1) is empty: no user id may be missing"),
         ("user,kind\n77,a\n78,b\n", "none of its users is in the data: column 'user' has ids such as 77, 78, the data "
          "such as 0, 1, 2"),
-        ("user,kind\n1,a\n2,b,c\n", "DIR/a.csv: cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3"),
+        ("user,kind\n1,a\n2,b,c\n", "a.csv: cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3"),
         ("user,kind\n99999999999999999999,a\n", "user ids are text in the table (such as '99999999999999999999')"),
-        ("user,knd\n1,a\n", "DIR/a.csv: no column 'kind'; did you mean 'knd'?"),
+        ("user,knd\n1,a\n", "a.csv: no column 'kind'; did you mean 'knd'?"),
     ],
 )  # fmt: skip
-def test_invalid_attribute_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(DataError) as caught:
-        groups_of("attribute", base=tmp_path, file="a.csv", column="kind")
-    assert message in str(caught.value).replace(str(tmp_path), "DIR")
+def test_invalid_attribute_files_are_refused(text: str, message: str) -> None:
+    Path("a.csv").write_text(text)
+    assert message in refusal(groups_of, "attribute", file="a.csv", column="kind")
 
 
 @pytest.mark.parametrize(
@@ -301,9 +268,7 @@ def test_invalid_attribute_files_are_refused(text: str, message: str, tmp_path: 
     ],
 )  # fmt: skip
 def test_invalid_attribute_frames_are_refused(frame: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        groups_of("attribute", frame=pd.DataFrame(frame), column="kind")
-    assert message in str(caught.value)
+    assert message in refusal(groups_of, "attribute", frame=pd.DataFrame(frame), column="kind")
     integers = pd.DataFrame({"user": [0, 1], "kind": [1, 2]})
     with pytest.raises(DataError, match=r"integers in the table \(such as 0\), but text in the data"):
         groups_of("attribute", fold(users=[*"abcdef"]), frame=integers, column="kind")
@@ -341,13 +306,9 @@ def test_without_a_file_the_table_of_the_dataset_is_taken() -> None:
     assert groups_of("attribute", people, column="kind") == {"a": [0, 3, 4], "b": [1, 5], "unknown": [2]}
     as_text = groups_of("attribute", people, column="half", values="text")
     assert as_text == {"0.5": [0, 2], "1": [1, 3], "2": [5], "unknown": [4]}
-    with pytest.raises(
-        DataError, match=r"the table of users of the dataset: no column 'aeg'; did you mean 'age'"
-    ):
+    with pytest.raises(DataError, match=r"of users of the dataset: no column 'aeg'; did you mean 'age'"):
         groups_of("attribute", people, column="aeg")
-    with pytest.raises(
-        DataError, match=r"'s': needs a file, or a table of users of the dataset .* column 'age'"
-    ):
+    with pytest.raises(DataError, match=r"needs a file, or a table of users of the dataset .* column 'age'"):
         groups_of("attribute", column="age")
 
 
@@ -357,16 +318,11 @@ def test_without_a_file_the_table_of_the_dataset_is_taken() -> None:
 @pytest.mark.parametrize("name", SEGMENTS.names())
 def test_every_segment_passes_the_contract(name: str) -> None:
     assert SEGMENTS.entry(name).summary
+    columns = ({"column": "age"}, {"column": "kind", "max_groups": 2}, {"column": "stars"})
     variants: dict[str, list[dict[str, Any]]] = {
-        "activity": [{}, {"groups": 5}],
-        "popularity": [{}, {"groups": 1}],
-        "cold": [{}, {"below": 4}],
-        "attribute": [
-            {"frame": PEOPLE, "column": "age"},
-            {"frame": PEOPLE, "column": "kind", "max_groups": 2},
-            {"frame": PEOPLE, "column": "stars"},
-        ],
-    }
+        "activity": [{}, {"groups": 5}], "popularity": [{}, {"groups": 1}], "cold": [{}, {"below": 4}],
+        "attribute": [{"frame": PEOPLE, **column} for column in columns],
+    }  # fmt: skip
     for params in variants.get(name, [{}]):
         check_segment(name, **params)
 
@@ -375,9 +331,7 @@ def test_every_segment_passes_the_contract(name: str) -> None:
 class Sound:
     """Users by their number."""
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.generic]:
+    def measure(self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext) -> Any:
         return users % 3
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
@@ -404,9 +358,7 @@ def depends_on_order(self: Sound, values: npt.NDArray[Any]) -> Groups:
         (depends_on_order, "the order of the users must not change a group, but user"),
     ],
 )
-def test_segment_contract_finds_violations(
-    method: Callable[..., Any], law: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segment_contract_finds_violations(method, law, monkeypatch):
     check_segment(Sound)
     name = "divide" if method is depends_on_order else "measure"
     monkeypatch.setattr(Sound, name, method)
@@ -426,16 +378,12 @@ def test_segment_contract_finds_violations(
         (lambda n: (("a",), np.ones(n, dtype=np.int32)), "a group is a number from -1 to 0, not 1"),
     ],
 )  # fmt: skip
-def test_invalid_segment_results_are_refused(
-    groups: Callable[[int], Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_segment_results_are_refused(groups, message, monkeypatch):
     monkeypatch.setattr(Sound, "divide", lambda self, values: Groups(*groups(len(values))))
     with pytest.raises(PluginError, match=message):
         segmentation("s", Sound(), [fold()], LoadContext())
     monkeypatch.setattr(Sound, "measure", lambda self, fold, users, context: users[:1])
-    with pytest.raises(
-        PluginError, match=r"segment 's': measure must return one value a user, \(6,\), not \(1,\)"
-    ):
+    with pytest.raises(PluginError, match=r"'s': measure must return one value a user, \(6,\), not \(1,\)"):
         segmentation("s", Sound(), [fold()], LoadContext())
 
 
@@ -475,15 +423,8 @@ def test_values_by_label_leave_out_unknown_users(ids: npt.NDArray[Any]) -> None:
 
 
 def asked(**changes: Any) -> dict[str, Any]:
-    tiny = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-    return {
-        "experiment": "e",
-        "datasets": [tiny],
-        "split": {"type": "sample_users", "n_users": 25, "n": 3},
-        "metrics": ["ndcg@10"],
-        "models": ["random"],
-        **changes,
-    }
+    split = {"type": "sample_users", "n_users": 25, "n": 3}
+    return small_config(**{"split": split, "models": ["random"], "compare": {}, **changes})
 
 
 def test_segments_are_those_of_the_test_users() -> None:
@@ -539,9 +480,9 @@ def test_history_is_that_of_the_first_of_several_folds() -> None:
     assert note.endswith("test users have no train data in the first fold that tests them")
 
 
-def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("user,kind\nann,x\n")
-    age = {"name": "kind", "type": "attribute", "file": str(tmp_path / "people.csv"), "column": "kind"}
+def test_attribute_table_of_other_users_is_refused_before_fitting() -> None:
+    Path("people.csv").write_text("user,kind\nann,x\n")
+    age = {"name": "kind", "type": "attribute", "file": "people.csv", "column": "kind"}
     checked = load(asked(segments=[age]))
     with pytest.raises(DataError, match=r"^segment 'kind': .*people\.csv: user ids are text in the table"):
         prepare(checked, None, Observer())
@@ -558,8 +499,8 @@ def test_a_frame_can_be_given_from_python() -> None:
     assert Attribute("half", frame).check(LoadContext()) == []
 
 
-def test_a_plugin_brings_a_segment_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "even.py").write_text(
+def test_a_plugin_brings_a_segment_of_its_own() -> None:
+    Path("even.py").write_text(
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
         "import evalplugin\n"
@@ -573,7 +514,7 @@ def test_a_plugin_brings_a_segment_of_its_own(tmp_path: Path) -> None:
         "    def divide(self, values):\n"
         "        return Groups(('even', 'odd'), values.astype(np.int32))\n"
     )
-    checked = load(asked(segments=["even"], plugins=[str(tmp_path / "even.py")]))
+    checked = load(asked(segments=["even"], plugins=["even.py"]))
     (prepared,) = prepare(checked, None, Observer())
     (found,) = prepared.info.segments
     assert found.labels == ("even", "odd")

@@ -74,9 +74,7 @@ OTHER = "as credentials of this machine would be sent to another host"
 
 
 @pytest.mark.parametrize("name", ["USERNAME", "TOKEN", "AUTH", "CLIENT_CERT_PATH"])
-def test_artifacts_at_another_host_are_not_read_with_credentials(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_artifacts_at_another_host_are_not_read_with_credentials(name, monkeypatch):
     tracking = "https://mlflow.example.org:5000/team"
     other = [
         "http://evil.example.net/x",
@@ -110,9 +108,7 @@ def test_artifacts_at_a_host_that_is_not_azures_are_not_read(uri: str) -> None:
         check_stored_uri("http://[x/y", "https://mlflow.example.org")
 
 
-def test_runs_whose_files_are_at_another_host_are_named_and_not_read(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_whose_files_are_at_another_host_are_named_and_not_read(store, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
     uri = f"sqlite:///{store}"
     client = MlflowClient(uri)

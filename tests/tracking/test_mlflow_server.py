@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -36,9 +35,7 @@ def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
     return tracker.finish_bakeoff(result.models, comparisons, items=[page_artifact(comparisons)])
 
 
-def test_a_bakeoff_logged_over_http_is_whole(
-    links: Links, server: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bakeoff_logged_over_http_is_whole(links, server, capsys):
     client = MlflowClient(tracking_uri=server.url)
     found = client.search_runs([links.experiment_id], "tags.`evalplugin.role` = 'model'")
     runs = {run.info.run_name: run for run in found}
@@ -65,9 +62,7 @@ def test_a_bakeoff_logged_over_http_is_whole(
     assert links.board_url.startswith(f"{server.url}/#/experiments/")
 
 
-def test_nothing_is_printed(
-    server: SimpleNamespace, make: SimpleNamespace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_printed(server, make, capfd):
     tracker = MlflowTracker.open(make.bakeoff(("knn",), experiment="quiet"), server.url)
     tracker.start_model(make.data_info(), "knn", "x")
     tracker.finish_model(make.model_result("knn"))
@@ -93,9 +88,7 @@ def scored(server: SimpleNamespace) -> Comparisons:
     )  # fmt: skip
 
 
-def test_a_table_of_scores_logged_over_http_is_read_back(
-    scored: Comparisons, server: SimpleNamespace
-) -> None:
+def test_a_table_of_scores_logged_over_http_is_read_back(scored, server):
     read = evalplugin.compare(experiment="answers", tracking_uri=server.url)
     pd.testing.assert_frame_equal(read.to_frame(), scored.to_frame())
     assert read[0].contest.units.noun == "question"
@@ -112,9 +105,7 @@ def page() -> Iterator[Page]:
 @needs_chromium
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_board_shows_all_models_best_first_in_its_own_sections(
-    links: Links, page: Page, tmp_path: Path
-) -> None:
+def test_the_board_shows_all_models_best_first_in_its_own_sections(links, page, tmp_path):
     page.goto(links.board_url)
     for section in (
         "Mean over users",
@@ -144,7 +135,6 @@ def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page
     left = {}
     for name in ("ndcg_at_10", "recall_at_10", "cost/fit_seconds"):
         box = page.get_by_role("columnheader", name=name).first.bounding_box()
-        assert box is not None
         left[name] = box["x"]
     assert sorted(left, key=lambda name: left[name]) == ["ndcg_at_10", "recall_at_10", "cost/fit_seconds"]
 
@@ -190,7 +180,6 @@ def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) ->
 @needs_chromium
 @pytest.mark.browser
 def test_a_table_of_scores_is_shown_in_mlflow(scored: Comparisons, page: Page) -> None:
-    assert scored.links is not None
     page.goto(scored.links.page_url)
     frame = page.frame_locator("iframe")
     frame.get_by_role("heading", name="Leaderboard").wait_for()

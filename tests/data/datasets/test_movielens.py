@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from samples import refusal
 
-from evalplugin.base.errors import DataError, ParameterError
+from evalplugin.base.errors import DataError
 from evalplugin.data import DATASETS, Interactions, LoadContext, MovieLens
 from evalplugin.data.datasets import movielens as module
 
@@ -26,39 +26,16 @@ CSV = {
     "movies.csv": 'movieId,title,genres\n10,"Goldeneye, The (1995)",Action\n31,Am\u00e9lie (2001),Drama\n'.encode(),
 }
 GENRES_100K = {10: (1, 16), 31: (0,)}  # flags of Action and Thriller, and of unknown
-FILES: dict[str, tuple[str, str, dict[str, bytes]]] = {
-    "100k": (
-        "ml-100k",
-        "ml-100k.zip",
-        {
-            "u.data": b"1\t31\t2\t1260759144\n2\t10\t4\t835355493\n",
-            "u.item": "10|Goldeneye, The (1995)|1-Jan-1995||\n31|Am\u00e9lie (2001)|x||\n".encode("latin-1"),
-        },
-    ),
-    "1m": (
-        "ml-1m",
-        "ml-1m.zip",
-        {
-            "ratings.dat": b"1::31::2::1260759144\n2::10::4::835355493\n",
-            "movies.dat": "10::Goldeneye, The (1995)::Action\n31::Am\u00e9lie (2001)::Drama\n".encode(
-                "latin-1"
-            ),
-        },
-    ),
-    "10m": (
-        "ml-10M100K",
-        "ml-10m.zip",
-        {
-            "ratings.dat": b"1::31::2.5::1260759144\n2::10::4::835355493\n",
-            "movies.dat": "10::Goldeneye, The (1995)::Action\n31::Am\u00e9lie (2001)::Drama\n".encode(),
-        },
-    ),
-    "20m": ("ml-20m", "ml-20m.zip", CSV),
-    "25m": ("ml-25m", "ml-25m.zip", CSV),
-    "32m": ("ml-32m", "ml-32m.zip", CSV),
-    "latest-small": ("ml-latest-small", "ml-latest-small.zip", CSV),
-    "latest": ("ml-latest", "ml-latest.zip", CSV),
+RATINGS = b"1::31::2::1260759144\n2::10::4::835355493\n"
+MOVIES = "10::Goldeneye, The (1995)::Action\n31::Am\u00e9lie (2001)::Drama\n"
+U_ITEM = "10|Goldeneye, The (1995)|1-Jan-1995||\n31|Am\u00e9lie (2001)|x||\n"
+FOLDERS: dict[str, tuple[str, dict[str, bytes]]] = {
+    "100k": ("ml-100k", {"u.data": RATINGS.replace(b"::", b"\t"), "u.item": U_ITEM.encode("latin-1")}),
+    "1m": ("ml-1m", {"ratings.dat": RATINGS, "movies.dat": MOVIES.encode("latin-1")}),
+    "10m": ("ml-10M100K", {"ratings.dat": RATINGS.replace(b"4:", b"4.0:"), "movies.dat": MOVIES.encode()}),
+    **{name: (f"ml-{name}", CSV) for name in ("20m", "25m", "32m", "latest-small", "latest")},
 }
+FILES = {name: (folder, f"ml-{name}.zip", files) for name, (folder, files) in FOLDERS.items()}
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -78,12 +55,17 @@ def archive_of(version: str) -> bytes:
     return zipped({f"{folder}/{name}": content for name, content in files.items()})
 
 
+def lay_out(home: Path, folder: str, files: dict[str, bytes]) -> None:
+    (home / folder).mkdir()
+    for name, content in files.items():
+        (home / folder / name).write_bytes(content)
+
+
 def load(version: Any, home: Path) -> Interactions:
     return MovieLens(version).load(LoadContext(data_home=home))
 
 
 def is_right(data: Interactions) -> bool:
-    assert data.titles is not None
     return (
         data.to_frame()[["user", "item"]].to_numpy().tolist() == [[1, 31], [2, 10]]
         and data.titles.tolist() == ["Goldeneye, The (1995)", "Am\u00e9lie (2001)"]
@@ -145,16 +127,6 @@ def offer(
 
 
 @pytest.mark.parametrize("version", FILES)
-def test_an_unpacked_folder_is_read(version: Any, tmp_path: Path) -> None:
-    folder, _, files = FILES[version]
-    (tmp_path / folder).mkdir()
-    for name, content in files.items():
-        (tmp_path / folder / name).write_bytes(content)
-    assert MovieLens(version).check(LoadContext(data_home=tmp_path)) == []
-    assert is_right(load(version, tmp_path))
-
-
-@pytest.mark.parametrize("version", FILES)
 def test_an_archive_is_unpacked_and_read(version: Any, tmp_path: Path) -> None:
     folder, archive, files = FILES[version]
     (tmp_path / archive).write_bytes(archive_of(version))
@@ -164,9 +136,7 @@ def test_an_archive_is_unpacked_and_read(version: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", FILES)
-def test_absent_dataset_is_downloaded_once(
-    version: Any, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_absent_dataset_is_downloaded_once(version, tmp_path, server, monkeypatch):
     offer(server, version, monkeypatch)
     home, told = tmp_path / "new" / "home", []
     assert MovieLens(version).check(LoadContext(data_home=home)) == []
@@ -179,9 +149,7 @@ def test_absent_dataset_is_downloaded_once(
     assert [p.name for p in home.iterdir()] == [FILES[version][0]]
 
 
-def test_data_home_defaults_to_the_user_cache(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_home_defaults_to_the_user_cache(tmp_path, server, monkeypatch):
     offer(server, "1m", monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert is_right(MovieLens("1m").load(LoadContext()))
@@ -195,24 +163,18 @@ def test_published_checksums_are_required(tmp_path: Path, server: Server) -> Non
     server.files["/ml-1m.zip"] = archive = archive_of("1m")
     message = refusal(load, "1m", tmp_path)
     was = hashlib.md5(archive).hexdigest()
-    assert (
-        f"the MD5 checksum of what came is {was}, but should be c4d9eecfca2ab87c1945afe126590906" in message
-    )
+    assert f"checksum of what came is {was}, but should be c4d9eecfca2ab87c1945afe126590906" in message
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_transfer_that_is_cut_short_leaves_nothing(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transfer_that_is_cut_short_leaves_nothing(tmp_path, server, monkeypatch):
     size = len(offer(server, "1m", monkeypatch))
     server.cut.add("/ml-1m.zip")
     assert f"the transfer ended after {size // 2} of {size} bytes" in refusal(load, "1m", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_offline_and_absent_says_where_to_put_which_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_and_absent_says_where_to_put_which_file(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SERVER", "http://127.0.0.1:1")
     message = refusal(load, "1m", tmp_path)
     for part in (
@@ -241,8 +203,7 @@ def test_a_bad_archive_is_refused_and_leaves_no_folder(archive: bytes, message: 
 
 
 def test_a_folder_that_lacks_a_file_is_found_before_loading(tmp_path: Path) -> None:
-    (tmp_path / "ml-1m").mkdir()
-    (tmp_path / "ml-1m" / "ratings.dat").write_bytes(b"1::1::1::1\n")
+    lay_out(tmp_path, "ml-1m", {"ratings.dat": RATINGS})
     [problem] = MovieLens("1m").check(LoadContext(data_home=tmp_path))
     assert problem.path == ("version",)
     assert problem.message == f"file not found: {tmp_path}/ml-1m/movies.dat"
@@ -251,9 +212,8 @@ def test_a_folder_that_lacks_a_file_is_found_before_loading(tmp_path: Path) -> N
 
 def test_a_data_home_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert f"cannot write to the data home {tmp_path}/file/home: " in refusal(
-        load, "1m", tmp_path / "file" / "home"
-    )
+    message = refusal(load, "1m", tmp_path / "file/home")
+    assert f"cannot write to the data home {tmp_path}/file/home: " in message
 
 
 @pytest.mark.parametrize(
@@ -265,25 +225,15 @@ def test_a_data_home_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
 )
 def test_damaged_files_are_named(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     folder, _, files = FILES["1m"]
-    (tmp_path / folder).mkdir()
-    for other, right in files.items():
-        (tmp_path / folder / other).write_bytes(content if other == name else right)
+    lay_out(tmp_path, folder, files | {name: content})
     assert message in refusal(load, "1m", tmp_path)
 
 
 def test_items_without_title_show_their_ids_and_are_noted(tmp_path: Path) -> None:
-    (tmp_path / "ml-latest").mkdir()
-    (tmp_path / "ml-latest" / "ratings.csv").write_bytes(CSV["ratings.csv"])
-    (tmp_path / "ml-latest" / "movies.csv").write_bytes(b"movieId,title,genres\n10,Goldeneye,x\n")
+    lay_out(tmp_path, "ml-latest", CSV | {"movies.csv": b"movieId,title,genres\n10,Goldeneye,x\n"})
     data = load("latest", tmp_path)
-    assert data.titles is not None
     assert data.titles.tolist() == ["Goldeneye", "31"]
     assert data.notes == ("1 items have no title in movies.csv: their ids are shown instead",)
-
-
-def test_an_unknown_version_names_the_nearest_one() -> None:
-    with pytest.raises(ParameterError, match="did you mean 'latest-small'"):
-        DATASETS.create("movielens", {"version": "latest_small"})
 
 
 @pytest.mark.skipif(
@@ -293,7 +243,6 @@ def test_the_real_ratings_are_read() -> None:
     data = load("latest-small", Path(os.environ["EVALPLUGIN_DATA_HOME"]))
     assert len(data) > 100_000
     assert data.rating_scale == (0.5, 5.0)
-    assert data.titles is not None
     assert data.titles[0] == "Toy Story (1995)"
     assert data.notes == ()
 
@@ -301,24 +250,19 @@ def test_the_real_ratings_are_read() -> None:
 @pytest.mark.parametrize("version", FILES)
 def test_genres_are_read_where_they_are_asked_for(version: str, tmp_path: Path) -> None:
     folder, _, files = FILES[version]
-    (tmp_path / folder).mkdir()
-    flags = {
-        number: "|".join("1" if at in on else "0" for at in range(19)) for number, on in GENRES_100K.items()
-    }
+    flags = {n: "|".join("1" if at in on else "0" for at in range(19)) for n, on in GENRES_100K.items()}
     u_item = "".join(f"{number}|x|1-Jan-1995|||{rest}\n" for number, rest in flags.items()).encode()
-    for name, content in (files | ({"u.item": u_item} if version == "100k" else {})).items():
-        (tmp_path / folder / name).write_bytes(content)
-    assert not load(version, tmp_path).item_attributes
+    lay_out(tmp_path, folder, files | ({"u.item": u_item} if version == "100k" else {}))
     context = LoadContext(data_home=tmp_path)
+    assert MovieLens(version).check(context) == []
+    assert not load(version, tmp_path).item_attributes
     data = DATASETS.create("movielens", {"version": version, "genres": True}).load(context)
     expected = ["Action|Thriller", None] if version == "100k" else ["Action", "Drama"]
     assert data.item_attributes["genres"].tolist() == expected
 
 
 def test_films_without_genres_are_named_where_genres_are_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "ml-latest").mkdir()
-    (tmp_path / "ml-latest" / "ratings.csv").write_bytes(CSV["ratings.csv"])
-    (tmp_path / "ml-latest" / "movies.csv").write_bytes(b"movieId,title\n10,Goldeneye\n")
+    lay_out(tmp_path, "ml-latest", CSV | {"movies.csv": b"movieId,title\n10,Goldeneye\n"})
     context = LoadContext(data_home=tmp_path)
     with pytest.raises(DataError, match=r"movies\.csv: cannot be read as films with id, title and genres"):
         DATASETS.create("movielens", {"version": "latest", "genres": True}).load(context)

@@ -24,11 +24,7 @@ from evalplugin.execution.engines.ray import Ray
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.testing import check_engine
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.cluster,
-    RAY_WARNINGS,
-]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, RAY_WARNINGS]
 
 
 @pytest.fixture(scope="module")
@@ -183,66 +179,41 @@ def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
     from evalplugin.features.tuning.alone import tune, tuned_yaml
     from evalplugin.workspace import Workspace
 
-    config = small_config(
-        models=[{"type": "ease", "tune": {"l2": {"float": [1, 1000], "log": True}}}],
-        compare={},
-        tune={"budget": {"trials": 6}, "prune": "race"},
-    )
-    config["relevance"] = {}
+    ease = {"type": "ease", "tune": {"l2": {"float": [1, 1000], "log": True}}}
+    by_race = {"budget": {"trials": 6}, "prune": "race"}
+    config = small_config(models=[ease], compare={}, relevance={}, tune=by_race)
     engine = {"type": "ray", "address": cluster.address}
-    local, remote = (
-        Workspace.open(load(given), mode="fresh") for given in (config, {**config, "engine": engine})
-    )
-    here, there = tune(local), tune(remote)
-    assert [job.model for job in there] == [job.model for job in here]
-    assert [job.tuning and job.tuning.best for job in there] == [
-        job.tuning and job.tuning.best for job in here
-    ]
-    assert (
-        tuned_yaml(remote.config, there).splitlines()[-3:] == tuned_yaml(local.config, here).splitlines()[-3:]
-    )
+    found = []
+    for given in (config, {**config, "engine": engine}):
+        workspace = Workspace.open(load(given), mode="fresh")
+        jobs = tune(workspace)
+        written = tuned_yaml(workspace.config, jobs).splitlines()[-3:]
+        found.append(([(job.model, job.tuning and job.tuning.best) for job in jobs], written))
+    assert found[0] == found[1]
 
 
-def test_other_version_on_a_node_is_refused_with_both(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_version_on_a_node_is_refused_with_both(cluster, tmp_path, monkeypatch):
     versions = remote.package_versions()
     monkeypatch.setattr(remote, "package_versions", lambda: {**versions, "numpy": "1.0"})
-    with (
-        pytest.raises(
-            EngineError, match=rf"node .*: numpy is {versions['numpy']} there and 1\.0 here: install"
-        ),
-        Ray(address=cluster.address).open(Needs(tmp_path)),
-    ):
+    refused(rf"node .*: numpy is {versions['numpy']} there and 1\.0 here: install", tmp_path, cluster.address)
+
+
+def refused(said: str, folder: Path, address: str, **options: Any) -> None:
+    with pytest.raises(EngineError, match=said), Ray(address=address, **options).open(Needs(folder)):
         pass
 
 
 def test_task_that_fits_no_node_is_refused(cluster: Any, tmp_path: Path) -> None:
-    with (
-        pytest.raises(
-            EngineError, match=r"no node has 8 CPUs for a task \(cpus, memory\): the largest of 2 nodes"
-        ),
-        Ray(address=cluster.address, cpus=8).open(Needs(tmp_path)),
-    ):
-        pass
+    said = r"no node has 8 CPUs for a task \(cpus, memory\): the largest of 2 nodes"
+    refused(said, tmp_path, cluster.address, cpus=8)
 
 
 def test_address_that_nobody_answers_at_is_refused_at_once(tmp_path: Path) -> None:
     for address in ("127.0.0.1:9", "ray://127.0.0.1:9", "nowhere.invalid:6379"):
-        with (
-            pytest.raises(EngineError, match=f"no response from {address} .*describe engine ray"),
-            Ray(address=address).open(Needs(tmp_path)),
-        ):
-            pass
+        refused(f"no response from {address} .*describe engine ray", tmp_path, address)
     for address in ("nowhere", "http://127.0.0.1:8265", "127.0.0.1:"):
-        with (
-            pytest.raises(
-                EngineError,
-                match=f"{address} is not an address of a cluster: give HOST:PORT of the head node",
-            ),
-            Ray(address=address).open(Needs(tmp_path)),
-        ):
-            pass
+        said = f"{address} is not an address of a cluster: give HOST:PORT of the head node"
+        refused(said, tmp_path, address)
 
 
 SCRIPT = """

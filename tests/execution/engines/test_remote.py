@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evalplugin.execution.engines import remote
@@ -19,9 +17,7 @@ from evalplugin.execution.worker import Limits
         ({}, False),
     ],
 )
-def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(
-    tmp_path: Path, there: dict[str, str], is_original: bool
-) -> None:
+def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(tmp_path, there, is_original):
     for name, content in there.items():
         (tmp_path / name).write_text(content)
     origin = tmp_path / "own.py"

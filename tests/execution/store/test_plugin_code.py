@@ -54,9 +54,7 @@ def code(name: str) -> str:
     ],
     ids=["beside", "package", "folder without init", "elsewhere", "package elsewhere"],
 )
-def test_modules_beside_a_plugin_and_loaded_with_it_belong_to_its_code(
-    tmp_path: Path, module: str, statement: str
-) -> None:
+def test_modules_beside_a_plugin_and_loaded_with_it_belong_to_its_code(tmp_path, module, statement):
     name, file = f"code-of-{Path(module).parent.name}-{Path(module).stem}", tmp_path / module
     file.parent.mkdir(parents=True)
     file.write_text("X = 1\n")
@@ -112,15 +110,11 @@ def test_a_module_of_the_same_name_elsewhere_is_no_silent_substitute(tmp_path: P
         file = plugin(tmp_path / str(number), f"same-{number}", "import same_helper\n")
         (file.parent / "same_helper.py").write_text(f"NUMBER = {number}\n")
     load_plugin_file(tmp_path / "1/plugin_same_1.py")
-    with pytest.raises(
-        PluginError, match=r"line 1: the module 'same_helper' that it imports is .*1/same_helper"
-    ):
+    with pytest.raises(PluginError, match=r"1: the module 'same_helper' that it imports is .*1/same_helper"):
         load_plugin_file(tmp_path / "2/plugin_same_2.py")
 
 
-def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_the_module_beside_a_plugin_is_that_module(tmp_path, monkeypatch):
     file = plugin(tmp_path / "plugins", "shipped", "import shipped_helper\n")
     for folder in (file.parent, tmp_path / "modules"):
         folder.mkdir(exist_ok=True)

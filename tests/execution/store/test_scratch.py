@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,7 @@ from evalplugin.base.errors import StoreError
 from evalplugin.execution.store import private_folder
 
 
-def test_private_folder_is_empty_writable_by_its_owner_alone_and_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_folder_is_empty_writable_by_its_owner_alone_and_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with private_folder() as folder:
         assert list(folder.iterdir()) == []
@@ -21,9 +18,7 @@ def test_private_folder_is_empty_writable_by_its_owner_alone_and_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_private_folder_names_tmpdir_where_it_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_folder_names_tmpdir_where_it_cannot_be_made(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(StoreError, match=r"cannot write to .*TMPDIR"), private_folder():
         pass

@@ -3,16 +3,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 import evalplugin
 from evalplugin.execution.store import versions
 from evalplugin.models import MODELS
 
 
-def test_an_edited_module_changes_the_code_of_evalplugin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edited_module_changes_the_code_of_evalplugin(tmp_path, monkeypatch):
     package = tmp_path / "evalplugin"
     shutil.copytree(Path(evalplugin.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(versions, "_FOLDER", package)

@@ -33,9 +33,7 @@ def test_validate_shows_what_checks_find_and_fails_on_errors(capsys: pytest.Capt
     assert "shop.yaml: error: EV114 tiny: relevance.threshold is not set" in capsys.readouterr().out
 
 
-def test_an_error_in_the_data_ends_a_run_before_anything_is_logged(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_error_in_the_data_ends_a_run_before_anything_is_logged(capsys):
     config = write(relevance={}, checks={"error": ["EV114"]}, tracking={"uri": "sqlite:///mlflow.db"})
     assert main(["run", config]) == 2
     assert "error: EV114 tiny: relevance.threshold is not set" in capsys.readouterr().err

@@ -27,8 +27,7 @@ def test_clean_data_raises_no_alarm() -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
-    [pytest.param(code, marks=[pytest.mark.slow] * (code in of_results)) for code in sorted(DEFECTS)],
+    "code", [pytest.param(code, marks=[pytest.mark.slow] * (code in of_results)) for code in sorted(DEFECTS)]
 )
 def test_a_seeded_defect_is_found(code: str) -> None:
     _, seed_defect = DEFECTS[code]

@@ -18,11 +18,12 @@ from evalplugin.data import Interactions, Split
 from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults
 from evalplugin.features.checks.catalogue import of_data, of_results
 from evalplugin.features.config import load
-from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.competition import competitions_of
 from evalplugin.segments import Segmentation
 
@@ -51,6 +52,20 @@ def texts(code: str, frame: pd.DataFrame, **changes: Any) -> list[str]:
     return [found.text for found in of_data[code].find(*prepared(frame, **changes))]
 
 
+def results_of_models(
+    checked: Any, data: PreparedData, results: list[ModelResult], segments: Any = ()
+) -> SplitResults:
+    """Return the results of models and how they compare, as checks of results get them."""
+    (contest,) = competitions_of(bakeoff(tuple(r.model for r in results)), tuple(results))
+    return SplitResults(checked, data, results, compare(replace(contest, segments=tuple(segments))))
+
+
+def one_metric(name: str, column: Any) -> ModelResult:
+    """Return a model with values of ndcg@10 for users 0, 1, 2 ..."""
+    scores = PerUserScores(np.arange(len(column)), column[:, None], ("ndcg@10",))
+    return model_result(name, scores=scores)
+
+
 def test_bots_are_found_by_their_share_and_named() -> None:
     assert texts("EV110", table([4] * 100 + [300])) == [
         "1 of 101 users, with more than 50 times the median of 4 interactions, have 43 % of all; the most, 300, has "
@@ -72,23 +87,16 @@ def other_ratings(frame: pd.DataFrame) -> Any:
 
 def test_copies_are_told_by_items_ratings_and_times() -> None:
     frame = table([12] * 100)
-    assert texts("EV110", with_copies(frame, 4)) == [
-        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items, ratings and times: keep "
-        "one of each"
-    ]
+    copies = "4 of 104 users (4 %) are copies of another one: 4 with the same "
+    whole = f"{copies}10 or more items, ratings and times: keep one of each"
+    assert texts("EV110", with_copies(frame, 4)) == [whole]
     (later,) = texts("EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + 10**6))
-    assert later.startswith(
-        "4 of 104 users (4 %) are copies of another one: 4 with the same items and ratings at"
-    )
+    assert later.startswith(f"{copies}items and ratings at")
     implicit = frame.assign(rating=1.0)
     (found,) = texts("EV110", with_copies(implicit, 4))
-    assert found.startswith(
-        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items and ti"
-    )
+    assert found.startswith(f"{copies}10 or more items and ti")
     (found,) = texts("EV110", with_copies(implicit.assign(time=0), 4))
-    assert (
-        "4 of 104 users (4 %) have exactly the 10 or more items of another one, and the data has no" in found
-    )
+    assert "4 of 104 users (4 %) have exactly the 10 or more items of another one, and the data" in found
 
 
 def test_users_with_the_same_items_and_other_ratings_are_no_copies() -> None:
@@ -134,9 +142,8 @@ def test_constant_raters_are_found_in_explicit_ratings_alone() -> None:
 
     (found,) = texts("EV110", table([12] * 40, ratings=mostly_constant))
     assert found.startswith("10 of 40 users with 10 or more ratings (25 %) give the same to every item")
-    assert (
-        texts("EV110", table([12] * 40, ratings=lambda user: user % 2)) == []
-    )  # 0 and 1: no explicit ratings
+    zeros_and_ones = table([12] * 40, ratings=lambda user: user % 2)  # no explicit ratings
+    assert texts("EV110", zeros_and_ones) == []
 
 
 def test_times_that_are_no_dates_have_no_days() -> None:
@@ -153,10 +160,7 @@ def test_times_that_are_no_dates_have_no_days() -> None:
     [
         ({"type": "last_n", "n": 4}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
         ({"type": "kfold", "k": 3}, "test a whole week: split: {type: temporal, cutoff: 2025-10-03}"),
-        (
-            {"type": "temporal", "quantile": 0.8},
-            "test a whole week, by an earlier cutoff or a lower quantile, or",
-        ),
+        ({"type": "temporal", "quantile": 0.8}, "test a whole week, by an earlier cutoff or a lower"),
     ],
 )
 def test_the_advice_on_a_test_of_one_day_fits_the_split(split: dict[str, Any], advice: str) -> None:
@@ -175,12 +179,7 @@ def test_too_few_users_are_not_found_after_a_promotion() -> None:
     base = rng.random(30)
     values = {"random": base, "popularity": base + rng.normal(0.1, 0.2, 30)}
     checked, data = prepared(table([5] * 30), gate={"champion": "random", "min_gain": 0.001})
-    results = [
-        model_result(name, scores=PerUserScores(Units(np.arange(30)), column[:, None], ("ndcg@10",)))
-        for name, column in values.items()
-    ]
-    comparison = compare(competitions_of(bakeoff(tuple(values)), tuple(results))[0])
-    decided = SplitResults(checked, data, results, comparison)
+    decided = results_of_models(checked, data, [one_metric(*item) for item in values.items()])
     (found,) = of_results["EV108"].find(decided)
     assert "30 users are too few to find a true gain below" in found.text
     assert list(of_results["EV108"].find(replace(decided, promoted=True))) == []
@@ -217,20 +216,16 @@ def test_events_of_a_second_are_no_equal_times() -> None:
     last = np.tile(np.arange(10), 30) == 9
     assert texts("EV118", frame, held_out=last) == []
     frame["time"] = frame["time"].astype("M8[s]")
-    assert texts("EV118", frame, held_out=last)[0].startswith(
-        "split last_n: 100 % of the test users (30 of 30)"
-    )
+    (found,) = texts("EV118", frame, held_out=last)
+    assert found.startswith("split last_n: 100 % of the test users (30 of 30)")
 
 
 def test_copies_within_a_second_are_told_by_their_times() -> None:
     frame = within_a_second().assign(rating=1.0)
     [copies] = texts("EV110", with_copies(frame, 4))
-    assert copies.startswith(
-        "4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more items and"
-    )
-    [others] = texts(
-        "EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
-    )
+    assert copies.startswith("4 of 34 users (12 %) are copies of another one: 4 with the same 10 or more")
+    later = with_copies(frame, 4, time=lambda copied: copied["time"] + pd.Timedelta("50ms"))
+    [others] = texts("EV110", later)
     assert "have exactly the 10 or more items of another one, at other times" in others
 
 
@@ -261,14 +256,10 @@ def test_a_large_sample_of_candidates_is_no_finding() -> None:
 def lists_of(scores: list[float], *, users: int = 60, short: int = 0) -> pa.Table:
     """Return the same list for every user, the first ``short`` of them with one item less."""
     lengths = [len(scores) - (user < short) for user in range(users)]
-    return pa.table(
-        {
-            "user": np.repeat(np.arange(1, users + 1), lengths),
-            "item": np.concatenate([np.arange(length) for length in lengths]),
-            "rank": np.concatenate([np.arange(1, length + 1, dtype=np.int32) for length in lengths]),
-            "score": np.concatenate([np.array(scores[:length]) for length in lengths]),
-        }
-    )
+    item = np.concatenate([np.arange(length) for length in lengths])
+    score = np.array(scores)[item]
+    user = np.repeat(np.arange(1, users + 1), lengths)
+    return pa.table({"user": user, "item": item, "rank": (item + 1).astype(np.int32), "score": score})
 
 
 @pytest.mark.parametrize(
@@ -284,8 +275,7 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
     result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
-    comparison = compare(competitions_of(bakeoff(), (result,))[0])
-    texts = [one.text for one in of_results["EV106"].find(SplitResults(checked, data, [result], comparison))]
+    texts = [one.text for one in of_results["EV106"].find(results_of_models(checked, data, [result]))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
 
@@ -293,12 +283,9 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
 @pytest.mark.parametrize(
     ("copies", "found"),
     [
-        (1, "m0 and m1 list the same 10 items in the same order for 100 % of the users"),
-        (4, "m0, m1, m2, m3 and m4 list the same 10 items in the same order for at least 100 % of the users"),
-        (
-            59,
-            "m0, m1, m2, m3 and 56 more list the same 10 items in the same order for at least 100 % of the users",
-        ),
+        (1, "m0 and m1 list the same 10 items in the same order for"),
+        (4, "m0, m1, m2, m3 and m4 list the same 10 items in the same order for at least"),
+        (59, "m0, m1, m2, m3 and 56 more list the same 10 items in the same order for at least"),
     ],
 )
 def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> None:
@@ -308,9 +295,8 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
     lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
     results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
-    comparison = compare(competitions_of(bakeoff(tuple(lists)), tuple(results))[0])
-    texts = [one.text for one in of_results["EV111"].find(SplitResults(checked, data, results, comparison))]
-    assert texts == [f"{found}: there is nothing to compare"]
+    texts = [one.text for one in of_results["EV111"].find(results_of_models(checked, data, results))]
+    assert texts == [f"{found} 100 % of the users: there is nothing to compare"]
 
 
 def losses_in_groups(
@@ -322,25 +308,16 @@ def losses_in_groups(
     """
     checked = load(small_config(**({} if champion is None else {"gate": {"champion": "popularity"}})))
     (data,) = prepare(checked, None, Observer())
-    rng, users, group = (
-        np.random.default_rng(0),
-        np.arange(400),
-        np.repeat(np.arange(2, dtype=np.int32), [100, 300]),
-    )
+    rng, users = np.random.default_rng(0), np.arange(400)
+    group = np.repeat(np.arange(2, dtype=np.int32), [100, 300])
     base = rng.uniform(0.3, 0.5, 400)
     differences = np.where(group == 0, few, many) + rng.normal(0, 0.1, 400)
     values = {"random": base, "mine": base + differences}
     if champion is not None:
         values |= {"random": base - 0.2, champion: base}
-    results = [
-        model_result(name, scores=PerUserScores(Units(users), column[:, None], ("ndcg@10",)))
-        for name, column in values.items()
-    ]
-    contest = competitions_of(bakeoff(tuple(values)), tuple(results))[0]
     divided = [Segmentation(f"age {i}", ("few", "many"), users, group, from_truth) for i in range(segments)]
-    comparison = compare(replace(contest, segments=tuple(divided)))
-    found = of_results["EV119"].find(SplitResults(checked, data, results, comparison))
-    return [one.text for one in found]
+    results = results_of_models(checked, data, [one_metric(*item) for item in values.items()], divided)
+    return [one.text for one in of_results["EV119"].find(results)]
 
 
 def test_groups_that_pay_for_the_leader_are_named() -> None:
@@ -378,12 +355,7 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     checked = load({**config, "relevance": {}})
     prepared = prepare(checked, None, Observer())
     results = list(dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values())
-    names = tuple(result.model for result in results)
-    comparison = compare(competitions_of(bakeoff(names), tuple(results))[0])
-    return [
-        found.text
-        for found in of_results["EV106"].find(SplitResults(checked, prepared[0], results, comparison))
-    ]
+    return [one.text for one in of_results["EV106"].find(results_of_models(checked, prepared[0], results))]
 
 
 def flat(*, cold: bool) -> pd.DataFrame:
@@ -391,9 +363,8 @@ def flat(*, cold: bool) -> pd.DataFrame:
     users = np.arange(100)
     item = np.column_stack([users, (users + 1) % 100, (users + 50) % 100 // 5 * 5]).ravel()
     frame = pd.DataFrame({"user": users.repeat(3), "item": item, "time": np.tile([1, 2, 200], 100)})
-    return (
-        frame.assign(user=frame["user"].where(frame["time"] < 100, frame["user"] + 1000)) if cold else frame
-    )
+    later = frame["user"].where(frame["time"] < 100, frame["user"] + 1000)
+    return frame.assign(user=later) if cold else frame
 
 
 @pytest.mark.parametrize("n", [20, 10])
@@ -428,10 +399,7 @@ def dated(*times: int) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("times", "first"),
     [
-        (
-            (20260131, 20260201),
-            "20260131, and are read as seconds since 1970: their order is right, days and",
-        ),
+        ((20260131, 20260201), "20260131, and are read as seconds since 1970: their order is right, days"),
         ((202601312359, 202602010000), "202601312359, and"),
         ((20260131235959, 20260201000000), "20260131235959, and"),
     ],

@@ -82,9 +82,7 @@ def test_zeros_may_be_no_ratings_and_no_threshold_is_proposed_that_all_or_none_r
         ((11 / 3, 10 / 3, 3), 10 / 3),
     ],
 )
-def test_the_proposed_threshold_divides_the_ratings(
-    check: Check, values: tuple[float, ...], expected: float
-) -> None:
+def test_the_proposed_threshold_divides_the_ratings(check, values, expected):
     (warning,) = check(values, relevance={}, metrics=["recall@10"])
     proposed = float(warning.split("threshold: ")[1].split("}")[0])
     assert proposed == pytest.approx(expected)
@@ -120,10 +118,7 @@ def test_an_unused_column_of_ratings_is_a_warning(check: Check, column: str) -> 
 def test_an_unused_column_of_times_is_a_warning(check: Check, column: str) -> None:
     mine = {"timestamp": None, "split": "holdout", "relevance": {}, "metrics": ["recall@10"]}
     (warning,) = check((1.0,), column=column, rating=None, **mine)
-    assert (
-        f"column {column!r} looks like times and is not used: the data has no times; set timestamp:"
-        in warning
-    )
+    assert f"{column!r} looks like times and is not used: the data has no times; set timestamp:" in warning
 
 
 @pytest.mark.parametrize("column", ["operating_hours", "price", "started", "overall_length", "release_date"])

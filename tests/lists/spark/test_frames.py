@@ -7,7 +7,6 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,9 +76,7 @@ def check_equal(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "rank"), [(False, False), (True, True)])
-def test_scores_are_those_in_memory_to_the_last_bit(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool, rank: bool
-) -> None:
+def test_scores_are_those_in_memory_to_the_last_bit(spark, monkeypatch, text, rank):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     tables = list_tables(text=text, rank=rank)
     lists, truth, train = frames(spark, *tables)
@@ -91,9 +88,7 @@ def test_scores_are_those_in_memory_to_the_last_bit(
     check_equal(found, expected)
 
 
-def test_connect_and_settings_of_the_session_change_nothing(
-    connect: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connect_and_settings_of_the_session_change_nothing(connect, monkeypatch):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     monkeypatch.setattr("evalplugin.lists.spark.frames._STATES", 2)  # states are merged on Spark first
     settings = {
@@ -118,17 +113,13 @@ def test_connect_and_settings_of_the_session_change_nothing(
     assert found.per_user.count() == found.counts["ndcg@3"].users + found.counts["ndcg@3"].undefined
     for name in settings:
         connect.conf.unset(name)
-    with pytest.raises(
-        DataError, match=r"^lists: column 'item', a row of user 1 is empty: no item id may be"
-    ):
+    with pytest.raises(DataError, match=r"^lists: column 'item', a row of user 1 is empty: no item id may"):
         evalplugin.score(lists.selectExpr("1 user", "if(score > 1, null, 2) item", "score"), truth.selectExpr(
             "1 user", "3 item"), ["rr"])  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_metrics_without_a_catalogue_merge_over_buckets(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool
-) -> None:
+def test_metrics_without_a_catalogue_merge_over_buckets(spark, monkeypatch, text):
     monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
     tables = list_tables(text=text)
     found = evalplugin.score(*frames(spark, *tables[:2]), FREE)
@@ -205,22 +196,16 @@ def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPat
     for given, held_out, message in cases:
         with pytest.raises(DataError, match=message):
             evalplugin.score(given, held_out, ["rr"])
-    with pytest.raises(
-        DataError, match=r"^memory, partitioned, engine: Spark DataFrames are scored by Spark"
-    ):
+    with pytest.raises(DataError, match=r"^memory, partitioned, engine: Spark DataFrames are scored by"):
         evalplugin.score(lists, truth, ["rr"], memory="2GB")
     with pytest.raises(DataError, match=r"^metric novelty needs the train data$"):
         evalplugin.score(lists, truth, ["novelty"])
     monkeypatch.setattr("pyspark.__version__", "3.5.1")
-    with pytest.raises(
-        EngineError, match=r"PySpark 4 or later, this is 3.5.1: pip install 'pyspark\[connect\]>=4' "
-    ):
+    with pytest.raises(EngineError, match=r"4 or later, this is 3.5.1: pip install 'pyspark\[connect\]>=4' "):
         evalplugin.score(lists, truth, ["rr"])
 
 
-def test_workers_without_this_evalplugin_are_refused_before_any_job(
-    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_workers_without_this_evalplugin_are_refused_before_any_job(spark, monkeypatch, tmp_path):
     lists, truth = frames(spark, *list_tables()[:2])
     monkeypatch.setattr("evalplugin.lists.spark.frames.__version__", "9.9")
     python, version = re.escape(sys.executable), evalplugin.__version__
@@ -242,8 +227,7 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(
     bare.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
     with pytest.raises(
-        EngineError,
-        match=r"cannot import evalplugin \(ModuleNotFoundError: .*\): install its package there$",
+        EngineError, match=r"cannot import evalplugin \(ModuleNotFoundError: .*\): install its package there$"
     ):
         evalplugin.score(lists, truth, ["rr"])
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "none"))
@@ -254,7 +238,5 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(
 def test_the_catalogue_that_workers_need_has_a_limit(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lists, truth = frames(spark, *list_tables()[:2])
     monkeypatch.setitem(frames_module._MOST_BYTES, "classic", 100)
-    with pytest.raises(
-        DataError, match=r"^the catalogue of 0 MB, which these metrics read, go to every worker"
-    ):
+    with pytest.raises(DataError, match=r"^the catalogue of 0 MB, which these metrics read, go to every"):
         evalplugin.score(lists, truth, ["coverage@5"])

@@ -5,10 +5,10 @@ import pytest
 import surprise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import coded
 from surprise import dump
 
 from evalplugin.base.seeding import generator
-from evalplugin.data import Interactions
 from evalplugin.models import MODELS, limit_threads
 from evalplugin.models.surprise.trainset import InnerIds, matrix_of_lists
 
@@ -29,13 +29,8 @@ def random_data(seed, n_users, n_items, share, scale):
     order = rng.permutation(len(user))
     levels = SCALES[scale]
     rating = rng.normal(3, 1, len(user)) if levels is None else rng.choice(levels, len(user))
-    return Interactions(
-        user=user[order].astype(np.int32),
-        item=item[order].astype(np.int32),
-        rating=rating.astype(np.float32),
-        timestamp=None,
-        users=np.arange(n_users) + 50,
-        items=np.arange(n_items) + 70,
+    return coded(
+        user[order], item[order], rating, users=np.arange(n_users) + 50, items=np.arange(n_items) + 70
     )
 
 

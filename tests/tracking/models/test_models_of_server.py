@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from bakeoffs import run_bakeoff
 from samples import small_config
-from servers import ObjectStorage, mlflow_server
+from servers import mlflow_server
 
 from evalplugin.features.config import load
 from evalplugin.tracking.connection import connect
@@ -42,9 +41,7 @@ def webhook() -> Iterator[tuple[str, Queue[Any]]]:
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.usefixtures("no_drawing")
-def test_a_champion_and_lists_of_a_server_are_evaluated(
-    tmp_path: Path, storage: ObjectStorage, webhook: tuple[str, Queue[Any]]
-) -> None:
+def test_a_champion_and_lists_of_a_server_are_evaluated(tmp_path, storage, webhook):
     receiver, calls = webhook
     database = f"sqlite:///{tmp_path}/server.db"
     connect(database)

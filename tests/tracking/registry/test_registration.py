@@ -68,7 +68,6 @@ def client() -> MlflowClient:
 
 def summary() -> Run:
     home = client().get_experiment_by_name("nightly")
-    assert home is not None
     return client().search_runs([home.experiment_id], "tags.`evalplugin.role` = 'summary'")[0]
 
 
@@ -92,15 +91,13 @@ def journals() -> list[Path]:
         ),
         pytest.param(
             "wait",
-            {"seconds": 4},
-            "stopped: the task took more than 4 s, its limit (limits.seconds)",
+            {"seconds": 15},
+            "stopped: the task took more than 15 s, its limit (limits.seconds)",
             marks=pytest.mark.slow,
         ),
     ],
 )
-def test_failed_refit_of_the_winner_is_reported_with_the_results(
-    on_all: str, limits: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_refit_of_the_winner_is_reported_with_the_results(on_all, limits, why, capsys):
     told = {"command": ["tee", "told.json"], "on": ["failure"]}
     assert main(["run", config(on_all, limits=limits, notify=told)]) == 1
     out, err = capsys.readouterr()
@@ -122,9 +119,7 @@ def test_failed_refit_of_the_winner_is_reported_with_the_results(
     assert "nothing to do" not in capsys.readouterr().out
 
 
-def test_unreachable_registry_loses_no_results(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_registry_loses_no_results(capsys, monkeypatch):
     def away(*args: object, **more: object) -> None:
         raise TrackingError("MLflow at x: cannot register upright as shop: it is away")
 
@@ -147,9 +142,7 @@ def test_unreachable_registry_loses_no_results(
     assert journals() == []
 
 
-def test_full_disk_while_registering_loses_no_results(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_registering_loses_no_results(capsys, monkeypatch):
     def full(*args: object, **more: object) -> None:
         raise StoreError("cannot write shared, which a worker process needs: No space left on device")
 

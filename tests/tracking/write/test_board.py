@@ -69,7 +69,6 @@ def test_a_board_shows_the_parameters_that_differ(make: SimpleNamespace) -> None
     models = tuple(make.model_result(f"knn{k}", params={"k": k, "sim": {"shrink": 1}}) for k in (10, 40))
     result = Results(make.bakeoff(("knn10", "knn40"), baseline=None), models)
     board = board_of(*result, make.comparisons(result))
-    assert board is not None
     assert board["columnOrder"][-2:] == ["params.`model.type`", "params.`model.k`"]
     (card,) = [card for card in board["compareRunCharts"] if card["type"] == "DIFFERENCE"]
     assert card["showDifferencesOnly"] is True
@@ -81,7 +80,6 @@ def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
     scores = type(scores)(scores.units, scores.values[:, :1], ("rmse",))
     result = Results(asked, (make.model_result("knn", scores=scores),))
     made = board_of(*result, make.comparisons(result))
-    assert made is not None
     assert made["orderByAsc"] is True
     names = [s["name"] for s in made["compareRunSections"] if s["display"]]
     assert "Difference from the baseline over the same users" not in names
@@ -92,7 +90,6 @@ def test_folds_have_a_section_when_there_are_several(make: SimpleNamespace) -> N
         make.bakeoff(("knn",)), (make.model_result("knn", fold_means=({"rr": 0.1}, {"rr": 0.2})),)
     )
     made = board_of(*result, make.comparisons(result))
-    assert made is not None
     assert "Fold by fold (step = fold)" in [s["name"] for s in made["compareRunSections"]]
 
 
@@ -134,7 +131,6 @@ def test_links_name_the_workspace_of_a_server(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MLFLOW_WORKSPACE", "team a")
     found = links("key")
     for url in (found.board_url, found.compare_url, found.page_url):
-        assert url is not None
         assert url.endswith("&workspace=team%20a")
     assert "workspace" not in replace(found, tracking_uri="sqlite:////x/mlflow.db").page_url
     monkeypatch.setenv("MLFLOW_WORKSPACE", "default")
@@ -149,7 +145,6 @@ def test_without_a_board_the_link_has_the_filter_itself() -> None:
 
 def test_the_compare_link_names_every_run() -> None:
     path = links(None).compare_url_path
-    assert path is not None
     asked = query(path)
     assert json.loads(asked["runs"][0]) == ["a", "b"]
     assert json.loads(asked["experiments"][0]) == ["7"]

@@ -102,9 +102,7 @@ def test_names_that_mlflow_refuses_are_changed(make: SimpleNamespace, tmp_path: 
 @pytest.mark.parametrize(
     "error", [MlflowException("no such endpoint", error_code=ENDPOINT_NOT_FOUND), NotImplementedError()]
 )
-def test_a_store_without_logged_models_takes_all_else_and_that_is_said(
-    error: Exception, make: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_without_logged_models_takes_all_else_and_that_is_said(error, make, tmp_path, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 

@@ -35,7 +35,7 @@ def result(make: SimpleNamespace) -> Results:
     return Results(make.bakeoff(), (make.model_result("random", 0.1), *tuned))
 
 
-def test_validation_and_optimism_are_metrics_of_a_tuned_run(make: SimpleNamespace, result: Results) -> None:
+def test_validation_and_optimism_are_metrics_of_a_tuned_run(make, result):
     _, knn, _ = result.models
     metrics = model_metrics(result.plan, knn, {})
     values = {m.key: m.value for m in metrics if m.key.startswith("tune/")}
@@ -99,9 +99,7 @@ def test_trials_are_a_table_whose_errors_hide_credentials(make: SimpleNamespace,
     assert table["error"].to_pylist()[3] == "OSError: s3://***@bucket"
 
 
-def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_have(
-    make: SimpleNamespace, result: Results
-) -> None:
+def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_have(make, result):
     def names(one: Results) -> dict[str, set[str]]:
         pictures = picture_artifacts(*one, study_pictures(*one))
         return {
@@ -113,12 +111,9 @@ def test_pictures_have_the_same_name_in_all_runs_as_mlflow_compares_what_all_hav
     assert set().union(*names(make.whole()).values()) == set()
 
 
-def test_the_board_has_charts_of_tuning_where_something_was_tuned(
-    make: SimpleNamespace, result: Results
-) -> None:
+def test_the_board_has_charts_of_tuning_where_something_was_tuned(make, result):
     def sections(one: Results) -> set[str]:
         board = board_of(*one, make.comparisons(one))
-        assert board is not None
         return {section["name"] for section in board["compareRunSections"]}
 
     assert "Tuning" in sections(result)
@@ -126,9 +121,7 @@ def test_the_board_has_charts_of_tuning_where_something_was_tuned(
 
 
 @pytest.mark.usefixtures("no_drawing")
-def test_a_logged_run_has_the_parameters_that_were_found(
-    make: SimpleNamespace, result: Results, uri: str
-) -> None:
+def test_a_logged_run_has_the_parameters_that_were_found(make, result, uri):
     resolved = "models:\n- {name: knn, type: surprise.KNNBasic, params: {k: 40}, inputs: [prices.csv]}\n"
     with MlflowTracker.open(dataclasses.replace(result.plan, config_resolved=resolved), uri) as tracker:
         for model in result.models:
