@@ -25,6 +25,7 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
+from evalplugin.cli.compare_scores import compare_scores
 from evalplugin.cli.data import data
 from evalplugin.cli.describe import describe
 from evalplugin.cli.gate import gate
@@ -118,6 +119,7 @@ for command in (
     data,
     score,
     compare,
+    compare_scores,
     gate,
     power,
     schedule,
