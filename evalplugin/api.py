@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.data.queries import session_ids
-from evalplugin.lists.columns import ListColumns, ScoreRequest
-from evalplugin.lists.inputs import merge_events, open_sources, score_lists
+from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.job import ListJob
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.spark.frames import is_spark
 from evalplugin.metrics import is_overall
@@ -344,14 +344,7 @@ def score(  # type: ignore[misc]
     train: Any = None,
     pool: Any = None,
     threshold: float | None = None,
-    user: str = "user",
-    item: str = "item",
-    rank: str | None = None,
-    score: str | None = None,
-    rating: str | None = None,
-    truth_user: str | None = None,
-    truth_item: str | None = None,
-    query: str | None = None,
+    columns: Mapping[str, str] | None = None,
     format: Literal["auto", "csv", "parquet", "trec"] = "auto",
     truth_format: Literal[
         "auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"
@@ -386,11 +379,11 @@ def score(  # type: ignore[misc]
         pool: The users and items that lists were chosen from, for ``pool_recall``; also files. Its columns are called
             as those of the truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
-        user, item, rank, score, rating: Names of columns. ``rank``, ``score`` and ``rating`` may be left out
-            where they are called so.
-        truth_user, truth_item: Names of these columns in truth and train data; None: as in the lists.
-        query: Name of the column of ids of queries in place of ``user``: texts SESSION:NUMBER, as of the split
-            ``next_item``. Intervals and differences take the queries of a session together.
+        columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``, such as
+            ``{"user": "customer", "item": "sku"}``. ``truth_user`` and ``truth_item`` are for truth and train data, if
+            called otherwise there. ``query`` is the column of ids of queries in place of ``user``: texts
+            SESSION:NUMBER, as of the split ``next_item``. Intervals and differences take the queries of a session
+            together.
         format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
         duplicates: A pair of user and item that stands twice in the truth or the train data: refuse it, or ``keep``
@@ -415,30 +408,19 @@ def score(  # type: ignore[misc]
     >>> evalplugin.score(lists, truth, ["rr", "hit@1"]).means
     {'rr': 0.75, 'hit@1': 0.5}
     """
-    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item, query)
     specs = specs_of(metrics)
-    if duplicates not in ("error", "keep"):
-        raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
-    relevance = Relevance.starting_at(threshold)
 
-    def scored(of_system: Any) -> ListScores:
-        sources = open_sources(
-            {"lists": of_system, "truth": truth, "train": train, "pool": pool},
-            format=format,
-            truth_format=truth_format,
-        )
-        if duplicates == "keep":
-            in_partitions = memory is not None or partitioned or engine is not None
-            sources = merge_events(sources, columns, in_partitions=in_partitions)
-        request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
-        return score_lists(
-            sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
-        )
+    def job(of_system: Any) -> ListJob:
+        return ListJob(
+            of_system, truth, train, pool, ListColumns.of(columns or {}), Relevance.starting_at(threshold),
+            format=format, truth_format=truth_format, duplicates=duplicates, memory=memory, partitioned=partitioned,
+            engine=engine,
+        )  # fmt: skip
 
     if not isinstance(lists, Mapping):
-        return scored(lists)
+        return job(lists).score(specs)
     check_systems(lists, specs)
-    return compare_lists({name: scored(own) for name, own in lists.items()})
+    return compare_lists({name: job(own).score(specs) for name, own in lists.items()})
 
 
 def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None:

@@ -13,8 +13,8 @@ from evalplugin.cli import comparisons, options
 @click.argument("scores", required=False, metavar="[FILE]")
 @click.option(
     "--runs", multiple=True, metavar="ID",
-    help="In place of a table: MLflow's evaluation runs, row by row, a run each model: of mlflow.genai.evaluate, or with "
-    "--unit of mlflow.models.evaluate.",
+    help="In place of a table: MLflow's evaluation runs, row by row, a run each model: of mlflow.genai.evaluate, or "
+    "with --unit of mlflow.models.evaluate.",
 )  # fmt: skip
 @click.option("--unit", metavar="COLUMN", help="Ids of what was scored, such as questions.")
 @click.option("--model", metavar="COLUMN", help="Names of the models, in one column.")

@@ -9,6 +9,7 @@ import lzma
 import os
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -384,8 +385,9 @@ def test_separator_of_two_characters_is_read_without_quotes() -> None:
 
 def test_one_column_for_two_roles_is_refused_in_memory_and_out_of_core() -> None:
     for memory in (None, "1KB"):
-        read = lambda: evalplugin.score("whole.parquet", "whole.parquet", ["rr"], item="user", memory=memory)  # noqa: B023, E731
-        assert "column 'user' cannot be both user and item: name two columns" in refusal(read)
+        whole = partial(evalplugin.score, "whole.parquet", "whole.parquet", ["rr"], columns={"item": "user"})
+        said = refusal(partial(whole, memory=memory))
+        assert "column 'user' cannot be both user and item: name two columns" in said
     twice = pa.Table.from_arrays(
         [pa.array([1]), pa.array([1]), pa.array([1])], names=["user", "user", "item"]
     )

@@ -330,7 +330,7 @@ def test_every_wrong_column_is_named() -> None:
         Csv("log.csv", item="what", rating="star").load(LoadContext())
     assert str(caught.value).endswith(f"log.csv: {both}")
     with pytest.raises(DataError, match=r"lists: no user column 'user'.*; no item column 'itm'"):
-        evalplugin.score(frame, frame, ["rr"], item="itm", rank="stars")
+        evalplugin.score(frame, frame, ["rr"], columns={"item": "itm", "rank": "stars"})
     with pytest.raises(
         DataError, match=r": no unit column 'q'.*; no model column 'm'.*; no score column 'value'"
     ):
