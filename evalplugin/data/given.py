@@ -80,7 +80,7 @@ class GivenSplit:
         for rows, part in ((train, "train"), (test, name)):
             if not rows.any():
                 raise DataError(f"{place}: the {part} part has no rows; does a filter leave all of them out?")
-        fold = held_out(data, test, self.cold, train=train, fold=number, repeats=True)
+        fold = held_out(data, test, self.cold, train=train, fold=number)
         notes = [note.replace("test interactions", f"{name} interactions") for note in fold.notes]
         if len(shared := fold.shared_pairs(fold.train)):
             overlap = (
