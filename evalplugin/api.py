@@ -98,12 +98,21 @@ def _names(given: str | Sequence[str]) -> Sequence[str]:
     return [given] if isinstance(given, str) else given
 
 
-def _pairing(contest: Contest, asked: Literal["baseline", "all"] | None) -> Literal["baseline", "all"]:
-    """Return which models are compared with each other; None: with the baseline, if there is one."""
-    if asked == "baseline" and contest.baseline is None:
+def _compared(
+    contest: Contest,
+    pairs: Literal["baseline", "all"] | None,
+    *,
+    tests: Sequence[Test],
+    level: float,
+    intervals: Literal["t", "bootstrap"],
+) -> Comparison:
+    """Return the comparison of a contest; ``pairs``: None: with the baseline, if there is one."""
+    from evalplugin.comparison.comparison import compare
+
+    if pairs == "baseline" and contest.baseline is None:
         models = ", ".join(model.model for model in contest.models)
         raise DataError(f"pairs: baseline: no baseline is named (baseline); models: {models}")
-    return asked or contest.pairing
+    return compare(contest, pairs=pairs or contest.pairing, level=level, intervals=intervals, tests=tests)
 
 
 def compare(
@@ -145,7 +154,6 @@ def compare(
     """
     from functools import cache, partial
 
-    from evalplugin.comparison.comparison import compare as compared
     from evalplugin.comparison.contest import with_choice
     from evalplugin.report.notebook import Comparisons
 
@@ -178,16 +186,7 @@ def compare(
         def sections(comparisons: Sequence[Comparison]) -> Iterable[Section]:
             return (*rank_sections(comparisons), trend_section(past))
 
-    comparisons = [
-        compared(
-            c,
-            pairs=_pairing(c, pairs),
-            level=level,
-            intervals=intervals,
-            tests=tests,
-        )
-        for c in contests
-    ]
+    comparisons = [_compared(c, pairs, tests=tests, level=level, intervals=intervals) for c in contests]
     return Comparisons(tuple(comparisons), sections, complete)
 
 
@@ -256,7 +255,6 @@ def compare_scores(
     >>> [row.model for row in compared[0].models], compared[0].may_be_best
     (['a', 'b'], ('a', 'b'))
     """
-    from evalplugin.comparison.comparison import compare as compared
     from evalplugin.lists.score_tables import ScoreColumns, read_scores
     from evalplugin.report.notebook import Comparisons
 
@@ -298,13 +296,7 @@ def compare_scores(
 
         given = {option: value for option, value in asked.items() if value}
         links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
-    comparison = compared(
-        contest,
-        pairs=_pairing(contest, pairs),
-        level=level,
-        intervals=intervals,
-        tests=tests,
-    )
+    comparison = _compared(contest, pairs, tests=tests, level=level, intervals=intervals)
     return Comparisons((comparison,), links=links)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -16,12 +16,10 @@ from evalplugin.config.engines import ENGINES
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table
-from evalplugin.execution.engines import Engine, Needs, Session
+from evalplugin.execution.engines import Engine
 from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.engines.local import Local
-from evalplugin.execution.store import private_folder
 from evalplugin.files import Format
-from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue, interactions_alone
 from evalplugin.lists.columns import (
     ListColumns,
@@ -35,14 +33,7 @@ from evalplugin.lists.columns import (
 )
 from evalplugin.lists.files import TruthFormat, open_files
 from evalplugin.lists.folds import by_fold
-from evalplugin.lists.partitioned import (
-    OpenEngine,
-    no_engine,
-    partitions_within,
-    score_files,
-    score_partitioned,
-    threads_for,
-)
+from evalplugin.lists.partitioned import partitions_within, score_files, score_partitioned, threads_for
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
@@ -205,14 +196,11 @@ class ListJob:
                 f"{odd.name}: {why}, and only Parquet files are scored "
                 f"in partitions; write both as Parquet, or {'allow more memory' if n > 1 else 'leave that out'}"
             )
-        open_engine: OpenEngine = no_engine
         if engine is not None:
-            lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
-            sources = {**sources, "lists": lists, "truth": truth}
-            open_engine = partial(_open_session, engine, [lists, truth], report)
+            sources = {**sources, "lists": lists.with_absolute_paths(), "truth": truth.with_absolute_paths()}
         if self.partitioned:
-            return ListScores(score_files(sources, request, report=report, open_engine=open_engine))
-        return ListScores(score_partitioned(sources, request, n, report=report, open_engine=open_engine))
+            return ListScores(score_files(sources, request, report=report, engine=engine))
+        return ListScores(score_partitioned(sources, request, n, report=report, engine=engine))
 
 
 def _merged(source: TableFiles | Table, role: Role, columns: ListColumns) -> Table:
@@ -265,21 +253,6 @@ def engine_of(engine: object) -> Engine | None:
     if not callable(getattr(engine, "open", None)):
         raise DataError(f"engine must be a name such as 'ray', or a mapping with 'type', not {engine!r}")
     return cast(Engine, engine)
-
-
-@contextmanager
-def _open_session(
-    engine: Engine, tables: Sequence[TableFiles], report: Callable[[str], None], others: Sequence[Path]
-) -> Generator[Session]:
-    """Yield a session whose nodes all have the same first file of each table, and other files.
-
-    Raises:
-        EngineError: The engine cannot run calls, or a node lacks a file.
-    """
-    firsts = [table.files[0] for table in tables if isinstance(table.files[0], Path)]
-    inputs = {str(file): fingerprint_of(str(file), lambda uri: "") for file in (*firsts, *others)}
-    with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
-        yield session
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -19,8 +19,10 @@ from evalplugin.data.files import TableFiles
 from evalplugin.data.reading import path_text
 from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
-from evalplugin.execution.engines import Call, Session, run_calls
+from evalplugin.execution.engines import Call, Engine, Needs, Session, run_calls
 from evalplugin.execution.isolation import TaskFailure
+from evalplugin.execution.store import private_folder
+from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import (
     ListColumns,
@@ -54,15 +56,8 @@ _MAX_THREADS = 4
 _LEAST, _ROWS = 16, 2**22
 _PARTITIONED: tuple[Role, ...] = ("lists", "truth")  # files that are partitioned by user
 
-# Opens a session whose calls read some files, beside lists and truth; None: threads of this process score partitions.
-OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session | None]]
 Report: TypeAlias = Callable[[str], None]
 R = TypeVar("R")
-
-
-def no_engine(files: Sequence[Path]) -> AbstractContextManager[None]:
-    """Open no engine."""
-    return nullcontext()
 
 
 def partitions_within(memory: int, sources: Sources, columns: ListColumns, threads: int) -> int:
@@ -96,7 +91,7 @@ def score_partitioned(
     n: int,
     *,
     report: Report,
-    open_engine: OpenEngine = no_engine,
+    engine: Engine | None = None,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all rows had been in memory.
 
@@ -108,7 +103,7 @@ def score_partitioned(
         request: The metrics and the columns.
         n: Number of partitions; an engine may have more.
         report: Callback for progress.
-        open_engine: Opens the engine.
+        engine: Where partitions are scored; None: on threads of this process.
 
     Raises:
         DataError: As for lists in memory; or the disk is too small for the partitions.
@@ -117,7 +112,7 @@ def score_partitioned(
     with tempfile.TemporaryDirectory(prefix="evalplugin-partitions-") as name:
         folder, probe = Path(name), Path(name) / "probe"
         probe.write_text(name)
-        with open_engine([probe]) as session:
+        with _open_session(engine, sources, report, probe) as session:
             size = {role: size_in_memory(sources[role], role, request.columns) for role in _PARTITIONED}
             if session is not None:
                 n = min(max(n, _LEAST, size["lists"].rows // _ROWS), MOST_PARTITIONS)
@@ -138,7 +133,7 @@ def score_partitioned(
 
 
 def score_files(
-    sources: Sources, request: ScoreRequest, *, report: Report, open_engine: OpenEngine = no_engine
+    sources: Sources, request: ScoreRequest, *, report: Report, engine: Engine | None = None
 ) -> PerUserScores:
     """Return the same scores as ``score_partitioned``, of lists whose files are partitions: no user is in two of them.
 
@@ -158,7 +153,7 @@ def score_files(
     else:
         shared = PairColumns.read_all(truth, "truth", request.columns).without_table()
         partitions, work = [Partition(file, None) for _, file in of_lists], replace(work, truth=shared)
-    with open_engine([]) as session:
+    with _open_session(engine, sources, report) as session:
         run = _Run(threads_for(request), session, report)
         scoring, states = _states(run, work, partitions, history)
     users = [state.values[0].users for state in states]
@@ -178,6 +173,25 @@ def score_files(
         if len(rest.user):
             states.append(scoring.state(first["lists"].no_rows(), rest))
     return ScorerState.merge(states).scores()
+
+
+@contextmanager
+def _open_session(
+    engine: Engine | None, sources: Sources, report: Report, *others: Path
+) -> Generator[Session | None]:
+    """Yield a session whose nodes all have the same first file of lists and truth, and other files; None: no engine.
+
+    Raises:
+        EngineError: The engine cannot run calls, or a node lacks a file.
+    """
+    if engine is None:
+        yield None
+        return
+    firsts = [sources[role].files[0] for role in _PARTITIONED]
+    files = [*(file for file in firsts if isinstance(file, Path)), *others]
+    inputs = {str(file): fingerprint_of(str(file), lambda uri: "") for file in files}
+    with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
+        yield session
 
 
 def _prepared(
