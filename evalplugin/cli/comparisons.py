@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from evalplugin.report.notebook import Comparisons
 
 _CHOICES = (
-    click.option("--baseline", metavar="MODEL", help="What the others are compared with; else the bake-off's, if there is one."),
+    click.option(
+        "--baseline", metavar="MODEL",
+        help="What the others are compared with; else the bake-off's, if there is one.",
+    ),
     click.option("--primary", metavar="METRIC", help="What ranks the models; else the bake-off's, or the first."),
     click.option(
         "--pairs", type=click.Choice(["baseline", "all"]),

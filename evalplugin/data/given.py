@@ -48,7 +48,7 @@ class GivenSplit:
         if not data.parts:
             raise DataError(
                 "split given needs data that comes in parts, and this comes in one piece: name the files by path: "
-                "{train: FILE, test: FILE} (pairs: by train and test), or the column of the part or the fold by part"
+                "{train: FILE, test: FILE}, or the column of the part or the fold by part"
             )
         folds = folds_of(data.parts)
         made = [self._split(data, fold, number) for number, fold in enumerate(folds)]
