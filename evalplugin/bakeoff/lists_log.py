@@ -43,7 +43,7 @@ def log_scored_lists(
         "threshold": job.relevance.threshold,
         "input_format": job.format,
         "truth_format": None if job.truth_format == "auto" else job.truth_format,
-        "unit": None if job.unit == "user" else job.unit,
+        "unit": None if job.columns.unit == "user" else job.columns.unit,
         "duplicates": None if job.duplicates == "error" else job.duplicates,
         "columns": {key: value for key, value in vars(job.columns).items() if value is not None},
     }

@@ -173,7 +173,7 @@ def score(
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=job.lists, unit=job.unit, unlisted=of_lists.unlisted)
+        show_scores(rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
     if logging.log:
@@ -200,15 +200,16 @@ def _warn(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"
         )
+    unit = job.columns.unit
     about_truth = [spec.name for spec in specs if spec.metric.about == "truth"]
     for system, own in systems.items():
         unlisted, counts = scores[system].unlisted, scores[system].counts
         if unlisted and len(systems) > 1:
-            print_diagnostic(f"{system}: {count_text(unlisted, own.unit)} of the truth without a list")
+            print_diagnostic(f"{system}: {count_text(unlisted, unit)} of the truth without a list")
         if unlisted and unlisted in [counts[metric].users for metric in about_truth if metric in counts]:
             show_warning(
-                f"no {own.unit} has both a list and a relevant truth: see that the ids in {own.lists} and in "
-                f"{own.truth} name the same {plural(own.unit)}"
+                f"no {unit} has both a list and a relevant truth: see that the ids in {own.lists} and in "
+                f"{own.truth} name the same {plural(unit)}"
             )
     for note in dict.fromkeys(note for own in scores.values() for note in own.notes):
         show_warning(note)

@@ -52,7 +52,7 @@ class ListColumns:
 
     @property
     def unit(self) -> Unit:
-        """What has a list: a user, or a query."""
+        """What has a list: a user, or a query, whose id names the session, as of ``queries.query_ids``."""
         return "user" if self.query is None else "query"
 
     @classmethod
@@ -285,11 +285,6 @@ class ScoreRequest:
     relevance: Relevance = ABOVE_0
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
-
-    @property
-    def unit(self) -> Unit:
-        """What has a list; of a query, the id names the session, as of ``queries.query_ids``."""
-        return self.columns.unit
 
     def curve_ks(self, n: int) -> tuple[int, ...]:
         """Return the cutoffs of curves for lists of length ``n``; none without curves."""

@@ -14,7 +14,6 @@ from evalplugin.base.libraries import pa
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES
 from evalplugin.data.files import TableFiles
-from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Engine
 from evalplugin.execution.engines.executor import Executor
@@ -81,11 +80,6 @@ class ListJob:
     def __post_init__(self) -> None:
         if self.duplicates not in ("error", "keep"):
             raise DataError(f"duplicates must be error or keep, not {self.duplicates!r}")
-
-    @property
-    def unit(self) -> Unit:
-        """What has a list: a user, or a query."""
-        return self.columns.unit
 
     @cached_property
     def sources(self) -> Sources:

@@ -117,7 +117,7 @@ def score_partitioned(
             if session is not None:
                 n = min(max(n, _LEAST, size["lists"].rows // _ROWS), MOST_PARTITIONS)
             _check_disk(folder, sum(of_role.bytes for of_role in size.values()))
-            report(f"writing rows to {n} partitions by {request.unit}")
+            report(f"writing rows to {n} partitions by {request.columns.unit}")
             written = {
                 role: write_partitions(sources[role], role, request.columns, first[role], folder, n)
                 for role in _PARTITIONED
@@ -163,10 +163,11 @@ def score_files(
     if len(first_row) < len(every):
         again = every[np.delete(np.arange(len(every)), first_row)[0]]
         first_file, other_file = (lists.files[at] for at in number[every == again][:2])
+        unit = request.columns.unit
         raise DataError(
-            f"{request.unit} {raw_text(again)} is in {first_file} and in {other_file} (or in the truth of these "
-            f"files), but files that are partitioned by {request.unit} have all rows of a {request.unit} in one of "
-            f"them; without --partitioned (partitioned=True), rows are brought together by {request.unit}"
+            f"{unit} {raw_text(again)} is in {first_file} and in {other_file} (or in the truth of these "
+            f"files), but files that are partitioned by {unit} have all rows of a {unit} in one of "
+            f"them; without --partitioned (partitioned=True), rows are brought together by {unit}"
         )
     if work.truth is not None:  # of users who are in no file of the lists
         rest = work.truth_of(ids_of(every), others=True)

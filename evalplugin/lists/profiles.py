@@ -117,7 +117,7 @@ def score_as(job: ListJob, library: str, metrics: Sequence[str]) -> dict[str, fl
     for option in ("pool", "memory", "partitioned", "engine"):
         if getattr(job, option):
             raise refused(f"--{option}")
-    if job.unit == "query":
+    if job.columns.unit == "query":
         raise refused("--query")
     if not metrics:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")

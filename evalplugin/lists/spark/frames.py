@@ -269,7 +269,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     metrics = [spec.name for spec in scoring.scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
-    unit = scoring.scoring.request.unit
+    unit = scoring.scoring.request.columns.unit
     buckets, others = (side.buckets(n_buckets, unit, large=scoring.large) for side in sides)
     scored = buckets.cogroup(others).applyInArrow(score_bucket, "outcome binary, users binary")
     # Serverless Spark has no cache: buckets are then scored again when rows of users are read.

@@ -111,7 +111,7 @@ def test_connect_and_settings_of_the_session_change_nothing(
     lists = lists.withColumnRenamed("user", "a.user").selectExpr("*", "1 AS `A.USER`")
     metrics = ("ndcg@3", "precision", "coverage@2", "novelty@2")
     names = {"user": "a.user", "truth_user": "user"}
-    found = evalplugin.score(lists, truth, metrics, train=train, **names)
+    found = evalplugin.score(lists, truth, metrics, train=train, columns=names)
     check_equal(found, evalplugin.score(*tables[:2], metrics, train=tables[2]))
     assert repr(found).startswith("SparkScores(ndcg@3=0.")
     found.unpersist()
