@@ -79,9 +79,9 @@ class Output:
     """How a comparison is shown, and the files that it is written to: paths, or URIs as text."""
 
     shown: str
-    html: str | Path | None
-    users: tuple[str, str] | None
-    out: str | Path | None
+    html: str | Path | None = None
+    users: tuple[str, str] | None = None
+    out: str | Path | None = None
 
     def check(self, read: str | Path | None) -> None:
         """Refuse, before any work is done, options that do not fit and files that cannot be written.

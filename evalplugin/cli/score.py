@@ -11,13 +11,13 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, DataError
 from evalplugin.cli import options
+from evalplugin.cli.comparisons import Output
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
     from evalplugin.lists.job import ListJob
     from evalplugin.lists.scores import ListScores
     from evalplugin.metrics import MetricSpec
-    from evalplugin.report.notebook import Comparisons
 
 
 class Logging(NamedTuple):
@@ -166,8 +166,10 @@ def score(
         write_per_user(next(iter(scores.values())).scores, out)
     _warn(systems, scores, specs)
     if len(files) > 1:
-        _show_systems(api.compare_lists(scores, job.truth), shown)
-        return EXIT_DONE
+        from evalplugin.cli.show import observer
+
+        compared = api.compare_lists(scores, job.truth)
+        return Output(shown).show(compared, observer(), metrics=compared[0].contest.metrics)
     ((system, of_lists),) = scores.items()
     rows = rows_of(of_lists)
     if shown == "table":
@@ -244,17 +246,3 @@ def _check_out(out: str | Path, job: ListJob) -> None:
 
     refuse_input(out, [job.lists, job.truth, job.train, job.pool], "*.parquet")
     check_output(out)
-
-
-def _show_systems(compared: Comparisons, shown: str) -> None:
-    from evalplugin.cli.show.tables import show_comparisons
-    from evalplugin.report.frames import compare_csv, compare_json
-
-    contest = compared[0].contest
-    for note in contest.notes:
-        print_diagnostic(note)
-    if shown == "table":
-        show_comparisons(compared.comparisons, contest.metrics, None)
-    else:
-        as_text = compare_json if shown == "json" else compare_csv
-        echo_data(as_text(compared.comparisons, contest.metrics), nl=False)
