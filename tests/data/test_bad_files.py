@@ -279,7 +279,10 @@ def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
     )
     assert "read those of CSV files as text (ids: text, or --ids text)" in message
     message = refusal(lambda: Csv("[ab].csv").load(LoadContext()))
-    assert "b.csv: column 'user' is int64, but string in a.csv; reading ids as text makes" in message
+    assert (
+        "b.csv: column 'user' is int64, but string in a.csv: all files need the same kind of ids" in message
+    )
+    assert "reading ids as text makes them the same" in message
 
 
 def test_attribute_ids_with_leading_zeros_are_not_merged_with_integers() -> None:
