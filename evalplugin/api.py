@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
 from evalplugin.data.queries import session_ids
-from evalplugin.lists.columns import ListColumns, ScoreRequest
-from evalplugin.lists.inputs import merge_events, open_sources, score_lists
+from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.job import ListJob
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.lists.spark.frames import is_spark
 from evalplugin.metrics import is_overall
@@ -97,12 +97,21 @@ def _names(given: str | Sequence[str]) -> Sequence[str]:
     return [given] if isinstance(given, str) else given
 
 
-def _pairing(contest: Contest, asked: Literal["baseline", "all"] | None) -> Literal["baseline", "all"]:
-    """Return which models are compared with each other; None: with the baseline, if there is one."""
-    if asked == "baseline" and contest.baseline is None:
+def _compared(
+    contest: Contest,
+    pairs: Literal["baseline", "all"] | None,
+    *,
+    tests: Sequence[Test],
+    level: float,
+    intervals: Literal["t", "bootstrap"],
+) -> Comparison:
+    """Return the comparison of a contest; ``pairs``: None: with the baseline, if there is one."""
+    from evalplugin.comparison.comparison import compare
+
+    if pairs == "baseline" and contest.baseline is None:
         models = ", ".join(model.model for model in contest.models)
         raise DataError(f"pairs: baseline: no baseline is named (baseline); models: {models}")
-    return asked or contest.pairing
+    return compare(contest, pairs=pairs or contest.pairing, level=level, intervals=intervals, tests=tests)
 
 
 def compare(
@@ -144,7 +153,6 @@ def compare(
     """
     from functools import cache, partial
 
-    from evalplugin.comparison.comparison import compare as compared
     from evalplugin.comparison.contest import with_choice
     from evalplugin.report.notebook import Comparisons
 
@@ -177,16 +185,7 @@ def compare(
         def sections(comparisons: Sequence[Comparison]) -> Iterable[Section]:
             return (*rank_sections(comparisons), trend_section(past))
 
-    comparisons = [
-        compared(
-            c,
-            pairs=_pairing(c, pairs),
-            level=level,
-            intervals=intervals,
-            tests=tests,
-        )
-        for c in contests
-    ]
+    comparisons = [_compared(c, pairs, tests=tests, level=level, intervals=intervals) for c in contests]
     return Comparisons(tuple(comparisons), sections, complete)
 
 
@@ -255,7 +254,6 @@ def compare_scores(
     >>> [row.model for row in compared[0].models], compared[0].may_be_best
     (['a', 'b'], ('a', 'b'))
     """
-    from evalplugin.comparison.comparison import compare as compared
     from evalplugin.lists.score_tables import ScoreColumns, read_scores
     from evalplugin.report.notebook import Comparisons
 
@@ -297,13 +295,7 @@ def compare_scores(
 
         given = {option: value for option, value in asked.items() if value}
         links = log_scores(contest, given, experiment=experiment, tracking_uri=tracking_uri)
-    comparison = compared(
-        contest,
-        pairs=_pairing(contest, pairs),
-        level=level,
-        intervals=intervals,
-        tests=tests,
-    )
+    comparison = _compared(contest, pairs, tests=tests, level=level, intervals=intervals)
     return Comparisons((comparison,), links=links)
 
 
@@ -343,14 +335,7 @@ def score(  # type: ignore[misc]
     train: Any = None,
     pool: Any = None,
     threshold: float | None = None,
-    user: str = "user",
-    item: str = "item",
-    rank: str | None = None,
-    score: str | None = None,
-    rating: str | None = None,
-    truth_user: str | None = None,
-    truth_item: str | None = None,
-    query: str | None = None,
+    columns: Mapping[str, str] | None = None,
     format: Literal["auto", "csv", "parquet", "trec"] = "auto",
     truth_format: Literal[
         "auto", "csv", "parquet", "trec", "adjacency", "recbole", "triples", "npz"
@@ -385,11 +370,11 @@ def score(  # type: ignore[misc]
         pool: The users and items that lists were chosen from, for ``pool_recall``; also files. Its columns are called
             as those of the truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
-        user, item, rank, score, rating: Names of columns. ``rank``, ``score`` and ``rating`` may be left out
-            where they are called so.
-        truth_user, truth_item: Names of these columns in truth and train data; None: as in the lists.
-        query: Name of the column of ids of queries in place of ``user``: texts SESSION:NUMBER, as of the split
-            ``next_item``. Intervals and differences take the queries of a session together.
+        columns: Names of the columns that are not called ``user``, ``item``, ``rank``, ``score`` or ``rating``, such as
+            ``{"user": "customer", "item": "sku"}``. ``truth_user`` and ``truth_item`` are for truth and train data, if
+            called otherwise there. ``query`` is the column of ids of queries in place of ``user``: texts
+            SESSION:NUMBER, as of the split ``next_item``. Intervals and differences take the queries of a session
+            together.
         format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
         truth_format: Of files of truth and train data; auto: by a name such as ``.inter``, else as the lists.
         duplicates: A pair of user and item that stands twice in the truth or the train data: refuse it, or ``keep``
@@ -414,30 +399,19 @@ def score(  # type: ignore[misc]
     >>> evalplugin.score(lists, truth, ["rr", "hit@1"]).means
     {'rr': 0.75, 'hit@1': 0.5}
     """
-    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item, query)
     specs = specs_of(metrics)
-    if duplicates not in ("error", "keep"):
-        raise DataError(f"duplicates must be error or keep, not {duplicates!r}")
-    relevance = Relevance.starting_at(threshold)
 
-    def scored(of_system: Any) -> ListScores:
-        sources = open_sources(
-            {"lists": of_system, "truth": truth, "train": train, "pool": pool},
-            format=format,
-            truth_format=truth_format,
-        )
-        if duplicates == "keep":
-            in_partitions = memory is not None or partitioned or engine is not None
-            sources = merge_events(sources, columns, in_partitions=in_partitions)
-        request = ScoreRequest(specs, relevance, sources["train"], columns, pool=sources["pool"])
-        return score_lists(
-            sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
-        )
+    def job(of_system: Any) -> ListJob:
+        return ListJob(
+            of_system, truth, train, pool, ListColumns.of(columns or {}), Relevance.starting_at(threshold),
+            format=format, truth_format=truth_format, duplicates=duplicates, memory=memory, partitioned=partitioned,
+            engine=engine,
+        )  # fmt: skip
 
     if not isinstance(lists, Mapping):
-        return scored(lists)
+        return job(lists).score(specs)
     check_systems(lists, specs)
-    return compare_lists({name: scored(own) for name, own in lists.items()})
+    return compare_lists({name: job(own).score(specs) for name, own in lists.items()})
 
 
 def check_systems(lists: Mapping[str, Any], specs: Sequence[MetricSpec]) -> None:

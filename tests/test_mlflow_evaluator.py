@@ -248,7 +248,8 @@ def test_every_row_of_a_table_of_pairs_is_a_candidate(client: mlflow.MlflowClien
     }
     assert headline(result) == pytest.approx(expected)
     assert (result.metrics["users"], result.metrics["users_undefined"]) == (1, 1)
-    same = evalplugin.score(PAIRS, PAIRS, metrics[:4], user="q", item="doc", score="score", rating="label")
+    columns = {"user": "q", "item": "doc", "score": "score", "rating": "label"}
+    same = evalplugin.score(PAIRS, PAIRS, metrics[:4], columns=columns)
     ours = result.artifacts["per_user"].content.set_index("user")[metrics[:4]]
     pd.testing.assert_frame_equal(ours, same.per_user)
     top_n = result.artifacts["top_n"].content

@@ -25,6 +25,7 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
+from evalplugin.cli.compare_scores import compare_scores
 from evalplugin.cli.describe import describe
 from evalplugin.cli.list import list_
 from evalplugin.cli.new import new
@@ -113,6 +114,7 @@ for command in (
     validate,
     score,
     compare,
+    compare_scores,
     schedule,
     cache,
     list_,

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from evalplugin.base.errors import EXIT_DONE
+from evalplugin.base.errors import EXIT_DONE, DataError
 from evalplugin.cli import options
+from evalplugin.cli.comparisons import Output
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
-    from evalplugin.report.notebook import Comparisons
+    from evalplugin.lists.job import ListJob
+    from evalplugin.lists.scores import ListScores
+    from evalplugin.metrics import MetricSpec
+
+
+class Logging(NamedTuple):
+    """Whether the scores are logged, and where."""
+
+    log: bool
+    name: str | None  # of the run; None: that of the lists' file
+    tracking_uri: str | None
+    experiment: str
+
+
+def _logging(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the MLflow run, which the command takes as one ``logging``."""
+
+    @click.option("--log", is_flag=True, help="Log an MLflow run, like a model's.")
+    @click.option("--name", help="Name of that run; else that of the lists' file.")
+    @click.option("--tracking-uri", help="MLflow tracking URI.")
+    @click.option("--experiment", default="lists", show_default=True, help="MLflow experiment.")
+    @wraps(function)
+    def with_logging(*, log: bool, name: Any, tracking_uri: Any, experiment: str, **others: Any) -> Any:
+        return function(logging=Logging(log, name, tracking_uri, experiment), **others)
+
+    return with_logging
 
 
 @options.command()
@@ -88,99 +116,133 @@ if TYPE_CHECKING:
 @click.option("--rating", metavar="COLUMN", help="Ratings of the truth.")
 @click.option("--truth-user", metavar="COLUMN", help="User ids in truth and train data, if called otherwise.")
 @click.option("--truth-item", metavar="COLUMN", help="Item ids there.")
-@click.option("--log", "for_log", is_flag=True, help="Log an MLflow run, like a model's.")
-@click.option("--name", help="Name of that run; else that of the lists' file.")
-@click.option("--tracking-uri", help="MLflow tracking URI.")
-@click.option("--experiment", default="lists", show_default=True, help="MLflow experiment.")
+@_logging
 @options.debug
 def score(
     files: tuple[str, ...],
+    metrics: tuple[str, ...],
     profile: str | None,
+    out: str | Path | None,
     shown: str,
-    name: str | None,
-    tracking_uri: str | None,
-    experiment: str,
+    logging: Logging,
     **inputs: Any,
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
     from evalplugin import api
-    from evalplugin.bakeoff import score_command
-    from evalplugin.base.units import count_text, plural
     from evalplugin.lists.columns import ListColumns
-    from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
+    from evalplugin.lists.job import ListJob
+    from evalplugin.lists.output import csv_text, json_text, rows_of, write_per_user
+    from evalplugin.lists.profiles import refused, score_as
     from evalplugin.lists.scores import specs_of
     from evalplugin.metrics.relevance import Relevance
 
-    single = {"--as": profile, "--out": inputs["out"], "--log": inputs["for_log"], "--name": name}
+    single = {"--as": profile, "--out": out, "--log": logging.log, "--name": logging.name}
     if len(files) > 1 and (given := [option for option, value in single.items() if value]):
         raise click.UsageError(f"{', '.join(given)}: for the lists of one system; name one --lists")
     columns = ListColumns(**{role: inputs.pop(role) for role in ListColumns.__dataclass_fields__})
     relevance = Relevance.starting_at(inputs.pop("threshold"))
-    inputs |= {"text_ids": inputs.pop("ids") == "text", "columns": columns, "relevance": relevance}
+    text_ids = inputs.pop("ids") == "text"
     systems = {
-        system: score_command.Options(lists=file, **inputs)
-        for system, file in zip(score_command.names_of(files), files, strict=True)
+        system: ListJob(file, **inputs, columns=columns, relevance=relevance, text_ids=text_ids)
+        for system, file in zip(_names_of(files), files, strict=True)
     }
-    options = next(iter(systems.values()))
+    job = next(iter(systems.values()))
     if profile is not None:
-        numbers = score_command.score_as(options, profile)
-        if shown == "table":
-            from evalplugin.cli.show import show_numbers
-
-            show_numbers(numbers, title=f"{options.lists}, as {profile}")
-        else:
-            echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
+        for option in ("--out", "--log"):
+            if single[option]:
+                raise refused(option)
+        _show_numbers(score_as(job, profile, metrics), shown, title=f"{job.lists}, as {profile}")
         return EXIT_DONE
-    specs = specs_of(options.metrics)
+    specs = specs_of(metrics)
     if len(files) > 1:
         api.check_systems(systems, specs)
-    scores = {system: score_command.score(own, specs, print_diagnostic) for system, own in systems.items()}
-    if options.train is None and (names := [s.name for s in specs if "catalogue" in s.needs]):
-        show_warning(
-            f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
-            f"from those of a bake-off on the same lists; --train names the train data"
-        )
-    about_truth = [spec.name for spec in specs if spec.metric.about == "truth"]
-    for system, own in systems.items():
-        unlisted, counts = scores[system].unlisted, scores[system].counts
-        if unlisted and len(files) > 1:
-            print_diagnostic(f"{system}: {count_text(unlisted, own.unit)} of the truth without a list")
-        if unlisted and unlisted in [counts[metric].users for metric in about_truth if metric in counts]:
-            show_warning(
-                f"no {own.unit} has both a list and a relevant truth: see that the ids in {own.lists} and in "
-                f"{own.truth} name the same {plural(own.unit)}"
-            )
-    for note in dict.fromkeys(note for own in scores.values() for note in own.notes):
-        show_warning(note)
+    if out is not None:
+        _check_out(out, job)
+    scores = {
+        system: own.score(specs, curves=logging.log, report=print_diagnostic)
+        for system, own in systems.items()
+    }
+    if out is not None:
+        write_per_user(next(iter(scores.values())).scores, out)
+    _warn(systems, scores, specs)
     if len(files) > 1:
-        _show_systems(api.compare_lists(scores, options.truth), shown)
-        return EXIT_DONE
+        from evalplugin.cli.show import observer
+
+        compared = api.compare_lists(scores, job.truth)
+        return Output(shown).show(compared, observer(), metrics=compared[0].contest.metrics)
     ((system, of_lists),) = scores.items()
     rows = rows_of(of_lists)
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=options.lists, unit=options.unit, unlisted=of_lists.unlisted)
+        show_scores(rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
     else:
         echo_data(json_text(rows) if shown == "json" else csv_text(rows))
-    if options.for_log:
-        links = score_command.log(
-            options, of_lists, specs, name=name or system, experiment=experiment, tracking_uri=tracking_uri
-        )
+    if logging.log:
+        from evalplugin.bakeoff.lists_log import log_scored_lists
+
+        links = log_scored_lists(
+            job, of_lists, specs, name=logging.name or system, experiment=logging.experiment,
+            tracking_uri=logging.tracking_uri,
+        )  # fmt: skip
         for label, text in links.items():
             echo(f"{label:<8} {text}", err=shown != "table")
     return EXIT_DONE
 
 
-def _show_systems(compared: Comparisons, shown: str) -> None:
-    from evalplugin.cli.show.tables import show_comparisons
-    from evalplugin.report.frames import compare_csv, compare_json
+def _warn(
+    systems: Mapping[str, ListJob], scores: Mapping[str, ListScores], specs: Sequence[MetricSpec]
+) -> None:
+    """Show what is likely a mistake: a catalogue without train data, lists and truth without a user in common."""
+    from evalplugin.base.units import count_text, plural
 
-    contest = compared[0].contest
-    for note in contest.notes:
-        print_diagnostic(note)
+    job = next(iter(systems.values()))
+    if job.train is None and (names := [s.name for s in specs if "catalogue" in s.needs]):
+        show_warning(
+            f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
+            f"from those of a bake-off on the same lists; --train names the train data"
+        )
+    unit = job.columns.unit
+    about_truth = [spec.name for spec in specs if spec.metric.about == "truth"]
+    for system, own in systems.items():
+        unlisted, counts = scores[system].unlisted, scores[system].counts
+        if unlisted and len(systems) > 1:
+            print_diagnostic(f"{system}: {count_text(unlisted, unit)} of the truth without a list")
+        if unlisted and unlisted in [counts[metric].users for metric in about_truth if metric in counts]:
+            show_warning(
+                f"no {unit} has both a list and a relevant truth: see that the ids in {own.lists} and in "
+                f"{own.truth} name the same {plural(unit)}"
+            )
+    for note in dict.fromkeys(note for own in scores.values() for note in own.notes):
+        show_warning(note)
+
+
+def _show_numbers(numbers: Mapping[str, float], shown: str, *, title: str) -> None:
+    from evalplugin.lists.output import numbers_csv, numbers_json
+
     if shown == "table":
-        show_comparisons(compared.comparisons, contest.metrics, None)
+        from evalplugin.cli.show import show_numbers
+
+        show_numbers(numbers, title=title)
     else:
-        as_text = compare_json if shown == "json" else compare_csv
-        echo_data(as_text(compared.comparisons, contest.metrics), nl=False)
+        echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
+
+
+def _names_of(files: Sequence[str]) -> list[str]:
+    """Return the names of lists: of their files without the suffix, or the paths where two files are called the same.
+
+    Raises:
+        DataError: A path that is given twice.
+    """
+    if twice := [file for file in files if files.count(file) > 1]:
+        raise DataError(f"--lists: {twice[0]} is given twice: name each system's lists once")
+    stems = [Path(file).stem for file in files]
+    return stems if len(set(stems)) == len(stems) else list(files)
+
+
+def _check_out(out: str | Path, job: ListJob) -> None:
+    from evalplugin.files.outputs import refuse_input
+    from evalplugin.lists.output import check_output
+
+    refuse_input(out, [job.lists, job.truth, job.train, job.pool], "*.parquet")
+    check_output(out)

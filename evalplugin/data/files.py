@@ -345,9 +345,10 @@ class TableFiles:
             Table(table, path_text(file)).ids(name, role)  # which refuses a text such as NULL
         (expected, first), *others = [(table.schema.field(name).type, file) for table, file in tables]
         kind, file = next(pair for pair in others if _kind(pair[0]) != _kind(expected))
-        text = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
-        hint = text if self.format.ids_are_written else "; all files need the same kind of ids"
-        raise DataError(f"{file}: column {name!r} is {kind}, but {expected} in {first.name}{hint}")
+        raise DataError(
+            f"{file}: column {name!r} is {kind}, but {expected} in {first.name}: all files need the same kind of ids; "
+            f"reading ids as text makes them the same in all files of text (ids: text, or --ids text)"
+        )
 
 
 def _kind(kind: pa.DataType) -> str:

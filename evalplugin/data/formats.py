@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from itertools import islice, product
-from typing import IO, Any, ClassVar, Protocol
+from typing import IO, Any, Protocol
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import arrow_csv, pa, pc, pd
@@ -37,9 +37,6 @@ def is_id(role: str) -> bool:
 class FileFormat(Protocol):
     """Reader of one file, inside of ``readable``, which turns its errors into DataErrors."""
 
-    # Whether ids are written as text, in which integers are only recognized: they can be read as text too.
-    ids_are_written: ClassVar[bool]
-
     def names(self, file: File) -> list[str]:
         """Return the names of the columns."""
 
@@ -50,8 +47,6 @@ class FileFormat(Protocol):
 @dataclass(frozen=True)
 class ParquetFormat:
     """Parquet."""
-
-    ids_are_written: ClassVar[bool] = False
 
     def names(self, file: File) -> list[str]:
         """Return the names in the schema."""
@@ -73,7 +68,6 @@ class CsvFormat:
     or more than 64 bits, all stay text, so that ``01`` and ``1`` differ. The types of other columns are inferred.
     """
 
-    ids_are_written: ClassVar[bool] = True
     separator: str = ","
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
     text: Collection[str] = ()  # roles of columns whose values are read as text
@@ -197,8 +191,6 @@ def _match_all(texts: pa.ChunkedArray, pattern: str) -> bool:
 class JsonLines:
     """JSON lines in UTF-8: an object a line, also compressed (.gz, .bz2)."""
 
-    ids_are_written: ClassVar[bool] = False
-
     def names(self, file: File) -> list[str]:
         """Return the keys of the first thousand objects."""
         return list(dict.fromkeys(key for _, row in islice(_objects(file), _HEAD) for key in row))
@@ -311,8 +303,6 @@ def with_times(table: pa.Table, column: str | None) -> pa.Table:
 @dataclass(frozen=True)
 class TrecFormat:
     """TREC's runs (``user q0 item trec_rank score tag``) and qrels (``user iteration item rating``)."""
-
-    ids_are_written: ClassVar[bool] = False  # always read as text
 
     run: bool
 

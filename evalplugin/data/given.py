@@ -48,7 +48,7 @@ class GivenSplit(Splitter):
         if not data.parts:
             raise DataError(
                 "split given needs data that comes in parts, and this comes in one piece: name the files by path: "
-                "{train: FILE, test: FILE} (pairs: by train and test), or the column of the part or the fold by part"
+                "{train: FILE, test: FILE}, or the column of the part or the fold by part"
             )
         folds = folds_of(data.parts)
         made = [self._split(data, fold, number) for number, fold in enumerate(folds)]
@@ -80,7 +80,7 @@ class GivenSplit(Splitter):
         for rows, part in ((train, "train"), (test, name)):
             if not rows.any():
                 raise DataError(f"{place}: the {part} part has no rows; does a filter leave all of them out?")
-        fold = held_out(data, test, self.cold, train=train, fold=number, repeats=True)
+        fold = held_out(data, test, self.cold, train=train, fold=number)
         notes = [note.replace("test interactions", f"{name} interactions") for note in fold.notes]
         if len(shared := fold.shared_pairs(fold.train)):
             overlap = (

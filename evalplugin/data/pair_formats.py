@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,6 @@ _TRIPLE = ("user", "item", "rating", "timestamp")
 class Adjacency:
     """Lines of a user and the items of that user, separated by spaces; a line of a user alone has no interaction."""
 
-    ids_are_written: ClassVar[bool] = True
     text_ids: bool = False  # ids that look like integers stay text
 
     def names(self, file: File) -> list[str]:
@@ -70,7 +69,6 @@ class Adjacency:
 class RecBole:
     """RecBole's atomic files: separated by tabs, with a header whose names have types, as in ``user_id:token``."""
 
-    ids_are_written: ClassVar[bool] = True
     text_ids: bool = False
 
     def names(self, file: File) -> list[str]:
@@ -97,7 +95,6 @@ class RecBole:
 class Triples:
     """User, item and, if there are more columns, rating and time, separated by tabs, without a header."""
 
-    ids_are_written: ClassVar[bool] = True
     text_ids: bool = False
 
     def names(self, file: File) -> list[str]:
@@ -121,8 +118,6 @@ class SparseMatrix:
 
     Stored values need no order; a cell that is stored twice is two rows.
     """
-
-    ids_are_written: ClassVar[bool] = False
 
     def names(self, file: File) -> list[str]:
         """Return the names of row, column and value."""

@@ -162,9 +162,8 @@ def held_out(
     train: Flags | None = None,
     fold: int = 0,
     notes: list[str] | None = None,
-    repeats: bool = False,
 ) -> Split:
-    """Return one fold.
+    """Return one fold; of data that repeats, test pairs may be in the train data too.
 
     Args:
         data: All interactions.
@@ -173,7 +172,6 @@ def held_out(
         train: Whether each is train data (m,); None: all that are not test data.
         fold: Number of the fold.
         notes: Decisions to note.
-        repeats: Whether test pairs may be in the train data too.
     """
     train, notes = ~test if train is None else train, list(notes or ())
     if cold == "drop":
@@ -183,7 +181,7 @@ def held_out(
         if dropped := int(test.sum() - warm.sum()):
             notes.append(f"dropped {dropped} test interactions of users or items without train interactions")
         test = warm
-    return Split(data.select(train), data.select(test), fold=fold, notes=tuple(notes), repeats=repeats)
+    return Split(data.select(train), data.select(test), fold=fold, notes=tuple(notes), repeats=data.repeats)
 
 
 def draw(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import QUERY_IDS, Unit
@@ -21,6 +20,9 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.blocks import Role as Role
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
+
+# ``TableFiles``, ``Table`` or a DataFrame of Spark by role; None for train data and a pool that are not given.
+Sources: TypeAlias = Mapping[Role, Any]
 
 _KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
 
@@ -50,10 +52,27 @@ class ListColumns:
 
     @property
     def unit(self) -> Unit:
-        """What has a list: a user, or a query."""
+        """What has a list: a user, or a query, whose id names the session, as of ``queries.query_ids``."""
         return "user" if self.query is None else "query"
 
-    def of(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> ListColumns:
+        """Return the columns of a mapping by role, such as ``{"user": "customer", "item": "sku"}``.
+
+        Raises:
+            DataError: It is no mapping, has another key, or a value that is no name.
+        """
+        if not isinstance(given, Mapping):
+            raise DataError(f"columns must be a mapping such as {{'user': 'customer'}}, not {given!r}")
+        roles = list(cls.__dataclass_fields__)
+        for role in given:
+            if role not in roles:
+                raise DataError(
+                    f"columns: {role!r} is not a role of a column{did_you_mean(str(role), roles)}"
+                )
+        return cls(**given)
+
+    def to_read(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
 
         Raises:
@@ -117,7 +136,7 @@ class PairColumns(NamedTuple):
         Raises:
             DataError: A missing column, a value that breaks a rule.
         """
-        names = columns.of(role, table.name, table.columns)
+        names = columns.to_read(role, table.name, table.columns)
         user = table.ids(names["user"], columns.noun(role), coded=coded)
         if columns.noun(role) == "query" and user.kind != "text" and len(user):
             table.refuse(names["user"], 0, QUERY_IDS)
@@ -135,7 +154,7 @@ class PairColumns(NamedTuple):
         Raises:
             DataError: A file that cannot be read, no rows, a missing column, a value that breaks a rule.
         """
-        names = columns.of(role, source.name, source.columns)
+        names = columns.to_read(role, source.name, source.columns)
         table = source.read(names) if isinstance(source, TableFiles) else source
         if not len(table):
             raise DataError(f"{table.name}: there are no rows")
@@ -168,7 +187,7 @@ def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: Lis
         DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
     """
     broken = error.broken
-    names = columns.of(broken.role, source.name, source.columns)
+    names = columns.to_read(broken.role, source.name, source.columns)
     wanted: dict[str, str] = {key: names[key] for key in ("user", broken.kind)}
     places: list[str] = []
     for table in source.pieces(wanted) if isinstance(source, TableFiles) else [source]:
@@ -208,6 +227,16 @@ class ListInput(NamedTuple):
         check_same_kinds(lists=lists, truth=truth, train=train)
         return cls(lists, truth, train)
 
+    @classmethod
+    def read(cls, sources: Sources, columns: ListColumns) -> ListInput:
+        """Return the columns of lists, truth and train data.
+
+        Raises:
+            DataError: No rows, a missing column, a value that breaks a rule.
+        """
+        lists, truth = (PairColumns.read_all(sources[role], role, columns) for role in ("lists", "truth"))
+        return cls.of(lists, truth, read_train(sources, columns))
+
     @property
     def notes(self) -> list[str]:
         """Sentences on ids that may stand for missing values, or be other ids in another form."""
@@ -217,6 +246,16 @@ class ListInput(NamedTuple):
             *unicode_notes("user", *(pairs.user for pairs in tables)),
             *unicode_notes("item", *(pairs.item for pairs in tables)),
         ]
+
+
+def read_train(sources: Sources, columns: ListColumns) -> PairColumns | None:
+    """Return the columns of the train data, if there is any.
+
+    Raises:
+        DataError: No rows, a missing column, a value that breaks a rule.
+    """
+    train = sources["train"]
+    return None if train is None else PairColumns.read_all(train, "train", columns)
 
 
 class _WithIds(Protocol):
@@ -240,54 +279,12 @@ def check_same_kinds(**tables: _WithIds | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ScoreRequest:
-    """The metrics to compute and the rules that decide their values."""
+    """The metrics to compute and the rules that decide their values: what all parts of the users share."""
 
     specs: Sequence[MetricSpec]
     relevance: Relevance = ABOVE_0
-    train: Any = None  # TableFiles, Table or a DataFrame of Spark
     columns: ListColumns = field(default_factory=ListColumns)
     curves: bool = False  # whether metrics are computed at the cutoffs of curves too
-    pool: TableFiles | Table | None = None  # the items that each user's list was chosen from
-
-    @property
-    def unit(self) -> Unit:
-        """What has a list; of a query, the id names the session, as of ``queries.query_ids``."""
-        return self.columns.unit
-
-    @cached_property
-    def history(self) -> PairColumns | None:
-        """The train data, read at its first use.
-
-        Raises:
-            DataError: No rows, a missing column, a value that breaks a rule.
-        """
-        return None if self.train is None else PairColumns.read_all(self.train, "train", self.columns)
-
-    @cached_property
-    def candidates(self) -> PairColumns | None:
-        """The pool, read at its first use.
-
-        Raises:
-            DataError: No rows, a missing column.
-        """
-        return None if self.pool is None else PairColumns.read_all(self.pool, "pool", self.columns)
-
-    def read(self, lists: TableFiles | Table, truth: TableFiles | Table) -> ListInput:
-        """Return the columns of lists, truth and train data.
-
-        Raises:
-            DataError: No rows, a missing column, a value that breaks a rule.
-        """
-        return ListInput.of(
-            PairColumns.read_all(lists, "lists", self.columns),
-            PairColumns.read_all(truth, "truth", self.columns),
-            self.history,
-        )
-
-    @property
-    def for_workers(self) -> ScoreRequest:
-        """The request without the train data, which reaches other processes as part of the catalogue."""
-        return replace(self, train=None)
 
     def curve_ks(self, n: int) -> tuple[int, ...]:
         """Return the cutoffs of curves for lists of length ``n``; none without curves."""

@@ -21,7 +21,7 @@ from evalplugin.data.queries import check_query_ids
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import interactions_alone
-from evalplugin.lists.columns import ListColumns, ListInput, ScoreRequest
+from evalplugin.lists.columns import ListColumns, ListInput, Sources
 from evalplugin.lists.scores import specs_of
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
@@ -236,9 +236,10 @@ class Evaluation:
                 f"lists take one row a user{_PAIRS}"
             )
         held_out, ratings = _truth(users, truth)
-        return self._request(ListColumns(user=user, item=_ITEM, rank="rank")).read(
+        return self._read(
             _one_row_an_item(users, lists, _checked_lists(users, lists)),
             _one_row_an_item(users, truth, held_out, ratings),
+            ListColumns(user=user, item=_ITEM, rank="rank"),
         )
 
     def _of_pairs(self, items: pd.Series[Any], scores: Cells) -> ListInput:
@@ -251,11 +252,14 @@ class Evaluation:
         columns = [self.users, items, pd.Series(scores.values), pd.Series(ratings.values)]
         pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
         names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
-        return self._request(names).read(pairs, pairs)
+        return self._read(pairs, pairs, names)
 
-    def _request(self, columns: ListColumns) -> ScoreRequest:
+    def _read(self, lists: Table, truth: Table, columns: ListColumns) -> ListInput:
         train = self.options.history
-        return ScoreRequest((), train=None if train is None else Table(train, "train"), columns=columns)
+        sources: Sources = {
+            "lists": lists, "truth": truth, "train": None if train is None else Table(train, "train"),
+        }  # fmt: skip
+        return ListInput.read(sources, columns)
 
 
 def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from evalplugin.base.errors import DataError
@@ -10,13 +9,11 @@ from evalplugin.data.background import FOLD
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.columns import ListColumns, Role
+from evalplugin.lists.columns import ListColumns, Role, Sources
 
 
-def by_fold(
-    sources: Mapping[Role, Any], columns: ListColumns, *, option: str = ""
-) -> list[Mapping[Role, Any]]:
-    """Return the tables of each fold in memory, ascending; of a single fold the sources, of ``open_sources``.
+def by_fold(sources: Sources, columns: ListColumns, *, option: str = "") -> list[Sources]:
+    """Return the tables of each fold in memory, ascending; of a single fold the sources.
 
     Raises:
         DataError: A table lacks one of the folds, or there are several with an ``option`` that takes a single fold.
@@ -63,7 +60,7 @@ def _folds(source: Any) -> set[Any]:
 def _in_memory(source: TableFiles | Table, role: Role, columns: ListColumns) -> Table:
     if isinstance(source, Table):
         return source
-    return source.read({**columns.of(role, source.name, source.columns), FOLD: FOLD})
+    return source.read({**columns.to_read(role, source.name, source.columns), FOLD: FOLD})
 
 
 def _rows(table: Table, fold: Any) -> Table:

@@ -61,7 +61,7 @@ class PartitionWork:
     def _pairs(self, role: Role, source: TableFiles | Path) -> PairColumns:
         columns = self.scoring.request.columns
         if isinstance(source, TableFiles):
-            table = source.read(columns.of(role, source.name, source.columns))
+            table = source.read(columns.to_read(role, source.name, source.columns))
         else:
             # Not mapped into memory: systems map far more than is read.
             with pa.OSFile(str(source)) as raw, pa.ipc.open_file(raw) as opened:

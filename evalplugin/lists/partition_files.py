@@ -41,7 +41,7 @@ def size_in_memory(source: TableFiles, role: Role, columns: ListColumns) -> Size
     Raises:
         DataError: A file that cannot be read, a missing column.
     """
-    names = columns.of(role, source.name, source.columns).values()
+    names = columns.to_read(role, source.name, source.columns).values()
     if not source.is_parquet:
         return Size(0, sum(2 * size_of(file) for file in source.files))
 
@@ -64,7 +64,7 @@ def first_rows(source: TableFiles, role: Role, columns: ListColumns) -> PairColu
     Raises:
         DataError: A file that cannot be read, no rows, a missing column, a value that breaks a rule.
     """
-    with closing(source.pieces(columns.of(role, source.name, source.columns), _SAMPLE)) as pieces:
+    with closing(source.pieces(columns.to_read(role, source.name, source.columns), _SAMPLE)) as pieces:
         table = next(pieces, None)
     if table is None:
         raise DataError(f"{source.name}: there are no rows")
@@ -93,7 +93,7 @@ def write_partitions(
         DataError: A value that breaks a rule; the message names file and row.
     """
     files = [folder / f"{role}-{number}.arrow" for number in range(n)]
-    names, is_ranked, last_rank = columns.of(role, source.name, source.columns), first.kind == "rank", 0
+    names, is_ranked, last_rank = columns.to_read(role, source.name, source.columns), first.kind == "rank", 0
 
     def sort(table: Table) -> tuple[pa.RecordBatch, list[int], int]:
         """Return rows by partition, where each partition ends, and the highest rank."""

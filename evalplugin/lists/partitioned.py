@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -17,12 +17,22 @@ import numpy as np
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.reading import path_text
-from evalplugin.data.tables import Table, ids_of
+from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
-from evalplugin.execution.engines import Call, Session, run_calls
+from evalplugin.execution.engines import Call, Engine, Needs, Session, run_calls
 from evalplugin.execution.isolation import TaskFailure
+from evalplugin.execution.store import private_folder
+from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import PairColumns, Role, ScoreRequest, check_same_kinds
+from evalplugin.lists.columns import (
+    ListColumns,
+    PairColumns,
+    Role,
+    ScoreRequest,
+    Sources,
+    check_same_kinds,
+    read_train,
+)
 from evalplugin.lists.partition import (
     Partition,
     PartitionWork,
@@ -44,34 +54,25 @@ _GROWTH = 5
 _MAX_THREADS = 4
 # Of an engine: the least number of partitions, and rows of lists in one.
 _LEAST, _ROWS = 16, 2**22
+_PARTITIONED: tuple[Role, ...] = ("lists", "truth")  # files that are partitioned by user
 
-# Opens a session whose calls read some files, beside lists and truth; None: threads of this process score partitions.
-OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session | None]]
 Report: TypeAlias = Callable[[str], None]
 R = TypeVar("R")
 
 
-def no_engine(files: Sequence[Path]) -> AbstractContextManager[None]:
-    """Open no engine."""
-    return nullcontext()
-
-
-def partitions_within(
-    memory: int, lists: TableFiles | Table, truth: TableFiles | Table, request: ScoreRequest, threads: int
-) -> int:
+def partitions_within(memory: int, sources: Sources, columns: ListColumns, threads: int) -> int:
     """Return the number of partitions by which scoring needs at most ``memory`` bytes; 1: everything fits at once.
 
     Args:
         memory: Limit in bytes.
-        lists, truth: The tables; only files are partitioned.
-        request: The names of the columns.
+        sources: The tables; only files are partitioned.
+        columns: The names of their columns.
         threads: Partitions that a process scores at a time.
     """
-    sources: dict[Role, TableFiles | Table] = {"lists": lists, "truth": truth}
     needed = _GROWTH * sum(
-        size_in_memory(source, role, request.columns).bytes
-        for role, source in sources.items()
-        if isinstance(source, TableFiles)
+        size_in_memory(sources[role], role, columns).bytes
+        for role in _PARTITIONED
+        if isinstance(sources[role], TableFiles)
     )
     if needed + _BASE_BYTES <= memory:
         return 1
@@ -85,13 +86,12 @@ def threads_for(request: ScoreRequest) -> int:
 
 
 def score_partitioned(
-    lists: TableFiles,
-    truth: TableFiles,
+    sources: Sources,
     request: ScoreRequest,
     n: int,
     *,
     report: Report,
-    open_engine: OpenEngine = no_engine,
+    engine: Engine | None = None,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all rows had been in memory.
 
@@ -99,46 +99,41 @@ def score_partitioned(
     partition is scored as tables in memory are. The train data stays in memory.
 
     Args:
-        lists, truth: Parquet files.
-        request: The metrics, the train data and the columns.
+        sources: Parquet files of lists and truth, and the train data.
+        request: The metrics and the columns.
         n: Number of partitions; an engine may have more.
         report: Callback for progress.
-        open_engine: Opens the engine.
+        engine: Where partitions are scored; None: on threads of this process.
 
     Raises:
         DataError: As for lists in memory; or the disk is too small for the partitions.
     """
-    sources, first, work = _prepared(lists, truth, request)
+    first, history, work = _prepared(sources, request)
     with tempfile.TemporaryDirectory(prefix="evalplugin-partitions-") as name:
         folder, probe = Path(name), Path(name) / "probe"
         probe.write_text(name)
-        with open_engine([probe]) as session:
-            size = {role: size_in_memory(source, role, request.columns) for role, source in sources.items()}
+        with _open_session(engine, sources, report, probe) as session:
+            size = {role: size_in_memory(sources[role], role, request.columns) for role in _PARTITIONED}
             if session is not None:
                 n = min(max(n, _LEAST, size["lists"].rows // _ROWS), MOST_PARTITIONS)
             _check_disk(folder, sum(of_role.bytes for of_role in size.values()))
-            report(f"writing rows to {n} partitions by {request.unit}")
+            report(f"writing rows to {n} partitions by {request.columns.unit}")
             written = {
-                role: write_partitions(source, role, request.columns, first[role], folder, n)
-                for role, source in sources.items()
+                role: write_partitions(sources[role], role, request.columns, first[role], folder, n)
+                for role in _PARTITIONED
             }
             if (last_rank := written["lists"].last_rank) is not None:
                 # Ranks beyond the number of rows are refused where they are scored.
                 longest = max(1, min(last_rank, size["lists"].rows))
                 work = replace(work, scoring=replace(work.scoring, n=longest))
             run = _Run(threads_for(request), session, report)
-            partitions = list(map(Partition, *(written[role].files for role in sources)))
-            _, states = _states(run, work, partitions, request.history)
+            partitions = list(map(Partition, *(written[role].files for role in _PARTITIONED)))
+            _, states = _states(run, work, partitions, history)
     return ScorerState.merge(states).scores()
 
 
 def score_files(
-    lists: TableFiles,
-    truth: TableFiles,
-    request: ScoreRequest,
-    *,
-    report: Report,
-    open_engine: OpenEngine = no_engine,
+    sources: Sources, request: ScoreRequest, *, report: Report, engine: Engine | None = None
 ) -> PerUserScores:
     """Return the same scores as ``score_partitioned``, of lists whose files are partitions: no user is in two of them.
 
@@ -148,7 +143,8 @@ def score_files(
     Raises:
         DataError: As ``score_partitioned``; a user in two of the files.
     """
-    _, first, work = _prepared(lists, truth, request)
+    first, history, work = _prepared(sources, request)
+    lists, truth = sources["lists"], sources["truth"]
     of_lists, of_truth = _each_file(lists), _each_file(truth)
     names = [name for name, _ in of_lists]
     if len(names) > 1 and sorted(names) == sorted(name for name, _ in of_truth):
@@ -157,9 +153,9 @@ def score_files(
     else:
         shared = PairColumns.read_all(truth, "truth", request.columns).without_table()
         partitions, work = [Partition(file, None) for _, file in of_lists], replace(work, truth=shared)
-    with open_engine([]) as session:
+    with _open_session(engine, sources, report) as session:
         run = _Run(threads_for(request), session, report)
-        scoring, states = _states(run, work, partitions, request.history)
+        scoring, states = _states(run, work, partitions, history)
     users = [state.values[0].users for state in states]
     check_kinds("user", **{file.name: ids_of(own) for (_, file), own in zip(of_lists, users, strict=True)})
     every, number = np.concatenate(users), np.repeat(np.arange(len(users)), list(map(len, users)))
@@ -167,10 +163,11 @@ def score_files(
     if len(first_row) < len(every):
         again = every[np.delete(np.arange(len(every)), first_row)[0]]
         first_file, other_file = (lists.files[at] for at in number[every == again][:2])
+        unit = request.columns.unit
         raise DataError(
-            f"{request.unit} {raw_text(again)} is in {first_file} and in {other_file} (or in the truth of these "
-            f"files), but files that are partitioned by {request.unit} have all rows of a {request.unit} in one of "
-            f"them; without --partitioned (partitioned=True), rows are brought together by {request.unit}"
+            f"{unit} {raw_text(again)} is in {first_file} and in {other_file} (or in the truth of these "
+            f"files), but files that are partitioned by {unit} have all rows of a {unit} in one of "
+            f"them; without --partitioned (partitioned=True), rows are brought together by {unit}"
         )
     if work.truth is not None:  # of users who are in no file of the lists
         rest = work.truth_of(ids_of(every), others=True)
@@ -179,16 +176,35 @@ def score_files(
     return ScorerState.merge(states).scores()
 
 
+@contextmanager
+def _open_session(
+    engine: Engine | None, sources: Sources, report: Report, *others: Path
+) -> Generator[Session | None]:
+    """Yield a session whose nodes all have the same first file of lists and truth, and other files; None: no engine.
+
+    Raises:
+        EngineError: The engine cannot run calls, or a node lacks a file.
+    """
+    if engine is None:
+        yield None
+        return
+    firsts = [sources[role].files[0] for role in _PARTITIONED]
+    files = [*(file for file in firsts if isinstance(file, Path)), *others]
+    inputs = {str(file): fingerprint_of(str(file), lambda uri: "") for file in files}
+    with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
+        yield session
+
+
 def _prepared(
-    lists: TableFiles, truth: TableFiles, request: ScoreRequest
-) -> tuple[dict[Role, TableFiles], dict[Role, PairColumns], PartitionWork]:
-    """Return the files and their first rows by role, and what their partitions share, after checks of both."""
+    sources: Sources, request: ScoreRequest
+) -> tuple[dict[Role, PairColumns], PairColumns | None, PartitionWork]:
+    """Return the first rows of the files, the train data, and the work of the partitions, after checks of all."""
     check_mergeable(request.specs)
-    sources: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
-    first = {role: first_rows(source, role, request.columns) for role, source in sources.items()}
-    check_same_kinds(lists=first["lists"], truth=first["truth"], train=request.history)
-    names = {role: source.name for role, source in sources.items()}
-    return sources, first, PartitionWork(Scoring(request.for_workers), names)
+    first = {role: first_rows(sources[role], role, request.columns) for role in _PARTITIONED}
+    history = read_train(sources, request.columns)
+    check_same_kinds(lists=first["lists"], truth=first["truth"], train=history)
+    names = {role: sources[role].name for role in _PARTITIONED}
+    return first, history, PartitionWork(Scoring(request), names)
 
 
 def _each_file(source: TableFiles) -> list[tuple[str, TableFiles]]:

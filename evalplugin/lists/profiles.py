@@ -13,6 +13,10 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
+from evalplugin.lists.columns import ListInput
+from evalplugin.lists.folds import by_fold
+from evalplugin.lists.job import ListJob, rows_named
+from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scoring import score_top_n
@@ -100,6 +104,34 @@ class Profile:
                 zeros = self.without_relevant == "zero"
                 numbers[name] = _mean(np.nan_to_num(value) if zeros else value, counted)
         return numbers
+
+
+def score_as(job: ListJob, library: str, metrics: Sequence[str]) -> dict[str, float]:
+    """Return the numbers that another library prints for its own metrics, by its names.
+
+    Raises:
+        UnknownNameError: No profile of that library, or no such metric in it.
+        DataError: Files that break a rule; options of the job that a library's conventions do not have.
+    """
+    conventions = profile(library)
+    for option in ("pool", "memory", "partitioned", "engine"):
+        if getattr(job, option):
+            raise refused(f"--{option}")
+    if job.columns.unit == "query":
+        raise refused("--query")
+    if not metrics:
+        raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
+    for name in metrics:
+        conventions.metric(name)
+    by_fold(job.sources, job.columns, option="--as")
+    with rows_named(job.sources, job.columns):
+        lists, truth, train = top_n_on(ListInput.read(job.sources, job.columns))
+    return conventions.score(lists, truth, metrics, train=train, relevance=job.relevance)
+
+
+def refused(option: str) -> DataError:
+    """Return the error for an option of the command that does not go with a profile."""
+    return DataError(f"--as reproduces the means that a library prints; {option} does not go with it")
 
 
 def profile(name: str) -> Profile:

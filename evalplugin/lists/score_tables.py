@@ -21,7 +21,7 @@ from evalplugin.data.attributes import EntityTable
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.tables import Ids, Table, check_roles, column_problem, ids_of
 from evalplugin.data.vocabulary import unicode_notes
-from evalplugin.lists.inputs import open_files
+from evalplugin.lists.files import open_files
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import given_metric, known_metric
 from evalplugin.metrics.scores import PerUserScores, Units

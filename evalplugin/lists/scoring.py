@@ -48,7 +48,7 @@ class Scoring:
                 that does not name its session.
         """
         blocks = self.blocks(lists, truth)
-        unit = self.request.unit
+        unit = self.request.columns.unit
         if unit == "query":
             refuse_other_ids(blocks.users, {"lists": lists.user, "truth": truth.user})
         n = blocks.n if self.n is None else self.n

@@ -159,15 +159,15 @@ class _Neighbours(ProductModel):
         n = len(rows)
         if self.similarity in ("cosine", "asymmetric"):
             if not self.normalize:
-                return Divisor.of(n, n)
+                return Divisor.of(n)
             alpha = self.alpha if self.similarity == "asymmetric" else 0.5
-            return Divisor.of(n, n, 0.0, self.shrink, 0.0, rows**alpha, others ** (1 - alpha))
+            return Divisor.of(n, 0.0, self.shrink, 0.0, rows**alpha, others ** (1 - alpha))
         alpha, beta, shrink = {
             "jaccard": (1.0, 1.0, self.shrink),
             "dice": (0.5, 0.5, self.shrink / 2),
             "tversky": (self.alpha, self.beta, self.shrink),
         }[self.similarity]
-        return Divisor.of(n, n, 1 - alpha - beta, alpha * rows + shrink, beta * others, 0.0, 0.0)
+        return Divisor.of(n, 1 - alpha - beta, alpha * rows + shrink, beta * others, 0.0, 0.0)
 
 
 def _squared_norms(rows: sparse.csr_array) -> Floats:
@@ -309,7 +309,7 @@ class _Walks(ProductModel):
             _steps(matrix_of(train, "binary").T.tocsr(), self.alpha),
         )
         popularity = np.maximum(train.item_counts, 1.0) ** beta
-        divisor = Divisor.of(train.n_items, train.n_items, column_factor=popularity)
+        divisor = Divisor.of(train.n_items, column_factor=popularity)
         reached = top_products(to_user, from_user, self.k, divisor)
         if self.normalize:
             reached = _steps(reached, 1.0)

@@ -14,7 +14,6 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import (
-    BLOCK_BYTES,
     MODELS,
     Recommender,
     TopN,
@@ -163,9 +162,9 @@ def check_seeds_decide_only_what_is_declared(make: Make) -> None:
 def check_lists_do_not_depend_on_blocks(make: Make) -> None:
     """Check that a user's list does not depend on the other users of a call, and that calls can be repeated."""
     model, data = _fitted(make)
-    whole = _lists(model, data, 10)
+    whole, request = _lists(model, data, 10), _request(data, 10)
     for n_users in (1, 7):
-        blocks = _lists(model, data, 10, block_bytes=n_users * data.n_items * 8)
+        blocks = recommend(model, request, block_bytes=n_users * data.n_items * 8)
         _require_same(whole, blocks, f"lists differ in blocks of {n_users} users")
     _require_same(whole, _lists(model, data, 10), "a second call returns other lists")
 
@@ -307,16 +306,25 @@ def _lists(
     *,
     users: Sequence[int] | Codes | None = None,
     history: Interactions | None = None,
-    block_bytes: int = BLOCK_BYTES,
 ) -> TopN:
     """Return lists of n unseen items, or of n of the ``candidates``, for some users (codes) or for all.
 
     ``history``: of the users, if the train data has none of them.
     """
+    return recommend(model, _request(data, n, candidates, users=users, history=history))
+
+
+def _request(
+    data: Interactions,
+    n: int,
+    candidates: Candidates | None = None,
+    *,
+    users: Sequence[int] | Codes | None = None,
+    history: Interactions | None = None,
+) -> ListRequest:
     codes: Codes = np.asarray(range(data.n_users) if users is None else users, dtype=np.int32)
     candidates = candidates or Candidates("unseen", excluded=(history or data).rows)
-    request = ListRequest(data, codes, n, candidates, history=history)
-    return recommend(model, request, block_bytes=block_bytes)
+    return ListRequest(data, codes, n, candidates, history=history)
 
 
 def _require_same(first: TopN, second: TopN, message: str) -> None:

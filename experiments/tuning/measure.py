@@ -150,7 +150,7 @@ def _cache(config: CheckedConfig, folder: Path) -> StepCache:
 
 def _on(truth: pd.DataFrame, result: ModelResult) -> float:
     assert result.top_n is not None
-    return evalplugin.score(result.top_n, truth[["user", "item"]], [METRIC], rank="rank").means[METRIC]
+    return evalplugin.score(result.top_n, truth[["user", "item"]], [METRIC]).means[METRIC]
 
 
 def measure_race(data: str, seed: int) -> Iterator[Raced]:

@@ -1,4 +1,4 @@
-"""``compare --scores`` as a user types it: formats, the page, users of a pair, and options that do not fit."""
+"""``compare-scores`` as a user types it: formats, the page, users of a pair, and options that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from evalplugin.cli import main
 
-TABLE = ["compare", "--scores", "scores.csv", "--unit", "question_id", "--model", "llm", "--value", "points"]
+TABLE = ["compare-scores", "scores.csv", "--unit", "question_id", "--model", "llm", "--value", "points"]
 
 
 @pytest.fixture(autouse=True)
@@ -55,16 +55,16 @@ def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "--unit", "question_id"], "--unit: for a table of scores"),
-        (["compare", "--scores", "scores.csv"], "--unit COLUMN"),
-        ([*TABLE, "--bakeoff", "latest"], "--bakeoff: for logged bake-offs"),
-        ([*TABLE, "--runs", "1"], "name one of them"),
+        (["compare-scores", "scores.csv"], "--unit COLUMN"),
+        ([*TABLE, "--runs", "1"], "name a table or runs, not both"),
+        ([*TABLE, "--experiment", "llms"], "--experiment is where --log logs"),
+        ([*TABLE, "--tracking-uri", "sqlite:///x.db"], "--tracking-uri is of --runs and of --log"),
         ([*TABLE, "--wide"], "name either wide or model and metric"),
         ([*TABLE, "--html", "scores.csv"], "scores.csv"),
         ([*TABLE, "--primary", "point"], "there is no metric 'point'; did you mean 'points'?"),
         ([*TABLE, "--segment", "subjct"], "scores.csv: no segment column 'subjct'; did you mean 'subject'?"),
         ([*TABLE, "--pairs", "baseline"], "no baseline is named (baseline); models: 01, 02"),
-        (["compare", "--scores", "scores.txt", *TABLE[3:]], "name the file .csv, .tsv, .jsonl or .parquet"),
+        (["compare-scores", "scores.txt", *TABLE[2:]], "name the file .csv, .tsv, .jsonl or .parquet"),
     ],
 )
 def test_options_that_do_not_fit_end_with_exit_code_2(

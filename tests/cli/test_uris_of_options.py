@@ -32,7 +32,7 @@ COMMANDS = (
     "score --lists lists.csv --truth URI --rank rank --metric ndcg@1",
     f"{SCORE} --out URI",
     "compare --html URI --tracking-uri sqlite:///none.db",
-    "compare --scores URI --unit user",
+    "compare-scores URI --unit user",
     "history --experiment x --tracking-uri sqlite:///none.db --chart URI",
     "data shop.yaml --pictures URI",
     "run URI",

@@ -229,7 +229,7 @@ def test_shipped_configs_are_valid_and_match_the_json_schema(
         {"segments": [{"type": "activity", "grups": 3}]},
         {"segments": [{"type": "attribute", "file": "a.csv"}]},
         {"datasets": [{"type": "csv", "path": {"train": "a.csv", "tset": "b.csv"}}]},
-        {"datasets": [{"type": "pairs", "train": "a", "test": "b", "format": "adjacancy"}]},
+        {"datasets": [{"type": "pairs", "path": {"train": "a", "test": "b"}, "format": "adjacancy"}]},
         {"split": {"type": "given", "overlap": "leave"}},
     ],
 )
@@ -247,7 +247,7 @@ def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
     [
         {"type": "csv", "path": {"train": "a.csv", "validation": "b.csv", "test": "c.csv"}},
         {"type": "parquet", "path": "all.parquet", "part": "fold"},
-        {"type": "pairs", "train": "train.txt", "test": "test.txt", "format": "adjacency"},
+        {"type": "pairs", "path": {"train": "train.txt", "test": "test.txt"}, "format": "adjacency"},
     ],
 )
 def test_json_schema_takes_data_in_parts(dataset: dict[str, Any]) -> None:

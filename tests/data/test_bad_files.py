@@ -9,6 +9,7 @@ import lzma
 import os
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -272,7 +273,10 @@ def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
     )
     assert "read those of CSV files as text (ids: text, or --ids text)" in message
     message = refusal(lambda: Csv("[ab].csv").load(LoadContext()))
-    assert "b.csv: column 'user' is int64, but string in a.csv; reading ids as text makes" in message
+    assert (
+        "b.csv: column 'user' is int64, but string in a.csv: all files need the same kind of ids" in message
+    )
+    assert "reading ids as text makes them the same" in message
 
 
 @pytest.mark.parametrize(("rows", "at"), [(3, 1), (200_000, 500)])
@@ -356,9 +360,12 @@ def test_separator_of_two_characters_is_read_without_quotes() -> None:
 
 def test_one_column_for_two_roles_is_refused_in_memory_and_out_of_core() -> None:
     for memory in (None, "1KB"):
-        read = lambda: evalplugin.score("whole.parquet", "whole.parquet", ["rr"], item="user", memory=memory)  # noqa: B023, E731
-        assert "column 'user' cannot be both user and item: name two columns" in refusal(read)
-    twice = pa.Table.from_arrays([pa.array([1])] * 3, names=["user", "user", "item"])
+        whole = partial(evalplugin.score, "whole.parquet", "whole.parquet", ["rr"], columns={"item": "user"})
+        said = refusal(partial(whole, memory=memory))
+        assert "column 'user' cannot be both user and item: name two columns" in said
+    twice = pa.Table.from_arrays(
+        [pa.array([1]), pa.array([1]), pa.array([1])], names=["user", "user", "item"]
+    )
     pq.write_table(twice, "twice.parquet")
     for memory in (None, "1KB"):
         read = lambda: evalplugin.score("whole.parquet", "twice.parquet", ["rr"], memory=memory)  # noqa: B023, E731

@@ -22,8 +22,8 @@ from evalplugin.data.pool import PoolTable
 from evalplugin.data.splits import LastN
 from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.files import open_files
 from evalplugin.lists.given import lists_on
-from evalplugin.lists.inputs import open_files
 from evalplugin.models.base import ListRequest
 
 N, ODD = 40, 17  # rows, and the position of the odd one
@@ -123,7 +123,7 @@ def test_null_marker_among_pairs_of_adjacency_lines_is_refused() -> None:
 def test_null_marker_among_sessions_of_queries_is_refused() -> None:
     written("lists.csv", q=(lambda row: f"{row}:2", "nan:2"), item=number, rank=1)
     written("truth.csv", q=lambda row: f"{row}:2", item=number)
-    message = refusal(lambda: evalplugin.score("lists.csv", "truth.csv", ["rr"], query="q"))
+    message = refusal(lambda: evalplugin.score("lists.csv", "truth.csv", ["rr"], columns={"query": "q"}))
     assert "lists.csv: column 'q', row 18 (counted from 1) is 'nan:2' (str): ids of queries are" in message
 
 

@@ -278,14 +278,14 @@ INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 def test_adjacency_lines_are_read() -> None:
     Path("train.txt").write_text("1 1 2\r\n2 1 3\n\n3 2\n4\n")
     Path("test.txt").write_text("1\t3\n2  2 \n3 1")
-    fold = split(loaded("pairs", train="train.txt", test="test.txt", format="adjacency"))
+    fold = split(loaded("pairs", path={"train": "train.txt", "test": "test.txt"}, format="adjacency"))
     assert (raw(fold.train), raw(fold.test)) == (set(TRAIN), set(TEST))
 
 
 def test_files_of_recbole_are_read() -> None:
     Path("a.train.inter").write_text(INTER + "x\t1\t3.5\t10\ny\t2\t1\t11\n")
     Path("a.test.inter").write_text(INTER + "x\t2\t2\t12\n")
-    names = {"train": "a.train.inter", "test": "a.test.inter", "format": "recbole"}
+    names = {"path": {"train": "a.train.inter", "test": "a.test.inter"}, "format": "recbole"}
     fold = split(loaded("pairs", **names, rating="rating", timestamp="timestamp"))
     assert raw(fold.train) == {("x", 1), ("y", 2)}
     assert fold.train.rating.tolist() == [3.5, 1.0]
@@ -294,7 +294,7 @@ def test_files_of_recbole_are_read() -> None:
 
 
 def test_triples_are_read_with_two_to_four_columns() -> None:
-    names = {"train": "train.tsv", "test": "test.tsv", "format": "triples"}
+    names = {"path": {"train": "train.tsv", "test": "test.tsv"}, "format": "triples"}
     Path("train.tsv").write_text("1\t1\t4\t10\n2\t2\t3\t11\n")
     Path("test.tsv").write_text("1\t2\t5\t12\n")
     fold = split(loaded("pairs", **names, rating="rating", timestamp="timestamp"))
@@ -307,7 +307,7 @@ def test_triples_are_read_with_two_to_four_columns() -> None:
 def test_sparse_matrices_are_read() -> None:
     scipy.sparse.save_npz("train.npz", scipy.sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]])))
     scipy.sparse.save_npz("test.npz", scipy.sparse.coo_matrix(np.array([[0, 1, 0], [0, 0, 1]])))
-    names = {"train": "train.npz", "test": "test.npz", "format": "npz"}
+    names = {"path": {"train": "train.npz", "test": "test.npz"}, "format": "npz"}
     fold = split(loaded("pairs", **names, rating="rating", n_items=5))
     assert raw(fold.train) == {(0, 0), (0, 2), (1, 1)}
     assert fold.train.rating.tolist() == [1.0, 2.0, 3.0]
@@ -326,12 +326,12 @@ def test_sparse_matrices_are_read() -> None:
 def test_ids_of_each_format_are_read_as_text_on_request(format: str, train: str, test: str) -> None:
     Path("train").write_text(train)
     Path("test").write_text(test)
-    data = loaded("pairs", format=format, train="train", test="test", ids="text")
+    data = loaded("pairs", format=format, path={"train": "train", "test": "test"}, ids="text")
     assert raw(data) == {("01", "7"), ("01", "08"), ("1", "7"), ("01", "9"), ("1", "08")}
     Path("train").write_text(train.replace("01", "3").replace("08", "8"))
     with pytest.raises(DataError, match="reading ids as text makes them the same in all files"):
-        loaded("pairs", format=format, train="train", test="test")
-    loaded("pairs", format=format, train="train", test="test", ids="text")
+        loaded("pairs", format=format, path={"train": "train", "test": "test"})
+    loaded("pairs", format=format, path={"train": "train", "test": "test"}, ids="text")
 
 
 def test_one_file_of_a_format_comes_in_one_piece() -> None:
@@ -367,7 +367,7 @@ def test_adjacency_lines_are_read_as_the_same_table_in_csv(lists: dict[str, list
 # What is refused
 
 CSV = {"name": "d", "type": "csv", "path": PATHS}
-ADJACENCY = {"name": "d", "type": "pairs", "train": "train.csv", "test": "test.csv", "format": "adjacency"}
+ADJACENCY = {"name": "d", "type": "pairs", "path": PATHS, "format": "adjacency"}
 RECBOLE, TRIPLES, NPZ = (ADJACENCY | {"format": format} for format in ("recbole", "triples", "npz"))
 COLUMN = {"name": "d", "type": "csv", "path": "train.csv", "part": "part"}
 T, E = csv_text(TRAIN), csv_text(TEST)
@@ -401,7 +401,6 @@ REFUSED: list[tuple[dict[str, Any], str, str, list[str]]] = [
     (ADJACENCY | {"rating": "rating"}, "1 1\n", "1 2\n", ["no rating column 'rating'; columns: user, item"]),
     (ADJACENCY | {"n_items": 2}, "1 1\n", "1 2\n", ["n_items is 2", "one is 2"]),
     (ADJACENCY | {"format": "adjacancy"}, "1 1\n", "1 2\n", ["did you mean 'adjacency'?"]),
-    (ADJACENCY | {"path": "x"}, "1 1\n", "1 2\n", ["either path, or train and test"]),
     (CSV, T, E.replace("3,1", "3,1.5"), ["row 3 of test.csv", "is 1.5 (float)", "item ids must be integers or text"]),
     (RECBOLE, "user_id:token item_id:token\n1 1\n", E, ["is several names, which tabs must separate"]),
     (RECBOLE, "user_id:token,item_id:token\n1,1\n", E, ["is several names, which tabs must separate"]),

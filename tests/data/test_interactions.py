@@ -243,6 +243,8 @@ def test_every_wrong_column_is_named() -> None:
         Csv("log.csv", item="what", rating="star").load(LoadContext())
     assert str(caught.value).endswith(f"log.csv: {both}")
     with pytest.raises(DataError, match=r"lists: no user column 'user'.*; no item column 'itm'"):
-        evalplugin.score(frame, frame, ["rr"], item="itm", rank="stars")
-    with pytest.raises(DataError, match=r"unit column 'q'.*; no model column 'm'.*; no score column 'value'"):
+        evalplugin.score(frame, frame, ["rr"], columns={"item": "itm", "rank": "stars"})
+    with pytest.raises(
+        DataError, match=r": no unit column 'q'.*; no model column 'm'.*; no score column 'value'"
+    ):
         evalplugin.compare_scores(frame, unit="q", model="m", value="value")

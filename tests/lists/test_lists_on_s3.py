@@ -23,7 +23,7 @@ from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import ParquetFormat
 from evalplugin.files import stores
 from evalplugin.files.outputs import open_output
-from evalplugin.lists.inputs import open_files
+from evalplugin.lists.files import open_files
 
 pytestmark = pytest.mark.slow
 

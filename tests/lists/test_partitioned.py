@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from samples import list_tables
 import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.lists import inputs, partition_files, partitioned
-from evalplugin.lists.columns import ScoreRequest
-from evalplugin.lists.inputs import open_sources, score_lists
+from evalplugin.lists import job, partition_files, partitioned
+from evalplugin.lists.job import ListJob
 from evalplugin.lists.scores import ListScores, specs_of
 from evalplugin.metrics.relevance import Relevance
 
@@ -41,11 +40,11 @@ def scored(
     train: Any = None,
     threshold: float | None = None,
     curves: bool = False,
+    report: Callable[[str], None] = print,
     **options: Any,
 ) -> ListScores:
-    sources = open_sources({"lists": lists, "truth": truth, "train": train})
-    request = ScoreRequest(specs_of(metrics), Relevance(threshold=threshold), sources["train"], curves=curves)
-    return score_lists(sources["lists"], sources["truth"], request, **options)
+    job = ListJob(lists, truth, train, relevance=Relevance(threshold=threshold), **options)
+    return job.score(specs_of(metrics), curves=curves, report=report)
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def test_any_number_of_partitions_gives_the_same_bits(tmp_path, data, n, ordered
     for file, table in zip(files, (lists, truth), strict=True):
         table.to_parquet(file, index=False, row_group_size=size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "partitions_within", lambda *args: n)
+        patch.setattr(job, "partitions_within", lambda *args: n)
         found = evalplugin.score(*files, ["ndcg@5", "ap"], memory="3KB")
     assert_same(found, evalplugin.score(lists, truth, ["ndcg@5", "ap"]))
 

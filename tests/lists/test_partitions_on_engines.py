@@ -22,7 +22,7 @@ from evalplugin.execution.engines import Call, Needs
 from evalplugin.execution.engines.executor import Executor
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.lists import partitioned
-from evalplugin.lists.inputs import engine_of
+from evalplugin.lists.job import engine_of
 from tests.lists.test_partitioned import FREE, METRICS, assert_same, scored
 
 

@@ -107,11 +107,17 @@ def test_tables_of_other_kinds_give_the_same(table: Callable[[], Any]) -> None:
 
 
 def test_columns_may_have_other_names() -> None:
-    renamed = evalplugin.score(
-        LISTS.set_axis(["who", "what", "place"], axis=1), TRUTH.set_axis(["u", "i", "stars"], axis=1), ["ndcg@3"],
-        user="who", item="what", rank="place", truth_user="u", truth_item="i", rating="stars",
-    )  # fmt: skip
     expected = evalplugin.score(LISTS, TRUTH, ["ndcg@3"]).per_user
+    names = {
+        "user": "who", "item": "what", "rank": "place", "truth_user": "u", "truth_item": "i", "rating": "stars",
+    }  # fmt: skip
+    other_lists, other_truth = (
+        table.set_axis([names[role] for role in roles], axis=1)
+        for table, roles in (
+            (LISTS, ("user", "item", "rank")), (TRUTH, ("truth_user", "truth_item", "rating")),
+        )
+    )  # fmt: skip
+    renamed = evalplugin.score(other_lists, other_truth, ["ndcg@3"], columns=names)
     pd.testing.assert_frame_equal(renamed.per_user, expected)
 
 
@@ -130,7 +136,7 @@ def test_scores_rank_descending_and_ties_by_item() -> None:
 def test_where_both_are_there_the_rank_counts_unless_the_score_is_named() -> None:
     both = lists(score=[1.0, 2, 3, 1, 2, 1])
     assert evalplugin.score(both, TRUTH, ["rr"]).means == evalplugin.score(LISTS, TRUTH, ["rr"]).means
-    by_score = evalplugin.score(both, TRUTH, ["rr"], score="score")
+    by_score = evalplugin.score(both, TRUTH, ["rr"], columns={"score": "score"})
     assert by_score.per_user.loc["b", "rr"] == 1 / 2
 
 
@@ -346,8 +352,10 @@ def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
 def test_unknown_metrics_and_two_orders_are_errors() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'ndcg'"):
         evalplugin.score(LISTS, TRUTH, ["ndgc@10"])
-    with pytest.raises(DataError, match=r"lists are ranked by a rank or by a score: name 'rank' or 'rank'"):
-        evalplugin.score(LISTS, TRUTH, ["rr"], rank="rank", score="rank")
+    with pytest.raises(
+        DataError, match=r"^lists: lists are ranked by a rank or by a score: name 'rank' or 'rank'"
+    ):
+        evalplugin.score(LISTS, TRUTH, ["rr"], columns={"rank": "rank", "score": "rank"})
 
 
 def test_integer_ids_of_any_width_and_sign() -> None:
@@ -368,9 +376,14 @@ def test_integer_ids_of_any_width_and_sign() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"user": 1}, "user must be the name of a column, as text, not 1"),
-        ({"user": None}, "user must be the name of a column, as text, not None"),
-        ({"threshold": NAN}, "threshold must be a finite number, from which ratings are relevant, not nan"),
+        ({"columns": {"users": "id"}}, "columns: 'users' is not a role of a column; did you mean 'user'?"),
+        ({"columns": "id"}, "columns must be a mapping such as {'user': 'customer'}, not 'id'"),
+        ({"columns": {"user": 1}}, "user must be the name of a column, as text, not 1"),
+        ({"columns": {"user": None}}, "user must be the name of a column, as text, not None"),
+        (
+            {"threshold": float("nan")},
+            "threshold must be a finite number, from which ratings are relevant, not nan",
+        ),
         ({"threshold": "3"}, "threshold must be a finite number, from which ratings are relevant, not '3'"),
         ({"metrics": []}, "no metric is asked for, such as 'ndcg@10'"),
         ({"metrics": "rr"}, "metrics must be a list of names such as ['ndcg@10'], not the text 'rr'"),
@@ -387,7 +400,10 @@ def test_integer_ids_of_any_width_and_sign() -> None:
             {"truth": pd.DataFrame},
             "truth: must be a pandas DataFrame or an Arrow table, not the class DataFrame",
         ),
-        ({"rank": "item"}, "lists: column 'item' cannot be both item and rank: name two columns"),
+        (
+            {"columns": {"rank": "item"}},
+            "lists: column 'item' cannot be both item and rank: name two columns",
+        ),
         (
             {"train": pd.DataFrame({"user": ["a", "a"], "item": ["x", "x"]}), "metrics": ["novelty@1"]},
             "train: the train data of user 'a' has item 'x' twice: row 1 (counted from 1) and row 2 (counted from 1)"
@@ -429,7 +445,7 @@ def test_events_of_truth_and_train_data_are_pairs_whose_ratings_add_up(truth, co
     pairs = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "y"], "rating": merged})
     metrics = ["ndcg@2", "recall(truth=repeat)@2", "recall(truth=explore)@2", "novelty@2"]
     bought = pd.DataFrame({"user": ["a", "a", "b"], "item": ["x", "x", "x"]})
-    found = evalplugin.score(listed, truth, metrics, train=bought, duplicates="keep", **columns)
+    found = evalplugin.score(listed, truth, metrics, train=bought, duplicates="keep", columns=columns)
     expected = evalplugin.score(listed, pairs, metrics, train=bought.drop_duplicates())
     pd.testing.assert_frame_equal(found.per_user, expected.per_user)
     assert found.per_user["recall(truth=repeat)@2"].tolist() == pytest.approx([1.0, np.nan], nan_ok=True)
@@ -504,7 +520,7 @@ def test_lists_of_several_systems_are_compared_user_by_user() -> None:
 def test_queries_of_several_systems_are_compared_by_session() -> None:
     queries = {"a": "1:1", "b": "1:2", "c": "2:1", "d": "2:2"}
     lists, truth = (table.assign(user=table["user"].map(queries)) for table in (LISTS, TRUTH))
-    (compared,) = evalplugin.score({"a": lists, "b": lists}, truth, ["rr"], query="user")
+    (compared,) = evalplugin.score({"a": lists, "b": lists}, truth, ["rr"], columns={"query": "user"})
     assert (compared.contest.units.noun, compared.contest.units.independent) == ("query", "session")
 
 

@@ -35,11 +35,11 @@ def tables(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def score(**changes: Any) -> evalplugin.ListScores:
     lists, truth = tables()
-    return evalplugin.score(lists, truth, ["rr", "hit@3"], **{"query": "query", **changes})
+    return evalplugin.score(lists, truth, ["rr", "hit@3"], **{"columns": {"query": "query"}, **changes})
 
 
 def test_intervals_take_the_queries_of_a_session_together():
-    own, as_users = score(), score(query=None, user="query")
+    own, as_users = score(), score(columns={"user": "query"})
     assert own.means == as_users.means
     assert own.scores.units.noun == "query"
     for metric in ("rr", "hit@3"):
@@ -60,7 +60,7 @@ def test_intervals_take_the_queries_of_a_session_together():
 
 def test_differences_take_the_queries_of_a_session_together():
     lists, truth = tables(1)
-    (compared,) = evalplugin.score({"a": tables()[0], "b": lists}, truth, ["rr"], query="query")
+    (compared,) = evalplugin.score({"a": tables()[0], "b": lists}, truth, ["rr"], columns={"query": "query"})
     paired = compared.pairs[0].paired
     assert (paired.users, paired.clusters) == (SESSIONS * EACH, SESSIONS)
     assert paired.design_effect == pytest.approx(EACH, rel=0.05)
@@ -83,8 +83,10 @@ def test_queries_in_parts_give_the_same_bits_as_in_memory(how: dict[str, Any]):
         how = {"engine": Engine()}
     more = pd.DataFrame({"query": ["99:1"], "item": [3]})
     pd.concat([pd.read_parquet("truth.parquet"), more]).to_parquet("truth.parquet", index=False)
-    found = evalplugin.score("lists", "truth.parquet", ["rr", "hit@3"], query="query", **how)
-    expected = evalplugin.score(tables()[0], pd.read_parquet("truth.parquet"), ["rr", "hit@3"], query="query")
+    found = evalplugin.score("lists", "truth.parquet", ["rr", "hit@3"], columns={"query": "query"}, **how)
+    expected = evalplugin.score(
+        tables()[0], pd.read_parquet("truth.parquet"), ["rr", "hit@3"], columns={"query": "query"}
+    )
     assert found.unlisted == expected.unlisted == 1
     pd.testing.assert_frame_equal(found.per_user, expected.per_user, check_exact=True)
     assert found.means == expected.means
@@ -111,7 +113,7 @@ def test_ids_that_name_no_session_are_refused_with_their_row(ids, memory, in_tru
     row, shown = (1, "1") if ids[0] == 1 else (2, repr(ids[1]))
     message = rf"{'truth' if in_truth else 'lists'}.parquet: {NOT_A_QUERY.format(row, shown)}"
     with pytest.raises(DataError, match=message):
-        evalplugin.score(*files, ["rr"], query="query", memory=memory)
+        evalplugin.score(*files, ["rr"], columns={"query": "query"}, memory=memory)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +134,19 @@ def test_wrong_columns_are_errors_of_the_command_line(arguments: list[str], mess
 
 def test_a_query_without_an_id_is_refused_with_its_row():
     lists, truth = tables()
-    with pytest.raises(DataError, match=r"column 'query', row 2 \(.*\) is empty: no query id may be missing"):
-        evalplugin.score(lists.assign(query=["0:1", None, *lists["query"][2:]]), truth, ["rr"], query="query")
+    with pytest.raises(
+        DataError, match=r"lists: column 'query', row 2 \(.*\) is empty: no query id may be missing"
+    ):
+        evalplugin.score(
+            lists.assign(query=["0:1", None, *lists["query"][2:]]), truth, ["rr"], columns={"query": "query"}
+        )
 
 
 def test_train_data_of_sessions_needs_no_queries():
     """Its users are sessions, not queries."""
     lists, truth = tables()
     train = pd.DataFrame({"query": [f"session {i}" for i in range(9)], "item": [i % 6 for i in range(9)]})
-    found = evalplugin.score(lists, truth, ["novelty@3"], train=train, query="query")
+    found = evalplugin.score(lists, truth, ["novelty@3"], train=train, columns={"query": "query"})
     assert 0 < found.means["novelty@3"] < 10
 
 
@@ -150,7 +156,7 @@ def test_a_query_in_two_files_is_refused_where_files_are_partitioned():
     with pytest.raises(
         DataError, match=r"^query '0:1' is in .*1.parquet and in .*2.parquet .* all rows of a query in one"
     ):
-        evalplugin.score("lists", "truth.parquet", ["rr"], query="query", partitioned=True)
+        evalplugin.score("lists", "truth.parquet", ["rr"], columns={"query": "query"}, partitioned=True)
 
 
 @pytest.mark.slow

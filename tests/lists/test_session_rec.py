@@ -42,7 +42,7 @@ def test_lists_of_session_rec_have_the_means_of_session_rec(folder: Path, file: 
     truth = clicks.loc[clicks["query"].isin(rows["query"]), ["query", "ItemId"]].rename(
         columns={"ItemId": "item"}
     )
-    scored = evalplugin.score(lists, truth, list(EXPECTED[file]), query="query")
+    scored = evalplugin.score(lists, truth, list(EXPECTED[file]), columns={"query": "query"})
     assert len(truth) == len(scored.per_user) == 387
     for metric, expected in EXPECTED[file].items():
         assert scored.means[metric] == pytest.approx(expected / 387, rel=1e-12), metric

@@ -28,7 +28,7 @@ from evalplugin.comparison.statistics.intervals import (
 )
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import Dependence, detectable_gain, users_needed
 from evalplugin.comparison.statistics.skewness import SkewedT
 
 Test = Literal["permutation", "wilcoxon", "t"]
@@ -103,8 +103,7 @@ class Paired:
             1.0,
             abs(self.effect),
             level=self.interval.level,
-            cluster_size=self.users / self.units,
-            design_effect=self.design_effect,
+            dependence=Dependence(self.users / self.units, self.design_effect),
         )
 
 
@@ -252,7 +251,7 @@ def _detectable(sd: float, n: int, interval: Interval) -> float:
     if not (sd > 0 and interval.design_effect > 0 and clusters > 1):
         return math.nan
     return detectable_gain(
-        sd, n, level=interval.level, cluster_size=n / clusters, design_effect=interval.design_effect
+        sd, n, level=interval.level, dependence=Dependence(n / clusters, interval.design_effect)
     )
 
 

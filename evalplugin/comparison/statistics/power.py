@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from functools import lru_cache
+from typing import NamedTuple
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import special
@@ -17,6 +18,16 @@ _STEEP = 100.0  # critical values above it belong to a few users; scipy's invers
 _LARGEST_RATIO = 1e150  # of spread and gain, whose square is a float
 
 
+class Dependence(NamedTuple):
+    """Pairs in clusters whose scores depend on each other."""
+
+    size: float = 1.0  # mean number of pairs of a cluster, at least 1
+    design_effect: float = 1.0  # variance of the mean difference over that of independent pairs, above 0
+
+
+INDEPENDENT = Dependence()
+
+
 def detectable_gain(
     sd: float,
     users: int,
@@ -24,8 +35,7 @@ def detectable_gain(
     level: float = 0.95,
     power: float = POWER,
     one_sided: bool = False,
-    cluster_size: float = 1.0,
-    design_effect: float = 1.0,
+    dependence: Dependence = INDEPENDENT,
 ) -> float:
     """Return the smallest true mean difference that a paired t test finds with a probability of ``power``.
 
@@ -41,21 +51,19 @@ def detectable_gain(
             1 - (1 - level) / m.
         power: Probability that the difference is found, at least 0.6.
         one_sided: Whether only a gain is tested for, as by a gate, and not a loss too.
-        cluster_size: Mean number of pairs of a cluster, at least 1.
-        design_effect: Variance of the mean difference over the one that it had with independent pairs, above 0.
+        dependence: Which pairs depend on each other.
 
     Raises:
         DataError: An argument outside its range.
     """
     _check(sd, level, power, one_sided=one_sided)
-    _check_clusters(cluster_size, design_effect)
-    clusters = round(users / cluster_size)
-    if clusters < 2:
-        of = "" if cluster_size == 1 else f" in clusters of {cluster_size:g}: at least 2 clusters"
+    _check_dependence(dependence)
+    size, design_effect = dependence
+    units = round(users / size)
+    if units < 2:
+        of = "" if size == 1 else f" in clusters of {size:g}: at least 2 clusters"
         raise DataError(f"a paired comparison needs at least 2 users, not {users}{of}")
-    return (
-        _noncentrality(clusters, level, power, one_sided) * sd * math.sqrt(design_effect) / math.sqrt(users)
-    )
+    return _noncentrality(units, level, power, one_sided) * sd * math.sqrt(design_effect) / math.sqrt(users)
 
 
 def users_of_units(needed: int, users: int, units: int) -> int:
@@ -70,15 +78,14 @@ def users_needed(
     level: float = 0.95,
     power: float = POWER,
     one_sided: bool = False,
-    cluster_size: float = 1.0,
-    design_effect: float = 1.0,
+    dependence: Dependence = INDEPENDENT,
 ) -> int:
     """Return the smallest number of users with whom ``gain`` is detectable; the inverse of ``detectable_gain``.
 
     Where users are in clusters, it is that of the smallest number of clusters.
 
     Args:
-        sd, level, power, one_sided, cluster_size, design_effect: As for ``detectable_gain``.
+        sd, level, power, one_sided, dependence: As for ``detectable_gain``.
         gain: True mean difference, above 0.
 
     Raises:
@@ -87,22 +94,22 @@ def users_needed(
     _check(sd, level, power, one_sided=one_sided)
     if not (math.isfinite(gain) and gain > 0):
         raise DataError(f"the gain to be found must be above 0, not {gain:g}: no number of users shows that")
-    _check_clusters(cluster_size, design_effect)
-    sd *= math.sqrt(design_effect / cluster_size)  # between cluster means
+    _check_dependence(dependence)
+    sd *= math.sqrt(dependence.design_effect / dependence.size)  # between cluster means
     if sd / gain > _LARGEST_RATIO:
         raise DataError(f"a gain of {gain:g} is too small beside a standard deviation of {sd:g}")
     normal = (_noncentrality(_NORMAL_FROM, level, power, one_sided) * sd / gain) ** 2
     if normal >= _NORMAL_FROM:
-        return math.ceil(math.ceil(normal) * cluster_size)
+        return math.ceil(math.ceil(normal) * dependence.size)
 
-    def is_enough(clusters: int) -> bool:
-        return detectable_gain(sd, clusters, level=level, power=power, one_sided=one_sided) <= gain
+    def is_enough(units: int) -> bool:
+        return detectable_gain(sd, units, level=level, power=power, one_sided=one_sided) <= gain
 
     # Student's test needs a few users more than the normal limit, and each further user lowers the detectable gain.
     least, most, step = 1, max(2, math.ceil(normal)), 1
     while not is_enough(most):
         least, most, step = most, most + step, 2 * step
-    return math.ceil(bisect_left(range(most), True, lo=least + 1, key=is_enough) * cluster_size)
+    return math.ceil(bisect_left(range(most), True, lo=least + 1, key=is_enough) * dependence.size)
 
 
 @lru_cache(maxsize=2**14)  # many models are compared over the same users
@@ -127,8 +134,9 @@ def _check(sd: float, level: float, power: float, *, one_sided: bool) -> None:
         raise DataError(f"the power must be at least {_LEAST_POWER} and below 1, not {power:g}")
 
 
-def _check_clusters(cluster_size: float, design_effect: float) -> None:
-    if not (math.isfinite(cluster_size) and cluster_size >= 1):
-        raise DataError(f"the mean size of clusters must be at least 1, not {cluster_size:g}")
+def _check_dependence(dependence: Dependence) -> None:
+    size, design_effect = dependence
+    if not (math.isfinite(size) and size >= 1):
+        raise DataError(f"the mean size of clusters must be at least 1, not {size:g}")
     if not (math.isfinite(design_effect) and design_effect > 0):
         raise DataError(f"the design effect must be above 0, not {design_effect:g}")

@@ -33,13 +33,9 @@ class Pairs(FileDataset):
 
     format: Annotated[PairFormat, Field(description="format of the files")]
     path: Annotated[
-        str | PartPaths | None, Field(description="the file, where the data comes in one piece")
-    ] = None
-    train: Annotated[str | None, Field(min_length=1, description="train data, for `split: given`")] = None
-    test: Annotated[str | None, Field(min_length=1, description="the truth, for `split: given`")] = None
-    validation: Annotated[
-        str | None, Field(min_length=1, description="the truth while parameters are tuned")
-    ] = None
+        str | PartPaths,
+        Field(description="the file, or for `split: given` one for each part: {train, test, validation}"),
+    ]
     n_items: Annotated[
         int | None,
         Field(
@@ -55,23 +51,9 @@ class Pairs(FileDataset):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parts = [name for name in ("train", "test") if getattr(self, name) is not None]
-        if self.path is None and len(parts) < 2:
-            raise ValueError("pairs takes train and test, or path for data that comes in one piece")
-        if self.path is not None and (parts or self.validation is not None):
-            raise ValueError("pairs takes either path, or train and test (and validation)")
         if self.ids == "text" and (self.format == "npz" or self.n_items is not None):
             numbers = "n_items" if self.n_items is not None else "format: npz"
             raise ValueError(f"ids: text does not go with {numbers}, whose ids are numbers: leave one out")
-
-    @property
-    def paths(self) -> str | PartPaths:
-        """The path, or the paths of the parts."""
-        if self.path is not None:
-            return self.path
-        assert self.train is not None
-        assert self.test is not None
-        return PartPaths(self.train, self.test, self.validation)
 
     @property
     def roles(self) -> dict[str, str]:

@@ -312,7 +312,7 @@ def _fold_in(path: str, file: File) -> str:
 
 @dataclass(frozen=True)
 class _PathOption:
-    path: str | PartPaths | None  # in a separate base, as the fields of the last base come first
+    path: str | PartPaths  # in a separate base, as the fields of the last base come first
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class FileDataset(ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def __post_init__(self) -> None:
-        if self.part is not None and isinstance(self.paths, PartPaths):
+        if self.part is not None and isinstance(self.path, PartPaths):
             raise ValueError("part names a column of one table: it does not go with a path for each part")
 
     def check(self, context: LoadContext) -> list[Problem]:
@@ -330,8 +330,7 @@ class FileDataset(ColumnOptions, _PathOption):
         try:
             self._find(context)
         except DataError as error:
-            key: KeyPath = ("path",) if isinstance(self.path, str | PartPaths) else ()
-            key += () if error.parameter is None else (error.parameter,)
+            key: KeyPath = ("path",) if error.parameter is None else ("path", error.parameter)
             return [Problem(key, str(error)), *super().check(context)]
         return super().check(context)
 
@@ -344,7 +343,7 @@ class FileDataset(ColumnOptions, _PathOption):
         columns = [name for name in tables.columns if name != PART]
         roles = self.roles_for(name, columns, context)
         table = tables.read(roles, context.report)
-        if isinstance(self.paths, PartPaths) and len(table):
+        if isinstance(self.path, PartPaths) and len(table):
             filled = set(encode([table.ids(PART, "part")])[0].tolist())
             for file, named in zip(files, partitions, strict=True):
                 if (part := named[PART].as_py()) not in filled:
@@ -354,18 +353,12 @@ class FileDataset(ColumnOptions, _PathOption):
     @property
     def roles(self) -> dict[str, str]:
         """The columns of interactions by role."""
-        return {**super().roles, "part": PART} if isinstance(self.paths, PartPaths) else super().roles
-
-    @property
-    def paths(self) -> str | PartPaths:
-        """The path, or the paths of the parts."""
-        assert self.path is not None
-        return self.path
+        return {**super().roles, "part": PART} if isinstance(self.path, PartPaths) else super().roles
 
     def _find(self, context: LoadContext) -> FoundFiles:
-        if isinstance(self.paths, PartPaths):
-            return self.paths.find(context.base, self._inside)
-        return find_files(context.base, self.paths, self._inside)
+        if isinstance(self.path, PartPaths):
+            return self.path.find(context.base, self._inside)
+        return find_files(context.base, self.path, self._inside)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError

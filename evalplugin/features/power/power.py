@@ -19,7 +19,7 @@ from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import POWER, Dependence, detectable_gain, users_needed
 from evalplugin.data.queries import Unit
 from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
@@ -257,8 +257,7 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
         "level": test.confidence,
         "power": test.power,
         "one_sided": test.one_sided,
-        "cluster_size": row.cluster_size or 1.0,
-        "design_effect": row.design_effect or 1.0,
+        "dependence": Dependence(row.cluster_size or 1.0, row.design_effect or 1.0),
     }
     detectable, needed = None, None
     if row.users is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,7 +20,15 @@ from evalplugin.data.queries import QUERY_IDS, SEPARATOR, Unit
 from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role, ScoreRequest, check_same_kinds
+from evalplugin.lists.columns import (
+    ListColumns,
+    PairColumns,
+    Role,
+    ScoreRequest,
+    Sources,
+    check_same_kinds,
+    read_train,
+)
 from evalplugin.lists.partition import Refused
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue, need_longest
@@ -73,7 +81,7 @@ def is_spark(table: object) -> bool:
     return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
 
 
-def check_frames(tables: Mapping[Role, object]) -> None:
+def check_frames(tables: Sources) -> None:
     """Refuse a Spark DataFrame beside another kind of table, and tables of pandas on Spark.
 
     At least one of the tables is a Spark DataFrame.
@@ -96,10 +104,10 @@ def check_frames(tables: Mapping[Role, object]) -> None:
             )
 
 
-def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
+def score_frames(sources: Sources, request: ScoreRequest) -> SparkScores:
     """Return the scores of lists in Spark DataFrames, to the last bit as for the same rows in memory.
 
-    ``lists`` and ``truth`` are of one session. The train data is collected.
+    Lists and truth are of one session. The train data is collected.
 
     Raises:
         DataError: As for lists in memory; the catalogue and the train data are too large to be sent to Spark's workers.
@@ -108,15 +116,16 @@ def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     _check_version()
     specs = request.specs
     check_mergeable(specs)
-    sides = _Side.of(lists, "lists", request.columns), _Side.of(truth, "truth", request.columns)
-    history = _train(request)
+    lists, columns = sources["lists"], request.columns
+    sides = _Side.of(lists, "lists", columns), _Side.of(sources["truth"], "truth", columns)
+    history = _train(sources, columns)
     check_same_kinds(lists=sides[0], truth=sides[1], train=history)
     session = lists.sparkSession
     _check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)
     catalogue = _catalogue(sides, history, session) if need_catalogue(specs) else None
     scoring = BucketScoring(
-        Scoring(request.for_workers, catalogue, longest),
+        Scoring(request, catalogue, longest),
         (sides[0].schema, sides[1].schema),
         sides[0].user.kind == "text",
         session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true",
@@ -141,7 +150,7 @@ class _Side:
         Raises:
             DataError: A column is missing, or is of another type.
         """
-        names = columns.of(role, role, frame.columns)
+        names = columns.to_read(role, role, frame.columns)
         # Columns by position: names may contain dots, or differ in case alone.
         numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         chosen, ids = [], []
@@ -194,13 +203,13 @@ def _check_version() -> None:
         )
 
 
-def _train(request: ScoreRequest) -> PairColumns | None:
+def _train(sources: Sources, columns: ListColumns) -> PairColumns | None:
     """Return the train data, collected."""
-    if not is_spark(request.train):
-        return request.history
-    side = _Side.of(request.train, "train", request.columns)
-    table = UnorderedTable(side.frame.toArrow().rename_columns(side.names), "train")
-    return PairColumns.read_all(table, "train", request.columns)
+    train = sources["train"]
+    if is_spark(train):
+        side = _Side.of(train, "train", columns)
+        train = UnorderedTable(side.frame.toArrow().rename_columns(side.names), "train")
+    return read_train({"train": train}, columns)
 
 
 def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, int]:
@@ -260,7 +269,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     metrics = [spec.name for spec in scoring.scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
-    unit = scoring.scoring.request.unit
+    unit = scoring.scoring.request.columns.unit
     buckets, others = (side.buckets(n_buckets, unit, large=scoring.large) for side in sides)
     scored = buckets.cogroup(others).applyInArrow(score_bucket, "outcome binary, users binary")
     # Serverless Spark has no cache: buckets are then scored again when rows of users are read.

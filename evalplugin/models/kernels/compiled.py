@@ -39,6 +39,14 @@ class Entries(NamedTuple):
     value: Floats  # (m,)
 
 
+class Entries32(NamedTuple):
+    """``Entries`` with values of 32 bits."""
+
+    indptr: Ints
+    other: Codes
+    value: Floats32
+
+
 _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
@@ -61,9 +69,14 @@ def compiled(function: F) -> F:
 
     @wraps(function)
     def call(*arguments: object) -> None:
-        loop(*(tuple(argument) if isinstance(argument, tuple) else argument for argument in arguments))
+        loop(*map(_plain, arguments))
 
     return call  # type: ignore[return-value]
+
+
+def _plain(argument: object) -> object:
+    """Return a NamedTuple, and those in it, as plain tuples."""
+    return tuple(map(_plain, argument)) if isinstance(argument, tuple) else argument
 
 
 def _numba_type(hint: Any) -> Any:

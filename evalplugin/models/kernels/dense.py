@@ -65,15 +65,14 @@ def write_weighted(
     indptr, other = rows.indptr.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False)
 
     def some_columns(start: int, stop: int) -> None:
-        multiply(start, stop, indptr, other, rows.data, weights, columns, out)
+        multiply(start, stop, (indptr, other, rows.data), weights, columns, out)
 
     for_ranges(some_columns, weights.shape[1], _TILES * _WIDTH)
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _multiply(
-    start: Any, stop: Any, indptr: Any, other: Any, value: Any, weights: Any, columns: Any, out: Any
-) -> None:
+def _multiply(start: Any, stop: Any, rows: Any, weights: Any, columns: Any, out: Any) -> None:
+    indptr, other, value = rows
     # A constant width and copied columns: loops over them are unrolled, and their rows follow each other in the cache.
     # Indices are unsigned, as signed ones would be tested for Python's negative ones.
     tile, sums = np.zeros((len(weights), _WIDTH), dtype=weights.dtype), np.empty(_WIDTH, dtype=weights.dtype)
@@ -107,25 +106,21 @@ def _multiply(
 def _multiply_rows(
     start: int,
     stop: int,
-    indptr: nb.Ints,
-    other: nb.Codes,
-    value: nb.Floats,
+    rows: nb.Entries,
     weights: nb.Matrix,
     columns: nb.Ints,
     out: nb.MatrixOut,
 ) -> None:
-    _multiply(start, stop, indptr, other, value, weights, columns, out)
+    _multiply(start, stop, rows, weights, columns, out)
 
 
 @nb.compiled
 def _multiply_rows32(
     start: int,
     stop: int,
-    indptr: nb.Ints,
-    other: nb.Codes,
-    value: nb.Floats32,
+    rows: nb.Entries32,
     weights: nb.Matrix32,
     columns: nb.Ints,
     out: nb.MatrixOut32,
 ) -> None:
-    _multiply(start, stop, indptr, other, value, weights, columns, out)
+    _multiply(start, stop, rows, weights, columns, out)

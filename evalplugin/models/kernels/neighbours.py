@@ -29,6 +29,14 @@ class MeanOptions(NamedTuple):
     otherwise: float  # the value with fewer neighbours
 
 
+class _Values(NamedTuple):
+    """The values of x and y, by either of them; those of an x ascend by y."""
+
+    of_x: nb.Entries
+    of_y: nb.Entries
+    ascending: bool  # whether those of a y ascend by x
+
+
 def neighbour_means(
     similarity: nb.Matrix, xs: nb.Ints, by_y: sparse.csr_array, options: MeanOptions
 ) -> nb.Matrix:
@@ -44,12 +52,12 @@ def neighbour_means(
     # The y with most entries have k neighbours first: a walk leaves each row where only they follow.
     by_size = np.argsort(np.diff(by_y.indptr), kind="stable")
     by_y, ascending = by_y[by_size], bool(by_y.has_sorted_indices)
-    lists, rows = entries_of(by_y), entries_of(by_y.T.tocsr())
+    values = _Values(entries_of(by_y.T.tocsr()), entries_of(by_y), ascending)
 
     def some(start: int, stop: int) -> None:
         order = np.argsort(-similarity[xs[start:stop]], axis=1, kind="stable")
         part = np.empty((stop - start, len(by_size)))
-        _walk(similarity, xs[start:stop], order, rows, lists, ascending, options, part)
+        _walk(similarity, xs[start:stop], order, values, options, part)
         means[start:stop, by_size] = part
 
     for_ranges(some, len(xs), max(1, _CELLS // len(similarity)))
@@ -117,17 +125,16 @@ def _walk(
     similarity: nb.Matrix,
     xs: nb.Ints,
     order: nb.MatrixInts,
-    rows: nb.Entries,
-    lists: nb.Entries,
-    ascending: bool,
+    values: _Values,
     options: MeanOptions,
     means: nb.MatrixOut,
 ) -> None:
     """Write the means of each x by one walk along its neighbours, most similar first, that adds each to its y.
 
     Equally similar neighbours come in the order of x. Where a y has k neighbours, the next one is as similar as the
-    last, and the lists are not ``ascending``, the list of y decides: its mean is made anew. ``rows`` ascend by y.
+    last, and the lists are not ``ascending``, the list of y decides: its mean is made anew.
     """
+    rows, lists, ascending = values
     indptr, y_of, value = rows
     k, min_k, otherwise = options
     n_y = means.shape[1]

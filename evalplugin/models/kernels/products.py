@@ -22,34 +22,69 @@ class Divisor(NamedTuple):
     """Divisor of the product p of row r and column c: own p + row_r + column_c + row_factor_r column_factor_c."""
 
     own: float
-    row: nb.Floats  # (n_rows,)
-    column: nb.Floats  # (n_columns,)
-    row_factor: nb.Floats  # (n_rows,)
-    column_factor: nb.Floats  # (n_columns,)
+    row: nb.Floats  # (n,) each
+    column: nb.Floats
+    row_factor: nb.Floats
+    column_factor: nb.Floats
 
     @classmethod
     def of(
         cls,
-        n_rows: int,
-        n_columns: int,
+        n: int,
         own: float = 0.0,
         row: Floats | float = 0.0,
         column: Floats | float = 0.0,
         row_factor: Floats | float = 1.0,
         column_factor: Floats | float = 1.0,
     ) -> Divisor:
-        """Return the divisor of numbers or arrays; 1 if none is given."""
+        """Return the divisor of numbers or arrays, of a square product of ``n`` rows; 1 if none is given."""
 
-        def filled(value: Floats | float, n: int) -> Floats:
+        def filled(value: Floats | float) -> Floats:
             return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=np.float64), n))
 
         return cls(
             float(own),
-            filled(row, n_rows),
-            filled(column, n_columns),
-            filled(row_factor, n_rows),
-            filled(column_factor, n_columns),
+            filled(row),
+            filled(column),
+            filled(row_factor),
+            filled(column_factor),
         )
+
+
+class _Factors(NamedTuple):
+    """Two matrices to multiply, by their rows."""
+
+    left: nb.Entries
+    right: nb.Entries
+
+
+class _Top(NamedTuple):
+    """The largest entries of some rows of a product, to be written one row behind the other."""
+
+    counts: nb.IntsOut  # (rows,)
+    column: nb.CodesOut
+    value: nb.FloatsOut
+
+
+class _Excluded(NamedTuple):
+    """Columns that are not listed, by row."""
+
+    indptr: nb.Ints
+    column: nb.Codes
+
+
+class _Ties(NamedTuple):
+    """The place of each column among equal ones, and the columns in the order of their places."""
+
+    rank: nb.Ints  # (n_columns,) each
+    order: nb.Codes
+
+
+class _Lists(NamedTuple):
+    """The lists of some rows, to be written: (rows, n) each."""
+
+    column: nb.CodeRowsOut
+    value: nb.MatrixOut
 
 
 def top_products(
@@ -62,15 +97,15 @@ def top_products(
     """
     n_rows, n_columns = left.shape[0], right.shape[1]
     k = max(1, min(k, n_columns))
-    divisor = Divisor.of(n_rows, n_columns) if divisor is None else divisor
-    a, b = entries_of(left), entries_of(right)
+    divisor = Divisor.of(n_rows) if divisor is None else divisor
+    factors = _Factors(entries_of(left), entries_of(right))
     parts: list[tuple[Codes, Floats]] = [(np.empty(0, dtype=np.int32), np.empty(0))] * -(-n_rows // _ROWS)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
 
     def some(start: int, stop: int) -> None:
         column, value = np.empty((stop - start) * k, dtype=np.int32), np.empty((stop - start) * k)
         counts = np.zeros(stop - start, dtype=np.int64)
-        _top_rows(start, stop, a, b, k, divisor, counts, column, value)
+        _top_rows(start, stop, factors, k, divisor, _Top(counts, column, value))
         indptr[start + 1 : stop + 1] = counts
         size = counts.sum()
         parts[start // _ROWS] = column[:size].copy(), value[:size].copy()
@@ -119,17 +154,18 @@ def top_of_product(
     """
     n_columns = right.shape[1]
     column, value = np.full((len(rows), n), NO_ITEM, dtype=np.int32), np.full((len(rows), n), np.nan)
-    a, b, asked = entries_of(left), entries_of(right), rows.astype(np.int64)
+    factors, asked = _Factors(entries_of(left), entries_of(right)), rows.astype(np.int64)
     rank = np.arange(n_columns) if ties is None else ties
-    order = np.argsort(rank).astype(np.int32)
+    places = _Ties(rank, np.argsort(rank).astype(np.int32))
     skipped = (
-        (np.zeros(left.shape[0] + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        _Excluded(np.zeros(left.shape[0] + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
         if excluded is None
-        else (excluded.indptr, excluded.item)
+        else _Excluded(excluded.indptr, excluded.item)
     )
 
     def some(start: int, stop: int) -> None:
-        _list_rows(asked[start:stop], a, b, *skipped, rank, order, column[start:stop], value[start:stop])
+        lists = _Lists(column[start:stop], value[start:stop])
+        _list_rows(asked[start:stop], factors, skipped, places, lists)
 
     for_ranges(some, len(rows), _ROWS)
     return column, value
@@ -145,12 +181,13 @@ def entries_of(matrix: sparse.csr_array) -> nb.Entries:
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _multiply(row: Any, turn: Any, left: Any, right: Any, left_out: Any, many: Any, work: Any) -> Any:
-    """Multiply a row of ``left`` by ``right``; write columns and sums, zeros for those ``left_out``; return how many.
+def _multiply(row: Any, turn: Any, factors: Any, left_out: Any, many: Any, work: Any) -> Any:
+    """Multiply a row of one matrix by another; write columns and sums, zeros for those ``left_out``; return how many.
 
     The columns are all if there are more than ``many`` products to add, else those that the row meets, in the order in
     which it does. ``turn`` is another for each call.
     """
+    left, right = factors
     a_indptr, a_column, a_value = left
     b_indptr, b_column, b_value = right
     sums, last, column, total = work
@@ -191,14 +228,12 @@ def _multiply(row: Any, turn: Any, left: Any, right: Any, left_out: Any, many: A
 def _top_rows(
     start: int,
     stop: int,
-    left: nb.Entries,
-    right: nb.Entries,
+    factors: _Factors,
     k: int,
     divisor: Divisor,
-    counts: nb.IntsOut,
-    column: nb.CodesOut,
-    value: nb.FloatsOut,
+    top: _Top,
 ) -> None:
+    counts, column, value = top
     own, row_sum, column_sum, row_factor, column_factor = divisor
     n = len(column_sum)
     met, sums = np.empty(n, dtype=np.int32), np.empty(n)
@@ -208,7 +243,7 @@ def _top_rows(
     size = 0
     for row in range(start, stop):
         itself[0] = row
-        n_met = _multiply(row, row, left, right, itself, n, work)
+        n_met = _multiply(row, row, factors, itself, n, work)
         low, n_found, limit = -np.inf, 0, _PLACES * k
         for place in range(n_met):
             c, total = met[place], sums[place]
@@ -276,15 +311,14 @@ def _keep_best(column: Any, value: Any, size: Any, k: Any, best: Any) -> Any:
 @nb.compiled
 def _list_rows(
     rows: nb.Ints,
-    left: nb.Entries,
-    right: nb.Entries,
-    skipped_start: nb.Ints,
-    skipped: nb.Codes,
-    rank: nb.Ints,
-    order: nb.Codes,
-    column: nb.CodeRowsOut,
-    value: nb.MatrixOut,
+    factors: _Factors,
+    excluded: _Excluded,
+    ties: _Ties,
+    lists: _Lists,
 ) -> None:
+    skipped_start, skipped = excluded
+    rank, order = ties
+    column, value = lists
     n_columns, n = len(rank), column.shape[1]
     found, total = np.empty(n_columns, dtype=np.int32), np.empty(n_columns)
     work = np.zeros(n_columns), np.full(n_columns, -1, dtype=np.int32), found, total
@@ -292,7 +326,7 @@ def _list_rows(
     done = np.full(n_columns, -1, dtype=np.int32)  # the last row that lists no zero of a column
     for place in range(len(rows)):
         left_out = skipped[skipped_start[rows[place]] : skipped_start[rows[place] + 1]]
-        n_found = _multiply(rows[place], place, left, right, left_out, n_columns // _SHARE, work)
+        n_found = _multiply(rows[place], place, factors, left_out, n_columns // _SHARE, work)
         n_found = _keep_best(found, total, n_found, n, maxima)
         size = min(n, n_found)
         best = np.argsort(-total[:n_found])

@@ -23,6 +23,44 @@ class Sequences(NamedTuple):
     item: nb.Codes  # (m,)
 
 
+class _Events(NamedTuple):
+    """The items of sessions, in order, and where each item occurs."""
+
+    indptr: nb.Ints  # (n_sessions + 1,)
+    item: nb.Codes  # (m,)
+    session: nb.Ints  # (m,)
+    occurs: nb.Ints  # (n_items + 1,)
+    place: nb.Ints  # (m,) the events of each item
+
+
+class _Rows(NamedTuple):
+    """The entries of the rows of a matrix, to be written: ``counts`` of each from ``start`` on."""
+
+    start: nb.Ints  # (n + 1,)
+    counts: nb.IntsOut  # (n,)
+    column: nb.CodesOut  # (start[-1],) each
+    value: nb.FloatsOut
+
+    @classmethod
+    def of(cls, most: nb.Ints) -> _Rows:
+        """Return room for so many entries of each row."""
+        start = np.zeros(len(most) + 1, dtype=np.int64)
+        np.cumsum(most, out=start[1:])
+        column, value = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
+        return cls(start, np.zeros(len(most), dtype=np.int64), column, value)
+
+    def matrix(self, n_columns: int) -> sparse.csr_array:
+        """Return the matrix of the entries that were written."""
+        start, counts, column, value = self
+        kept = np.arange(len(column)) - np.repeat(start[:-1], np.diff(start)) < np.repeat(
+            counts, np.diff(start)
+        )
+        indptr = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=indptr[1:])
+        matrix = sparse.csr_array((value[kept], column[kept], indptr), shape=(len(counts), n_columns))
+        return with_small_indices(matrix)
+
+
 def rules(
     sessions: Sequences, n_items: int, k: int | None, weights: nb.Floats | None = None
 ) -> sparse.csr_array:
@@ -50,33 +88,20 @@ def rules(
         n_others = np.minimum(behind, len(weights))
     most = np.bincount(item, n_others, n_items).astype(np.int64)
     np.minimum(most, n_items if k is None else min(k, n_items), out=most)
-    start = np.zeros(n_items + 1, dtype=np.int64)
-    np.cumsum(most, out=start[1:])
-    column, value = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
-    counts = np.zeros(n_items, dtype=np.int64)
+    rows = _Rows.of(most)
     session = np.repeat(np.arange(len(lengths)), lengths)
     place = np.argsort(item, kind="stable")
     occurs = np.zeros(n_items + 1, dtype=np.int64)
     np.cumsum(np.bincount(item, minlength=n_items), out=occurs[1:])
+    events = _Events(indptr, item, session, occurs, place)
     both = weights is None
     weights = np.empty(0) if weights is None else weights
 
     def some(first: int, stop: int) -> None:
-        _rules(first, stop, sessions, session, occurs, place, weights, both, start, counts, column, value)
+        _rules(first, stop, events, weights, both, rows)
 
     for_ranges(some, n_items, _ITEMS)
-    return _compact(start, counts, column, value, n_items)
-
-
-def _compact(
-    start: nb.Ints, counts: nb.Ints, column: nb.Codes, value: nb.Floats, n_columns: int
-) -> sparse.csr_array:
-    """Return the matrix whose rows are the first ``counts`` entries from ``start``."""
-    kept = np.arange(len(column)) - np.repeat(start[:-1], np.diff(start)) < np.repeat(counts, np.diff(start))
-    indptr = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=indptr[1:])
-    matrix = sparse.csr_array((value[kept], column[kept], indptr), shape=(len(counts), n_columns))
-    return with_small_indices(matrix)
+    return rows.matrix(n_items)
 
 
 class Queries(NamedTuple):
@@ -96,6 +121,13 @@ class Past(NamedTuple):
     indptr: nb.Ints  # (n_items + 1,)
     session: nb.Codes  # (m,) the sessions of each item, ascending
     length: nb.Floats  # (n_sessions,) number of distinct items
+
+
+class _Similarity(NamedTuple):
+    """How sessions are compared with a query."""
+
+    kind: int  # position in SIMILARITIES
+    sample: int  # most sessions
 
 
 SIMILARITIES = ("dot", "cosine", "jaccard")
@@ -119,17 +151,14 @@ def nearest_sessions(
     sample = n_sessions if sample_size is None else min(sample_size, n_sessions)
     query = np.repeat(np.arange(n_queries), np.diff(queries.indptr))
     n_sharing = np.bincount(query, np.diff(past.indptr)[queries.item], n_queries).astype(np.int64)
-    start = np.zeros(n_queries + 1, dtype=np.int64)
-    np.cumsum(np.minimum(n_sharing, min(k, sample)), out=start[1:])
-    column, value = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
-    counts = np.zeros(n_queries, dtype=np.int64)
-    kind = SIMILARITIES.index(similarity)
+    rows = _Rows.of(np.minimum(n_sharing, min(k, sample)))
+    options = _Similarity(SIMILARITIES.index(similarity), sample)
 
     def some(first: int, stop: int) -> None:
-        _nearest(first, stop, queries, past, sample, kind, start, counts, column, value)
+        _nearest(first, stop, queries, past, options, rows)
 
     for_ranges(some, n_queries, _QUERIES)
-    return _compact(start, counts, column, value, n_sessions)
+    return rows.matrix(n_sessions)
 
 
 @numba.njit(nogil=True, error_model="numpy")
@@ -145,18 +174,13 @@ def _cut(values: Any, most: Any) -> Any:
 def _rules(
     first: int,
     stop: int,
-    sessions: Sequences,
-    session: nb.Ints,
-    occurs: nb.Ints,
-    place: nb.Ints,
+    events: _Events,
     weights: nb.Floats,
     both: bool,
-    start: nb.Ints,
-    counts: nb.IntsOut,
-    column: nb.CodesOut,
-    value: nb.FloatsOut,
+    rows: _Rows,
 ) -> None:
-    indptr, item = sessions
+    indptr, item, session, occurs, place = events
+    start, counts, column, value = rows
     n_items = len(counts)
     sums = np.zeros(n_items)
     last = np.full(n_items, -1, dtype=np.int32)  # the last item that has met an item
@@ -217,13 +241,11 @@ def _nearest(
     stop: int,
     queries: Queries,
     past: Past,
-    sample: int,
-    kind: int,
-    start: nb.Ints,
-    counts: nb.IntsOut,
-    column: nb.CodesOut,
-    value: nb.FloatsOut,
+    options: _Similarity,
+    rows: _Rows,
 ) -> None:
+    kind, sample = options
+    start, counts, column, value = rows
     q_indptr, q_item, q_weight, q_decay, q_size, q_own = queries
     indptr, session, length = past
     n_lists = 1

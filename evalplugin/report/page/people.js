@@ -72,7 +72,7 @@ class People {
     const quoted = (word) => (/^[\w.@%+=:,/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
     const runs = [this.first, this.second].map((model) => models[model].run);
     const pair = runs.every(Boolean) ? runs : [this.first, this.second].map((model) => quoted(models[model].name));
-    if (isTable) return `evalplugin compare --scores … --users ${pair.join(" ")} --out ${file}`;
+    if (isTable) return `evalplugin compare-scores … --users ${pair.join(" ")} --out ${file}`;
     const where = runs.every(Boolean) ? runs.join(" ") : `--bakeoff ${quoted(bakeoff)}`;
     return `evalplugin compare ${where} --users ${pair.join(" ")} --out ${file}`;
   }

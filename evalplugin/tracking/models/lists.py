@@ -141,7 +141,7 @@ class Lists(Recommender):
         return lists
 
     def _files(self, folder: Path, fold: int) -> TableFiles:
-        from evalplugin.lists.inputs import open_files
+        from evalplugin.lists.files import open_files
 
         assert self.path is not None
         path = self.path.replace("{fold}", str(fold + 1))

@@ -28,7 +28,7 @@ from evalplugin.comparison.statistics.intervals import (
 )
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import TESTS, Paired, compare_pairs
-from evalplugin.comparison.statistics.power import detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import Dependence, detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread, bound_with_seeds, paired_with_seeds
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.distribution import Distribution
@@ -452,30 +452,32 @@ def test_p_and_bound_agree(sample: tuple[np.ndarray, np.ndarray], level: float) 
 
 def test_power_counts_clusters_and_tells_values() -> None:
     independent = detectable_gain(0.3, 100)
-    assert detectable_gain(0.3, 500, cluster_size=5, design_effect=5) == pytest.approx(independent)
-    assert detectable_gain(0.3, 500, cluster_size=5) < independent
-    assert users_needed(0.3, 0.05, cluster_size=5, design_effect=5) == 5 * users_needed(0.3, 0.05)
-    assert users_needed(0.3, 1e-5, cluster_size=2.5) == pytest.approx(users_needed(0.3, 1e-5), rel=1e-6)
+    assert detectable_gain(0.3, 500, dependence=Dependence(5, 5)) == pytest.approx(independent)
+    assert detectable_gain(0.3, 500, dependence=Dependence(5)) < independent
+    assert users_needed(0.3, 0.05, dependence=Dependence(5, 5)) == 5 * users_needed(0.3, 0.05)
+    assert users_needed(0.3, 1e-5, dependence=Dependence(2.5)) == pytest.approx(
+        users_needed(0.3, 1e-5), rel=1e-6
+    )
 
 
 @given(st.floats(1, 50), st.floats(0.5, 60), st.floats(0.01, 1))
 def test_as_many_values_as_are_needed_detect_the_gain(size: float, effect: float, gain: float) -> None:
-    needed = users_needed(0.4, gain, cluster_size=size, design_effect=effect)
-    assert detectable_gain(0.4, needed, cluster_size=size, design_effect=effect) <= gain * (1 + 1e-9)
+    needed = users_needed(0.4, gain, dependence=Dependence(size, effect))
+    assert detectable_gain(0.4, needed, dependence=Dependence(size, effect)) <= gain * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("dependence", "message"),
     [
-        ({"cluster_size": 0.5}, "mean size of clusters must be at least 1, not 0.5"),
-        ({"design_effect": 0.0}, "design effect must be above 0, not 0"),
-        ({"design_effect": nan}, "design effect must be above 0, not nan"),
-        ({"cluster_size": 80.0}, "not 100 in clusters of 80: at least 2 clusters"),
+        (Dependence(0.5), "mean size of clusters must be at least 1, not 0.5"),
+        (Dependence(design_effect=0.0), "design effect must be above 0, not 0"),
+        (Dependence(design_effect=nan), "design effect must be above 0, not nan"),
+        (Dependence(80.0), "not 100 in clusters of 80: at least 2 clusters"),
     ],
 )
-def test_power_refuses_impossible_clusters(options: dict[str, float], message: str) -> None:
+def test_power_refuses_impossible_clusters(dependence: Dependence, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        detectable_gain(0.3, 100, **options)  # type: ignore[arg-type]
+        detectable_gain(0.3, 100, dependence=dependence)
 
 
 def test_models_that_differ_in_few_clusters_may_all_be_best() -> None:

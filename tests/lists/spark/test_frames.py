@@ -106,7 +106,7 @@ def test_connect_and_settings_of_the_session_change_nothing(connect, monkeypatch
     lists = lists.withColumnRenamed("user", "a.user").selectExpr("*", "1 AS `A.USER`")
     metrics = ("ndcg@3", "precision", "coverage@2", "novelty@2")
     names = {"user": "a.user", "truth_user": "user"}
-    found = evalplugin.score(lists, truth, metrics, train=train, **names)
+    found = evalplugin.score(lists, truth, metrics, train=train, columns=names)
     check_equal(found, evalplugin.score(*tables[:2], metrics, train=tables[2]))
     assert repr(found).startswith("SparkScores(ndcg@3=0.")
     found.unpersist()
@@ -133,14 +133,18 @@ def test_queries_of_a_session_are_in_one_bucket(spark: Any, monkeypatch: pytest.
         table.assign(user=(table["user"] // 4).astype(str) + "\nx:" + (table["user"] % 4).astype(str))
         for table in list_tables(200)[:2]
     ]
-    expected = evalplugin.score(*tables, FREE, query="user")
-    found = evalplugin.score(*frames(spark, *tables), FREE, query="user")
+    expected = evalplugin.score(*tables, FREE, columns={"query": "user"})
+    found = evalplugin.score(*frames(spark, *tables), FREE, columns={"query": "user"})
     check_equal(found, expected)
     assert found.interval("rr").clusters == expected.interval("rr").clusters == 52
     with pytest.raises(DataError, match=r"^query: '7:x' in the lists is not the id of a query: "):
-        evalplugin.score(*frames(spark, *(t.assign(user="7:x") for t in tables)), FREE, query="user")
+        evalplugin.score(
+            *frames(spark, *(t.assign(user="7:x") for t in tables)), FREE, columns={"query": "user"}
+        )
     with pytest.raises(DataError, match=r"^lists: column 'user' is of type \w+: ids of queries are texts "):
-        evalplugin.score(*frames(spark, *(t.head(1).assign(user=7) for t in tables)), ["rr"], query="user")
+        evalplugin.score(
+            *frames(spark, *(t.head(1).assign(user=7) for t in tables)), ["rr"], columns={"query": "user"}
+        )
 
 
 def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any) -> None:
