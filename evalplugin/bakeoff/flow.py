@@ -29,8 +29,8 @@ from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.features.resume import ResumeFeature
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
+from evalplugin.report.documents import comparisons_text
 from evalplugin.report.notebook import Comparisons
-from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.board import Links
 from evalplugin.tracking.write.contents import inputs_files, page_artifact

@@ -158,7 +158,7 @@ def compare(
     from evalplugin.cli import show
     from evalplugin.files.outputs import check_writable, refuse_input
     from evalplugin.lists.output import check_output
-    from evalplugin.report import frames, latex, markdown
+    from evalplugin.report import documents, frames
     from evalplugin.report.tables import overlap_table
     from evalplugin.tracking.location import store_file
 
@@ -216,18 +216,18 @@ def compare(
     else:
         overlaps = [overlap_table(comparison) for comparison in compared] if overlap else []
         if shown == "table":
-            from evalplugin.cli.show.console import show_text_table
+            from evalplugin.cli.show.console import show_table
             from evalplugin.cli.show.tables import show_comparisons
 
             show_comparisons(compared.comparisons, names, segment)
             for table in (*overlaps, *compared.tables):
-                show_text_table(table)
+                show_table(table)
         else:
             texts: dict[str, Callable[..., str]] = {
                 "json": partial(frames.compare_json, overlap=overlap),
                 "csv": frames.compare_csv,
-                "markdown": partial(markdown.compare_markdown, tables=(*overlaps, *compared.tables)),
-                "latex": latex.compare_latex,
+                "markdown": partial(documents.compare_markdown, tables=(*overlaps, *compared.tables)),
+                "latex": documents.compare_latex,
             }
             echo_data(texts[shown](compared.comparisons, names, segment), nl=False)
     if compared.links is not None:

@@ -17,8 +17,8 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.overlap import Overlap
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_table
-from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import shared_lines
+from evalplugin.report.sentences.units import shared_lines
+from evalplugin.report.sentences.verdict import verdict_sentence
 
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {

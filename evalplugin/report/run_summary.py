@@ -19,13 +19,15 @@ from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, ModelResult, ScoredOn, TableInfo
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.markdown import escape, markdown_table
-from evalplugin.report.tables import COST_HEADS, cost_texts
-from evalplugin.report.words import heading, no_interval, whom
+from evalplugin.report.leaderboard import COST_COLUMNS, cost_cells
+from evalplugin.report.render.markdown import escape, table_lines
+from evalplugin.report.sentences.statistics import no_interval
+from evalplugin.report.table import Table, numbers, text_rows, words
+from evalplugin.report.words import heading, whom
 from evalplugin.segments import Segmentation
 
 _INTERVAL = f"{percent(LEVEL)} interval"
-_METRIC_HEADS = ("metric", "mean", _INTERVAL, "std", "p10", "median", "p90")
+_COLUMNS = (*words("metric"), *numbers("mean", _INTERVAL, "std", "p10", "median", "p90"))
 
 
 def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
@@ -34,13 +36,11 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
     lines = [f"**{escape(result.model)}**{kind} on {_data_name(result.data)}", ""]
     if result.error is not None:
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
-    lines += markdown_table(
-        ["metric", "mean", _INTERVAL],
-        [
-            [escape(heading(bakeoff.spec(c.metric))), number(c.mean), span(c.low, c.high)]
-            for c in cells.values()
-        ],
+    means = (
+        (heading(bakeoff.spec(cell.metric)), number(cell.mean), span(cell.low, cell.high))
+        for cell in cells.values()
     )
+    lines += table_lines(Table("", _COLUMNS[:3], text_rows(means)))
     if result.tuning is not None:
         lines += [
             "",
@@ -77,14 +77,13 @@ def summary_markdown(
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
         lines += ["## Metrics", ""]
-        heads = [*_METRIC_HEADS, f"{units} at 0", units, "undefined"]
-        lines += markdown_table(
-            heads, [_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values()]
-        )
+        columns = (*_COLUMNS, *numbers(f"{units} at 0", units, "undefined"))
+        rows = text_rows(_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values())
+        lines += table_lines(Table("Metrics", columns, rows))
         used = {cell.method for cell in cells.values()} - {""}
         words = {"effective": f"exact for the effective number of {units}"}
         methods = ", ".join(words.get(method, method) for method in sorted(used - {"none"}))
-        why = f" {escape(no_interval(info.independent_unit))}." if "none" in used else ""
+        why = f" {escape(no_interval(info.independent_unit))}" if "none" in used else ""
         lines += [
             "",
             f"Means are over the {units} for {whom(info.unit)} a metric is defined; undefined {units} are counted, not "
@@ -95,7 +94,8 @@ def summary_markdown(
     lines += _group_lines(bakeoff, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
-        lines += ["## Costs", "", *markdown_table(COST_HEADS, [cost_texts(result.costs)]), ""]
+        costs = Table("Costs", COST_COLUMNS, (tuple(cost_cells(result.costs)),))
+        lines += ["## Costs", "", *table_lines(costs), ""]
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
@@ -115,21 +115,21 @@ def summary_markdown(
 def _cluster_lines(bakeoff: Bakeoff, info: ScoredOn, cells: Mapping[str, Cell]) -> list[str]:
     """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
-        [
-            escape(heading(bakeoff.spec(cell.metric))),
+        (
+            heading(bakeoff.spec(cell.metric)),
             number(over.mean),
             span(over.low, over.high) or UNDEFINED,
             f"{over.n:,}",
-        ]
+        )
         for cell in cells.values()
         if (over := cell.over_clusters) is not None
     ]
     if not rows:
         return []
     cluster = info.independent_unit
-    heads = ["metric", f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)]
+    columns = (*words("metric"), *numbers(f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)))
     title = f"If each {cluster} counts once, by the mean of its {plural(info.unit)}:"
-    return [title, "", *markdown_table(heads, rows), ""]
+    return [title, "", *table_lines(Table(title, columns, text_rows(rows))), ""]
 
 
 def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
@@ -141,13 +141,13 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
                 scores, segment, bakeoff.spec(bakeoff.primary), bakeoff.seed
             ).items():
                 shown = span(interval.low, interval.high) or UNDEFINED
-                texts = [escape(segment.name), escape(label), f"{interval.n:,}", number(interval.mean), shown]
-                rows.append(texts)
+                rows.append((segment.name, label, f"{interval.n:,}", number(interval.mean), shown))
     if not rows:
         return []
     units = plural(result.data.unit)
+    columns = (*words("segment", "group"), *numbers(units, "mean", _INTERVAL))
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of {units}:", ""]
-    return [*lines, *markdown_table(["segment", "group", units, "mean", _INTERVAL], rows), ""]
+    return [*lines, *table_lines(Table("For whom", columns, text_rows(rows))), ""]
 
 
 @remembered  # the summary is written again when all models are compared
@@ -175,7 +175,8 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         return []
     settings = tuning.settings
     values = (tuning.defaults, tuning.validation, result.mean(tuning.metric))
-    heads = ["validation, defaults", "validation, best", "test", "optimism"]
+    columns = numbers("validation, defaults", "validation, best", "test", "optimism")
+    row = (*map(number, values), signed(result.optimism))
     counts = {state: tuning.count(state) for state in ("done", "dropped", "failed")}
     trials = ", ".join(f"{count:,} {state}" for state, count in counts.items())
     lines = [
@@ -184,7 +185,7 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         f"By {escape(heading(parse(tuning.metric)))} within the train data, {escape(split_text(settings['split']))}; "
         f"budget: {escape(budget_text(settings['budget']))}.",
         "",
-        *markdown_table(heads, [[*map(number, values), signed(result.optimism)]]),
+        *table_lines(Table("Tuning", columns, text_rows([row]))),
         "",
         "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the "
         "best trial in it, and how much easier one of the two is than the other for any model.",
@@ -206,7 +207,7 @@ def _metric_row(metric: MetricSpec, cell: Cell) -> list[str]:
         else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
     )
     return [
-        escape(heading(metric)),
+        heading(metric),
         number(cell.mean),
         span(cell.low, cell.high) or UNDEFINED,
         *spread,
@@ -230,15 +231,10 @@ def _data_lines(info: ScoredOn) -> list[str]:
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
     units = plural(info.unit)
     # Train data is of sessions where the test data is of queries.
-    heads = [
-        "",
-        units if info.unit == "user" else f"sessions or {units}",
-        "items",
-        "interactions",
-        "density",
-        "digest",
-    ]
-    lines = markdown_table(heads, [_data_row(name, data) for name, data in parts.items() if data is not None])
+    users = units if info.unit == "user" else f"sessions or {units}"
+    columns = (*words(""), *numbers(users, "items", "interactions", "density"), *words("digest"))
+    rows = text_rows(_data_row(name, data) for name, data in parts.items() if data is not None)
+    lines = table_lines(Table("Data", columns, rows))
     given = {
         "dataset": info.type,
         **redact_values(info.params),
@@ -262,7 +258,7 @@ def _data_row(name: str, data: Interactions) -> list[str]:
         f"{items:,}",
         f"{len(data):,}",
         number(100 * density, 3) + " %",
-        f"`{data.digest[:12]}`",
+        data.digest[:12],
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import DataSplit
-from evalplugin.report.tables import TextTable
+from evalplugin.report.table import Table
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Statement:
     headline: str
     reason: str  # one sentence
     details: tuple[str, ...]  # sentences in small print, the last of them also on the page
-    tables: tuple[TextTable, ...]
+    tables: tuple[Table, ...]
     legend: str  # of the tables
     notes: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Section:
     """A feature's part of the reports on comparisons."""
 
     statement: Statement | None = None
-    table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page
+    table: Table | None = None  # over all comparisons; below their tables, and at the top of the page
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
     picture: Callable[[Mapping[str, str]], str] | None = None
     # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those

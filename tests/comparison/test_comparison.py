@@ -21,7 +21,7 @@ from evalplugin.execution.results import BakeoffResult, DataInfo, Finding, Model
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
-from evalplugin.report.verdict import verdict, verdict_sentence
+from evalplugin.report.sentences.verdict import verdict, verdict_sentence
 from evalplugin.segments import Segmentation
 
 

@@ -15,13 +15,12 @@ import evalplugin
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import with_common_users
 from evalplugin.features.ranks.ranks import ranks_of
+from evalplugin.report.documents import compare_latex, compare_markdown
 from evalplugin.report.frames import compare_csv, compare_json
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
+from evalplugin.report.sentences.units import shared_lines
+from evalplugin.report.sentences.verdict import verdict_sentence
 from evalplugin.report.tables import comparison_tables
-from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import shared_lines
 
 N, HARD = 300, 120
 LINE = (

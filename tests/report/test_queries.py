@@ -26,9 +26,8 @@ from evalplugin.features.gate.report import decision_markdown
 from evalplugin.features.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
 from evalplugin.report.frames import compare_frame
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.run_summary import summary_markdown

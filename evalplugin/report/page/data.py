@@ -18,7 +18,7 @@ from evalplugin.report.charts.distribution import axis_limits
 from evalplugin.report.charts.palette import SHAPES, model_colours
 from evalplugin.report.charts.theme import model_variables
 from evalplugin.report.page.examples import examples
-from evalplugin.report.tables import group_statistics_legend
+from evalplugin.report.sentences.groups import group_statistics_lines
 from evalplugin.report.words import whom
 from evalplugin.segments import Segmentation
 
@@ -58,7 +58,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "precision": _union("recall", [row.scores.pr_curve for row in rows if row.scores is not None]),
         "costs": _costs(comparison),
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
-        "groupNotes": list(group_statistics_legend(comparison, comparison.group_statistics)),
+        "groupNotes": list(group_statistics_lines(comparison, comparison.group_statistics)),
         "hitRates": _hit_rates(comparison),
         "examples": examples(comparison),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from evalplugin.base.numbers import number
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.tables import overlap_legend, overlap_sentence
+from evalplugin.report.sentences.lists import overlap_lines, overlap_sentence
 
 
 def overlap_matrix(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -29,7 +29,7 @@ def overlap_matrix(comparison: Comparison, models: Sequence[Mapping[str, Any]]) 
     ]
     return {
         "sentence": overlap_sentence(comparison),
-        "legend": list(overlap_legend(comparison)),
+        "legend": list(overlap_lines(comparison)),
         "models": having,
         "rows": rows,
     }

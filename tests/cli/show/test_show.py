@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from evalplugin.cli.show import observer, progress
-from evalplugin.cli.show.console import Terminal, new_table
+from evalplugin.cli.show.console import Terminal, rich_table
+from evalplugin.report.table import Table, numbers, text_rows, words
 
 
 def test_progress_without_terminal_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,18 +101,17 @@ def test_a_label_that_changes_is_shown_as_it_is_now(
 
 def test_narrow_terminal_cuts_no_number_of_a_table() -> None:
     screen = io.StringIO()
-    table = new_table("model", *(f">metric {i}" for i in range(8)))
-    table.add_row("neighbours", *(f"+0.{i}280 to +0.{i}680" for i in range(8)))
-    Terminal(file=screen, force_terminal=True, color_system=None, width=80).print(table)
+    rows = text_rows([("neighbours", *(f"+0.{i}280 to +0.{i}680" for i in range(8)))])
+    table = Table("", (*words("model"), *numbers(*(f"metric {i}" for i in range(8)))), rows)
+    Terminal(file=screen, force_terminal=True, color_system=None, width=80).print(rich_table(table))
     assert "neighbours" in screen.getvalue()
     assert all(f"+0.{i}280 to +0.{i}680" in screen.getvalue() for i in range(8))
 
 
 def test_narrow_terminal_folds_names_where_numbers_fit() -> None:
     screen = io.StringIO()
-    table = new_table("model", ">mean")
-    table.add_row("x" * 100, "0.1234")
-    Terminal(file=screen, force_terminal=True, color_system=None, width=40).print(table)
+    table = Table("", (*words("model"), *numbers("mean")), text_rows([("x" * 100, "0.1234")]))
+    Terminal(file=screen, force_terminal=True, color_system=None, width=40).print(rich_table(table))
     assert max(map(len, screen.getvalue().splitlines())) <= 40
     assert screen.getvalue().count("x") == 100
     assert "0.1234" in screen.getvalue()

@@ -16,7 +16,7 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.cli.history import parts_that_fit
-from evalplugin.cli.show.console import show_text_table
+from evalplugin.cli.show.console import show_table
 from evalplugin.features.history.chart import history_spec, write_history
 from evalplugin.features.history.history import History, history_of
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
@@ -129,7 +129,7 @@ def test_rows_are_plain_and_say_what_is_unknown() -> None:
 
 def lines_shown(history: History, capsys: pytest.CaptureFixture[str]) -> list[str]:
     for table in history.tables():
-        show_text_table(table)
+        show_table(table)
     return capsys.readouterr().out.splitlines()
 
 

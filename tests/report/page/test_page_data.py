@@ -24,8 +24,7 @@ from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.overlap import overlap_matrix
-from evalplugin.report.verdict import verdict
-from evalplugin.report.words import MAY_ERR
+from evalplugin.report.sentences.verdict import MAY_ERR, verdict
 
 MODELS = ("knn", "base", "svd")  # best first
 
