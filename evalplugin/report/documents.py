@@ -11,7 +11,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.leaderboard import leaderboard
 from evalplugin.report.render.latex import latex
-from evalplugin.report.render.markdown import escape, table_lines, titled_lines
+from evalplugin.report.render.markdown import escape, titled_lines
 from evalplugin.report.render.text import plain_text
 from evalplugin.report.sections import Section, Statement
 from evalplugin.report.table import Table, with_shared_footnotes
@@ -90,10 +90,8 @@ def statement_markdown(statement: Statement) -> str:
     for detail in statement.details:
         lines += ["", escape(detail)]
     for table in statement.tables:
-        lines += ["", f"## {escape(table.title)}", "", *table_lines(table)]
-    lines += ["", statement.legend]
-    if statement.notes:
-        lines += ["", *(f"- {escape(note)}" for note in statement.notes)]
+        lines += ["", *titled_lines(table)]
+    lines += [f"- {escape(note)}" for note in statement.notes]
     return "\n".join([*lines, ""])
 
 

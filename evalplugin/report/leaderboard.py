@@ -76,9 +76,7 @@ def _range(means: Sequence[float]) -> TableCell:
 
 def _footnotes(comparison: Comparison) -> Iterator[str]:
     contest = comparison.contest
-    methods = [cell.method for row in comparison.models for cell in row.cells.values()]
-    if any(methods):
-        yield from small_lines(comparison.level, methods, contest.unit, contest.independent_unit)
+    yield from small_lines(comparison)
     yield from mark_lines(comparison)
     yield from counted_lines(comparison, contest.primary)
     yield from shared_lines(comparison, contest.metrics)

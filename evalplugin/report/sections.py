@@ -23,8 +23,7 @@ class Statement:
     reason: str  # one sentence
     details: tuple[str, ...]  # sentences in small print, the last of them also on the page
     tables: tuple[Table, ...]
-    legend: str  # of the tables
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # below the tables
 
     @property
     def title(self) -> str:

@@ -69,7 +69,7 @@ class Table(NamedTuple):
         """
         first = next((i for i, column in enumerate(self.columns) if column.is_number), len(self.columns))
         parts: list[list[int]] = [[]]
-        left = free = width - sum(widths[:first])
+        left = free = max(width - sum(widths[:first]), width // 2)  # names may be folded
         groups = groupby(range(first, len(self.columns)), key=lambda i: self.columns[i].group or i)
         for together in (list(group) for _, group in groups):
             needed = sum(widths[i] for i in together)

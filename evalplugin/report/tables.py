@@ -17,16 +17,9 @@ from evalplugin.comparison.statistics.paired import Test
 from evalplugin.report.sentences.fits import fit_lines
 from evalplugin.report.sentences.groups import corrected_line, group_statistics_lines
 from evalplugin.report.sentences.lists import overlap_lines, overlap_sentence, primary_differences
-from evalplugin.report.sentences.statistics import (
-    TEST_NAMES,
-    detectable_lines,
-    few_lines,
-    further_tests,
-    interval_lines,
-    test_lines,
-)
-from evalplugin.report.sentences.units import counted_lines, ranking_basis, shared_lines
-from evalplugin.report.sentences.verdict import segment_verdict, to_tell_apart, verdict_sentence
+from evalplugin.report.sentences.statistics import TEST_NAMES, further_tests, statistics_lines
+from evalplugin.report.sentences.units import ranking_basis, shared_lines
+from evalplugin.report.sentences.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.table import Column, Table, TableCell, numbers, words
 from evalplugin.report.words import better_words, heading
 
@@ -41,12 +34,13 @@ def comparison_tables(
     First the models; if all were compared with each other, every two models; if a segmentation is named, its groups.
     """
     for metric in metrics or [comparison.contest.primary]:
-        shared, lines = shared_lines(comparison, [metric]), metric_lines(comparison, metric)
+        shared = shared_lines(comparison, [metric])
+        lines = (*statistics_lines(comparison, metric), *fit_lines(comparison, has_folds=True))
         with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
         models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
         yield models._replace(footnotes=(*shared, *(() if with_pairs else lines)))
         if with_pairs:
-            yield pairs_table(comparison, metric)._replace(footnotes=tuple(lines))
+            yield pairs_table(comparison, metric)._replace(footnotes=lines)
         if segment is not None:
             groups = segment_table(comparison, metric, segment)
             if groups.rows:
@@ -54,21 +48,6 @@ def comparison_tables(
             statistics = group_statistics_table(comparison, metric, segment)
             if statistics.rows:
                 yield statistics
-
-
-def metric_lines(comparison: Comparison, metric: str) -> list[str]:
-    """Return the footnotes of a metric's tables: intervals, test, correction, users, detectable difference, fits."""
-    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    best = comparison.best.get(metric)
-    return [
-        *interval_lines(comparison, metric),
-        *test_lines(comparison, metric),
-        *few_lines(comparison, pairs),
-        *counted_lines(comparison, metric),
-        *detectable_lines(pairs),
-        *([] if best is None else to_tell_apart(best)),
-        *fit_lines(comparison, has_folds=True),
-    ]
 
 
 def models_table(comparison: Comparison, metric: str) -> Table:

@@ -58,9 +58,8 @@ def test_a_model_without_any_value_is_not_compared() -> None:
 def test_a_single_user_tells_nothing() -> None:
     best = found(a=scores([0.1]), b=scores([0.9]))
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
-    assert best_sentence(best) == (
-        "Any of b, a may be the best by rr (95 % confidence): a single user has values of all models"
-    )
+    assert best_sentence(best) == "Any of b, a may be the best by rr (95 % confidence)"
+    assert why_several(best) == ["A single user has values of all models."]
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -20,9 +19,7 @@ _STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/r
 _WIDTH = 130  # at most, in a file or a wide terminal
 _BETWEEN = 3  # characters between two columns
 _COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}
-_PASSED = {"passed": "[green]✓[/green]", "failed": "[red]✗[/red]"}
 _UNBOUNDED = 10_000
-_FOLDED = 12  # the least width of a column of names
 
 
 class Terminal(Console):
@@ -30,30 +27,6 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(emoji=False, **options)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table whose numbers do not fit is as wide as they need, and the terminal breaks its lines."""
-        own = self._width
-        needed = max((self._needs(shown) for shown in objects if isinstance(shown, RichTable)), default=0)
-        if needed > self.width:
-            self._width = needed
-        try:
-            super().print(*objects, **options)
-        finally:
-            self._width = own
-
-    def _needs(self, table: RichTable) -> int:
-        """Return the width that shows every number of a table; names may be folded where that is enough."""
-        unbounded = self.options.update(max_width=_UNBOUNDED)
-        natural = Measurement.get(self, unbounded, table).maximum
-        names = 0
-        for column in table.columns:
-            if not column.no_wrap:
-                cells = (
-                    Measurement.get(self, unbounded, cell).maximum for cell in (column.header, *column.cells)
-                )
-                names += max(0, max(cells) - _FOLDED)
-        return natural - names if natural - names <= self.width else natural
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return text from markup: every text that is printed passes here, cells of tables included."""
@@ -113,7 +86,7 @@ def _width(cell: TableCell) -> int:
 
 
 def show_statement(statement: Statement) -> None:
-    """Print a statement: the outcome, why, and its tables, whose first column says what passed and what failed."""
+    """Print a statement: the outcome, why, and its tables."""
     console = stdout()
     colour = _COLOURS[statement.status]
     console.print(f"[bold {colour}]{escape(statement.title)}[/bold {colour}]", highlight=False)
@@ -122,13 +95,9 @@ def show_statement(statement: Statement) -> None:
         console.print(f"[dim]{escape(detail)}[/dim]", highlight=False)
     for table in statement.tables:
         console.print()
-        console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
-        shown = rich_table(table._replace(rows=()))
-        for passed, *cells in table.rows:
-            shown.add_row(_PASSED[passed.text], *(_cell(cell, False) for cell in cells))
-        console.print(shown)
-    for line in (*([statement.legend] if statement.tables else []), *statement.notes):
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+        show_table(table)
+    for note in statement.notes:
+        console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
 
 
 def coloured(text: str) -> str:

@@ -12,7 +12,7 @@ from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.report.documents import statement_markdown
 from evalplugin.report.sections import Statement
-from evalplugin.report.table import Table, numbers, text_rows, words
+from evalplugin.report.table import Table, numbers, text_rows, with_shared_footnotes, words
 from evalplugin.report.words import one_by_one, outcome_words
 from evalplugin.tracking.write.items import Artifact, Tag
 
@@ -46,8 +46,7 @@ def decision_statement(decision: Decision) -> Statement:
         headline=_headline(decision),
         reason=decision.reason,
         details=(f"{names}; champion {decision.champion}; {how}", _error_line(decision)),
-        tables=tuple(_tables(decision)),
-        legend=_LEGEND.format(one_by_one=one_by_one(decision.unit)),
+        tables=tuple(with_shared_footnotes(list(_tables(decision)))),
         notes=decision.notes,
     )
 
@@ -117,7 +116,9 @@ def _tables(decision: Decision) -> Iterator[Table]:
         if conditions := decision.of(name):
             undecided = f"too few {units} to tell" if decision.is_undecided(name) else "failed"
             outcome = "passed" if decision.passed(name) else undecided
-            yield Table(f"{name}: {outcome}", (*_COLUMNS, *numbers(units)), text_rows(map(_row, conditions)))
+            columns, rows = (*_COLUMNS, *numbers(units)), text_rows(map(_row, conditions))
+            footnote = _LEGEND.format(one_by_one=one_by_one(decision.unit))
+            yield Table(f"{name}: {outcome}", columns, rows, footnotes=(footnote,))
 
 
 def _row(condition: Condition) -> tuple[str, ...]:

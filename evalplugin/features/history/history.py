@@ -17,7 +17,7 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
 from evalplugin.report.render.html import table_html
 from evalplugin.report.render.text import plain_text
-from evalplugin.report.sentences.statistics import small_lines
+from evalplugin.report.sentences.statistics import small_line
 from evalplugin.report.table import Table, TableCell, numbers, with_shared_footnotes, words
 from evalplugin.report.words import outcome_words
 
@@ -205,7 +205,7 @@ def _cell(point: Point | None) -> TableCell:
 def _footnotes(history: History) -> Iterator[str]:
     known = [p for p in history.points if p.value is not None]
     if any(p.value is not None and not math.isnan(p.value.low) for p in known):
-        yield from small_lines(LEVEL)
+        yield small_line(LEVEL)
     if any(p.value is not None and p.value.differ for p in known):
         yield "Means are over each model's own users, who differ; compare ranks by those that all models have."
     roles = {p.role for p in known}

@@ -23,12 +23,12 @@ from evalplugin.report.charts.theme import DARK, LIGHT, model_variables, theme_c
 from evalplugin.report.leaderboard import leaderboard, spreads
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
-from evalplugin.report.page.overlap import overlap_matrix
 from evalplugin.report.sections import Section
 from evalplugin.report.sentences.lists import hit_rates_sentences
 from evalplugin.report.sentences.reading import reading_lines, sample_sentence
 from evalplugin.report.sentences.verdict import verdict
 from evalplugin.report.table import Column, TableCell
+from evalplugin.report.tables import overlap_table
 from evalplugin.report.words import one_by_one, whom
 
 __all__ = ["comparison_page"]
@@ -96,9 +96,9 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "statement": next(statements, None),
         "leaderboard": leaderboard(comparison),
         "labels": _labels(comparison, data["models"]),
-        "swatches": {model["name"]: {"model": model} for model in data["models"]},
+        "swatches": {model["name"]: {"model": model, "tags": (), "type": ""} for model in data["models"]},
         "spreads": list(spreads(comparison)),
-        "overlap": overlap_matrix(comparison, data["models"]),
+        "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
         "is_table": contest.is_table,

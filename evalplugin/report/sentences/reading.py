@@ -1,15 +1,14 @@
-"""How to read the page: rules, undefined values, tests, effect sizes, and the sample of users."""
+"""How to read the page: rules, undefined values, statistics, and the sample of users."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalplugin.base.numbers import percent
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import plural
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
-from evalplugin.report.sentences.statistics import interval_methods, permutation_test
+from evalplugin.report.sentences.statistics import statistics_lines
 from evalplugin.report.words import one_by_one, whom
 
 _RULES = (
@@ -23,16 +22,7 @@ _UNDEFINED = (
     "0."
 )
 _UNDEFINED_SCORE = "A {unit} without a score has no value, which is left out of means, not set to 0."
-_INTERVALS = "{level}: {methods}."
-_TESTS = (
-    "p: {test}, Holm's correction over {comparisons} by one metric (among groups of {units}: over all models and "
-    "groups of one division). ▲ better, ▼ worse: p at most {error}. BH is Benjamini and Hochberg's correction."
-)
-_EFFECTS = (
-    "Relative: the difference as a share of the other model's mean. d_z: the mean difference over its standard "
-    "deviation between {units}. Detectable: the smallest true difference that this many {units} would have shown 4 "
-    "times out of 5, at one test."
-)
+_BH = "BH is Benjamini and Hochberg's correction."
 _SAMPLE = (
     "{shown} of {all} {units} are on this page: those on {whom} one model loses most to another by {metric}, from "
     "every two models, largest first."
@@ -44,7 +34,7 @@ _FIRST_FOLD = "Lists and truth are of the first fold, values are averaged over f
 def reading_lines(
     comparison: Comparison, examples: Mapping[str, Any] | None, *, truth: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines: rules, intervals, tests, and the sample of users.
+    """Yield labelled lines: rules, statistics, and the sample of users.
 
     Args:
         comparison: The comparison.
@@ -59,14 +49,8 @@ def reading_lines(
     else:
         yield "Rules", _rules(comparison)
         yield "Undefined", _UNDEFINED.format(unit=unit)
-    if methods := interval_methods(comparison):
-        yield "Intervals", _INTERVALS.format(level=percent(comparison.level), methods=methods)
-    pairs = [p for p in comparison.pairs if p.metric == contest.primary] or list(comparison.pairs)
-    if pairs:
-        units, count = plural(unit), sum(p.metric == pairs[0].metric for p in pairs)
-        test = {"test": permutation_test(pairs), "comparisons": count_text(count, "comparison")}
-        yield "Tests", _TESTS.format(units=units, error=percent(1 - comparison.level), **test)
-        yield "Effects", _EFFECTS.format(units=units)
+    if statistics := list(statistics_lines(comparison, contest.primary)):
+        yield "Statistics", " ".join([*statistics, *([_BH] if comparison.pairs else [])])
     if examples is not None and not contest.is_table:
         cut = _CUT.format(k=examples["k"], truth=truth, history=HISTORY)
         first = [_FIRST_FOLD] if comparison.n_folds > 1 else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.base.numbers import number, percent
 from evalplugin.base.units import count_text, plural
@@ -11,15 +11,14 @@ from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.data.queries import Unit
-from evalplugin.report.sentences.units import ranking_basis
-from evalplugin.report.sentences.verdict import MAY_ERR
+from evalplugin.report.sentences.units import counted_lines, ranking_basis
+from evalplugin.report.sentences.verdict import MAY_ERR, to_tell_apart
 
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
 
 _INTERVALS = "Intervals ({level}): {methods}."
 _SMALL = "Small: {level} interval of the mean."
-_SMALL_BY = "Small: {level} interval of the mean ({methods})."
+_SMALL_BY = "Small: {level} interval of the mean, {methods}."
 _NO_INTERVAL = "–: no interval, as hardly any {unit} differs from all others and the metric has no bounds."
 
 # Of a metric's differences; a baseline's marks in a table of several metrics.
@@ -27,13 +26,15 @@ _FROM_BASELINE = "Differences from {baseline} over the same {units}."
 _BETWEEN_TWO = "Differences between two models over the same {units}."
 _FROM_BASELINE_SHARED = "Differences from {baseline} over the same {units}, all that both models have."
 _BETWEEN_TWO_SHARED = "Differences between two models over the same {units}, all that both models have."
-_TEST = "p: {test}, Holm's correction over {comparisons} by {metric}. ▲ better, ▼ worse: p at most {error}."
+_TEST = (
+    "p: paired permutation test, two-sided ({methods}), Holm's correction over {comparisons} by {metric}. ▲ better, "
+    "▼ worse: p at most {error}."
+)
 _EFFECT = (
     "d_z (effect size): the mean difference in standard deviations of the {units}' differences; 0.2 is small, 0.8 "
     "large."
 )
 _FURTHER = "{tests}: two-sided, not corrected."
-_PERMUTATION = "paired permutation test, two-sided ({methods})"
 _MARKS = (
     "▲ better, ▼ worse than the baseline {baseline}, {unit} by {unit}: paired permutation test at {error}, Holm's "
     "correction over the models."
@@ -57,11 +58,6 @@ _METHODS = {
     "bound": "a bound where hardly any {unit} differs from all others",
     "none": "none (–) where hardly any {unit} differs and the metric has no bounds",
 }
-_SHORT_METHODS = {
-    "exact": "exact where all values are 0 or 1",
-    "effective": "exact where all values are 0 or 1, for the effective number of {values}",
-    "bound": "a bound where hardly any {unit} differs",
-}
 
 
 def no_interval(independent: str) -> str:
@@ -69,41 +65,41 @@ def no_interval(independent: str) -> str:
     return _NO_INTERVAL.format(unit=independent)
 
 
-def interval_lines(comparison: Comparison, metric: str | None = None) -> Iterator[str]:
-    """Yield a line on the methods of the intervals of a metric (None: of all metrics); none without intervals."""
-    if methods := interval_methods(comparison, metric):
-        yield _INTERVALS.format(level=percent(comparison.level), methods=methods)
-
-
-def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
-    """Return the methods of the intervals of a metric (None: of all metrics); empty without intervals."""
-    cells = [cell for row in comparison.models for cell in row.cells.values()]
-    means = {c.method for c in cells if metric in (None, c.metric)} - {""}
-    differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
-    units = comparison.contest.unit, comparison.contest.independent_unit
-    return "; ".join(
-        f"{of}, {' or '.join(_method(method, _METHODS, *units) for method in sorted(used))}"
-        for of, used in (("of means", means), ("of mean differences", differences))
-        if used
-    )
-
-
-def small_lines(
-    level: float, methods: Iterable[str] = (), unit: Unit = "user", independent: str = "user"
-) -> Iterator[str]:
-    """Yield the meaning of the small numbers below means; ``independent`` is the noun of what is independent."""
-    used = {*methods} - {""}
-    methods = sorted(used - {"none"}, key=lambda method: (method in _SHORT_METHODS, method))
-    if len(methods) > 1:
-        methods = [_method(method, _SHORT_METHODS, unit, independent) for method in methods]
-    yield (_SMALL_BY if methods else _SMALL).format(level=percent(level), methods="; ".join(methods))
-    if "none" in used:
-        yield no_interval(independent)
-
-
-def test_lines(comparison: Comparison, metric: str) -> Iterator[str]:
-    """Yield lines on the differences by a metric, their tests, effect size and marks; none without pairs."""
+def statistics_lines(comparison: Comparison, metric: str) -> Iterator[str]:
+    """Yield lines on a metric's intervals, tests, users, and the differences that can be found."""
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    means = {row.cells[metric].method for row in comparison.models if metric in row.cells}
+    differences = {pair.paired.interval.method for pair in pairs}
+    if methods := "; ".join(
+        f"{of}, {names}"
+        for of, used in (("of means", means), ("of mean differences", differences))
+        if (names := _method_names(used, comparison))
+    ):
+        yield _INTERVALS.format(level=percent(comparison.level), methods=methods)
+    yield from _test_lines(comparison, metric, pairs)
+    yield from few_lines(comparison, pairs)
+    yield from counted_lines(comparison, metric)
+    if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
+        low, high = number(min(detectable)), number(max(detectable))
+        yield (_DETECTABLE if low == high else _DETECTABLE_BY_MODEL).format(low=low, high=high)
+    if (best := comparison.best.get(metric)) is not None:
+        yield from to_tell_apart(best)
+
+
+def small_line(level: float, methods: str = "") -> str:
+    """Return the meaning of the small numbers below means."""
+    return (_SMALL_BY if methods else _SMALL).format(level=percent(level), methods=methods)
+
+
+def small_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the meaning of the small numbers below the means of all metrics; nothing where none has an interval."""
+    used = {cell.method for row in comparison.models for cell in row.cells.values()}
+    if methods := _method_names(used, comparison):
+        yield small_line(comparison.level, methods)
+
+
+def _test_lines(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield lines on the differences by a metric, their tests, effect size and marks; none without pairs."""
     if not pairs:
         return
     units = plural(comparison.contest.unit)
@@ -113,7 +109,7 @@ def test_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     else:
         differences = _BETWEEN_TWO_SHARED if is_shared else _BETWEEN_TWO
     test = _TEST.format(
-        test=permutation_test(pairs),
+        methods=" or ".join(sorted({pair.paired.permutations for pair in pairs})),
         comparisons=count_text(len(pairs), "comparison"),
         metric=metric,
         error=percent(1 - comparison.level),
@@ -127,11 +123,6 @@ def test_lines(comparison: Comparison, metric: str) -> Iterator[str]:
 def further_tests(comparison: Comparison) -> tuple[Test, ...]:
     """Return the tests that were computed in addition to the permutation test."""
     return tuple(test for test in TEST_NAMES if any(test in pair.paired.p for pair in comparison.pairs))
-
-
-def permutation_test(pairs: Iterable[Pair]) -> str:
-    """Return the name of the test behind the marks of pairs, with the method of permutation."""
-    return _PERMUTATION.format(methods=" or ".join(sorted({pair.paired.permutations for pair in pairs})))
 
 
 def mark_lines(comparison: Comparison) -> Iterator[str]:
@@ -153,13 +144,8 @@ def few_lines(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]:
         yield _FEW.format(units=plural(comparison.contest.independent_unit), models=models)
 
 
-def detectable_lines(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yield a line on the smallest difference that a bake-off like this finds; none where it is unknown."""
-    if detectable := [p.paired.detectable for p in pairs if math.isfinite(p.paired.detectable)]:
-        low, high = number(min(detectable)), number(max(detectable))
-        yield (_DETECTABLE if low == high else _DETECTABLE_BY_MODEL).format(low=low, high=high)
-
-
-def _method(method: str, formats: Mapping[str, str], unit: Unit, independent: str) -> str:
-    nouns = {"unit": independent, "units": plural(independent), "values": plural(unit)}
-    return formats.get(method, method).format(**nouns)
+def _method_names(methods: Iterable[str], comparison: Comparison) -> str:
+    """Return the names of methods of intervals; empty without any."""
+    independent = comparison.contest.independent_unit
+    nouns = {"unit": independent, "units": plural(independent), "values": plural(comparison.contest.unit)}
+    return " or ".join(_METHODS[method].format(**nouns) for method in sorted({*methods} - {""}))

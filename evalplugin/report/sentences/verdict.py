@@ -10,7 +10,7 @@ from typing import Literal
 from evalplugin.base.numbers import number, p_equals, percent, relative, share, signed
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.best import BestModels
-from evalplugin.comparison.compared import ComparedModel, Pair
+from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.report.sentences.units import ranking_basis
@@ -53,9 +53,9 @@ _UNTESTED = "{measured}; too few {units} to test."
 _DETECTABLE = "Only a difference of {least} or more is found in 4 of 5 such bake-offs."
 _WITHIN_SEEDS = "It is smaller than what another seed gives (±{range})."
 _BASELINE_LEADS = "The baseline {leader} leads."
-_BETTER_BY = "Better by {metrics}."
-_WORSE_BY = "Worse by {metrics}."
-_NOT_SHOWN_BY = "No difference is shown by {metrics}."
+_BETTER_BY = "It is better than the baseline by {metrics} too."
+_WORSE_BY = "It is worse than the baseline by {metrics}."
+_NOT_SHOWN_BY = "No difference from the baseline is shown by {metrics}."
 
 # Few users behind a test; the share is measured in experiments/statistics.
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"
@@ -69,7 +69,6 @@ _FEW_WITH = (
 _BEST_IN_GROUP = 'Among {units} of the group "{label}" ({segment}), {leader} is the best.'
 _MAY_BE_BEST_IN_GROUP = 'Among {units} of the group "{label}" ({segment}), any of {models} may be the best.'
 _MORE_GROUPS = "{leader} is shown not to be the best in {groups} more."
-_NO_GROUP = "{leader} is not shown to be beaten in any group by {segments}."
 _GROUP_BEST = "{label}: {leader} is the best."
 _GROUP_MAY_BE_BEST = "{label}: any of {models} may be the best."
 _FROM_TRUTH = (
@@ -84,23 +83,33 @@ _MORE_UNITS = (
     "{units} show one of {detectable} in 4 of 5 bake-offs, {four_times:,} one of half the size."
 )
 
-_MEAN = "{mean}, over {users}."
-_MEAN_OF_SOME = "{mean}, over {users}; {undefined} more have no value."
-
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
 _MOST_GROUPS = 2
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A headline, sentences on what it rests on, and further lines, each with a label."""
+    """A headline and further sentences."""
 
     # ``one`` model is shown to be the best, ``several`` may be, or ``none``: nothing was compared.
     status: Literal["one", "several", "none"]
     label: str
     headline: str  # without a full stop
-    basis: tuple[str, ...] = ()
-    lines: tuple[tuple[str, str], ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """Return the verdict by the primary metric, and on the other metrics of the leader and the baseline."""
+    metric = comparison.contest.primary
+    best = comparison.best.get(metric)
+    if best is None:
+        return Verdict("none", "Nothing to decide", _without_best(comparison, metric))
+    status: Literal["one", "several", "none"] = "one" if len(best.models) == 1 else "several"
+    label = "Decided" if len(best.models) == 1 else "Not decided"
+    if len(best.compared) == 1:
+        status, label = "none", "One model"
+    sentences = (*_further_sentences(comparison, best), *_other_metrics(comparison, best))
+    return Verdict(status, label, best_sentence(best), sentences)
 
 
 def verdict_sentence(comparison: Comparison, metric: str) -> str:
@@ -108,37 +117,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
     best = comparison.best.get(metric)
     if best is None:
         return f"{_without_best(comparison, metric)}."
-    sentences = [f"{best_sentence(best)}.", *_basis(comparison, best), *group_sentences(comparison, metric)]
-    pair = _against_baseline(comparison, best)
-    if pair is not None:
-        difference = _difference(comparison, pair)
-        sentences.append(_AGAINST.format(model=best.leader, against=pair.against, difference=difference))
-    elif _baseline_leads(comparison, best):
-        sentences.append(_BASELINE_LEADS.format(leader=best.leader))
-    return " ".join(sentences)
-
-
-def verdict(comparison: Comparison) -> Verdict:
-    """Return the verdict by the primary metric, in detail."""
-    metric = comparison.contest.primary
-    failed = [("Failed", ", ".join(row.model for row in comparison.failed))] if comparison.failed else []
-    best = comparison.best.get(metric)
-    if best is None:
-        return Verdict("none", "Nothing to decide", _without_best(comparison, metric), lines=tuple(failed))
-    leader = next(row for row in comparison.models if row.model == best.leader)
-    lines = (
-        *_group_line(comparison, best),
-        *_baseline_lines(comparison, best),
-        *(("To tell them apart", text) for text in to_tell_apart(best)),
-        ("Mean", _mean(comparison, leader)),
-        *failed,
-    )
-    headline, basis = best_sentence(best), tuple(_basis(comparison, best))
-    if len(best.compared) == 1:
-        return Verdict("none", "One model", headline, basis, lines)
-    if len(best.models) == 1:
-        return Verdict("one", "Decided", headline, basis, lines)
-    return Verdict("several", "Not decided", headline, basis, lines)
+    return " ".join([f"{best_sentence(best)}.", *_further_sentences(comparison, best)])
 
 
 def best_sentence(best: BestModels) -> str:
@@ -196,6 +175,30 @@ def to_tell_apart(best: BestModels) -> list[str]:
     return [_MORE_UNITS.format(users=best.users, four_times=4 * best.users, detectable=detectable, **names)]
 
 
+def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield what the headline rests on, the groups in which it does not hold, and the leader against the baseline."""
+    yield from _basis(comparison, best)
+    yield from group_sentences(comparison, best.metric)
+    if (pair := _against_baseline(comparison, best)) is not None:
+        difference = _difference(comparison, pair)
+        yield _AGAINST.format(model=best.leader, against=pair.against, difference=difference)
+    elif best.leader == comparison.contest.baseline:
+        means = {row.model: row.mean(best.metric) for row in comparison.models}
+        if any(means[model] != means[best.leader] for model in best.compared[1:2]):
+            yield _BASELINE_LEADS.format(leader=best.leader)
+
+
+def _other_metrics(comparison: Comparison, best: BestModels) -> Iterator[str]:
+    """Yield sentences on the other metrics by which the leader is compared with the baseline."""
+    if (pair := _against_baseline(comparison, best)) is None:
+        return
+    names = (pair.model, pair.against)
+    others = [p for p in comparison.pairs if (p.model, p.against) == names and p is not pair and p.direction]
+    for template, mark in ((_BETTER_BY, "+"), (_WORSE_BY, "-"), (_NOT_SHOWN_BY, "")):
+        if metrics := [p.metric for p in others if p.mark == mark]:
+            yield template.format(metrics=", ".join(metrics))
+
+
 def _basis(comparison: Comparison, best: BestModels) -> Iterator[str]:
     """Yield sentences on the users that the headline rests on: their number, and whether those without history decide.
 
@@ -247,53 +250,20 @@ def _in_group(group: BestModels, best: str, may_be_best: str, **values: str) -> 
     return template.format(label=group.label, leader=group.leader, models=_named(group.models), **values)
 
 
-def _group_line(comparison: Comparison, best: BestModels) -> Iterator[tuple[str, str]]:
-    names = [s.name for s in comparison.contest.segments if comparison.best_in_groups(s.name, best.metric)]
-    if not names or len(best.compared) == 1:
-        return
-    sentences = group_sentences(comparison, best.metric) or [
-        _NO_GROUP.format(leader=best.leader, segments=", ".join(names))
-    ]
-    yield "By group", " ".join(sentences)
-
-
 def _against_baseline(comparison: Comparison, best: BestModels) -> Pair | None:
     baseline = comparison.contest.baseline
     return None if baseline is None else comparison.pair(best.metric, best.leader, baseline)
-
-
-def _baseline_leads(comparison: Comparison, best: BestModels) -> bool:
-    """Return whether the leader is the baseline, and not just as good as the next model."""
-    means = {row.model: row.mean(best.metric) for row in comparison.models}
-    is_ahead = any(means[model] != means[best.leader] for model in best.compared[1:2])
-    return best.leader == comparison.contest.baseline and is_ahead
-
-
-def _baseline_lines(comparison: Comparison, best: BestModels) -> Iterator[tuple[str, str]]:
-    pair = _against_baseline(comparison, best)
-    if pair is None:
-        if _baseline_leads(comparison, best):
-            yield "Baseline", _BASELINE_LEADS.format(leader=best.leader)
-        return
-    yield f"Against {pair.against}", _difference(comparison, pair)
-    names = (pair.model, pair.against)
-    others = [p for p in comparison.pairs if (p.model, p.against) == names and p is not pair and p.direction]
-    by_mark = {_BETTER_BY: "+", _WORSE_BY: "-", _NOT_SHOWN_BY: ""}
-    sentences = [
-        template.format(metrics=", ".join(metrics))
-        for template, mark in by_mark.items()
-        if (metrics := [p.metric for p in others if p.mark == mark])
-    ]
-    if sentences:
-        yield "Other metrics", " ".join(sentences)
 
 
 def _difference(comparison: Comparison, pair: Pair) -> str:
     """Return sentences on the difference of a pair: its size and test, and what speaks against it."""
     interval, percents = pair.paired.interval, relative(pair.paired.relative)
     measured = signed(interval.mean) + (f" ({percents})" if percents else "")
+    if math.isfinite(interval.low) and math.isfinite(interval.high):
+        level = percent(comparison.level)
+        measured += f", {level} interval {number(interval.low)} to {number(interval.high)}"
     values = {
-        "measured": measured + _interval(comparison, interval.low, interval.high),
+        "measured": measured,
         "units": plural(comparison.contest.unit),
         "p": p_equals(pair.p_holm, "Holm"),
         "better": share(pair.better),
@@ -310,18 +280,3 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         units = plural(comparison.contest.independent_unit)
         sentences.append(_FEW.format(differing=pair.paired.differing, units=units))
     return " ".join(sentences)
-
-
-def _interval(comparison: Comparison, low: float, high: float) -> str:
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return ""
-    return f", {percent(comparison.level)} interval {number(low)} to {number(high)}"
-
-
-def _mean(comparison: Comparison, leader: ComparedModel) -> str:
-    cell = leader.cells[comparison.contest.primary]
-    return (_MEAN_OF_SOME if cell.undefined else _MEAN).format(
-        mean=number(cell.mean) + _interval(comparison, cell.low, cell.high),
-        users=count_text(cell.users, comparison.contest.unit),
-        undefined=f"{cell.undefined:,}",
-    )
