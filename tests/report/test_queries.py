@@ -104,7 +104,7 @@ def test_the_terminal_counts_queries_of_sessions(
     monkeypatch.setenv("COLUMNS", "200")
     show_outcome(ran.outcome)
     shown = capsys.readouterr().out
-    assert "Queries: 36 of 12 sessions counted." in shown
+    assert "Queries: 36 of 12 sessions compared." in shown
     assert re.search(
         r"Design effect: \d\.\d( to \d\.\d)? \(the variance of a mean of \S+, against that of ind", shown
     )
@@ -125,8 +125,7 @@ def test_reports_speak_of_queries(ran: SimpleNamespace) -> None:
     result, comparisons = ran.outcome.result, ran.outcome.comparisons
     leaderboard = leaderboard_markdown(result.bakeoff, comparisons)
     assert "means over queries with" in leaderboard
-    assert "| queries | undefined |" in leaderboard
-    assert "Queries: those with a value of the metric that ranks" in leaderboard
+    assert "Queries: 36 of 12 sessions compared." in leaderboard
     [comparison] = comparisons
     row = next(row for row in comparison.models if row.model == "knn")
     model = next(model for model in result.models if model.model == "knn")
@@ -270,7 +269,7 @@ def test_one_bakeoff_of_users_and_queries_counts_both(
     of_users = compare(replace(contest, split="last_n", models=models))
     show_outcome(replace(ran.outcome, comparisons=(comparison, of_users)))
     lines = capsys.readouterr().out.splitlines()
-    assert "Queries: 36 of 12 sessions counted." in lines
-    assert "Users: 36 counted." in lines
+    assert "Queries: 36 of 12 sessions compared." in lines
+    assert "Users: 36 compared." in lines
     text = leaderboard_markdown(ran.outcome.result.bakeoff, [comparison, of_users])
     assert "means over queries and users with" in text

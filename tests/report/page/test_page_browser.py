@@ -188,7 +188,7 @@ def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Pa
     head.get_by_role("button").click()
     assert texts(page, models) == ["svd", "base", "knn"]
     assert head.get_attribute("aria-sort") == "descending"
-    page.get_by_role("button", name="Model", exact=True).first.click()
+    page.get_by_role("button", name="model", exact=True).first.click()
     assert texts(page, models) == ["base", "knn", "svd"]
     assert page.locator("table.leaderboard [aria-sort]").count() == 1
     page.get_by_role("button", name="ndcg@10").click()
