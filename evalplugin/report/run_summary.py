@@ -20,13 +20,21 @@ from evalplugin.execution.results import Bakeoff, ModelResult, ScoredOn, TableIn
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.leaderboard import COST_COLUMNS, cost_cells
-from evalplugin.report.render.markdown import escape, table_lines
-from evalplugin.report.sentences.statistics import no_interval
+from evalplugin.report.render.markdown import escape, table_lines, titled_lines
+from evalplugin.report.sentences.statistics import method_names
 from evalplugin.report.table import Table, numbers, text_rows, words
 from evalplugin.report.words import heading, whom
 from evalplugin.segments import Segmentation
 
 _INTERVAL = f"{percent(LEVEL)} interval"
+_MEANS = (
+    "Means are over the {units} for {whom} a metric is defined; undefined {units} are counted, not set to 0."
+)
+_INTERVALS = "Intervals of means: {methods}."
+_OPTIMISM = (
+    "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the best "
+    "trial in it, and how much easier one of the two is than the other for any model."
+)
 _COLUMNS = (*words("metric"), *numbers("mean", _INTERVAL, "std", "p10", "median", "p90"))
 
 
@@ -76,26 +84,18 @@ def summary_markdown(
     if warnings := (*(finding.line for finding in info.findings), *result.notes):
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
-        lines += ["## Metrics", ""]
         columns = (*_COLUMNS, *numbers(f"{units} at 0", units, "undefined"))
         rows = text_rows(_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values())
-        lines += table_lines(Table("Metrics", columns, rows))
-        used = {cell.method for cell in cells.values()} - {""}
-        words = {"effective": f"exact for the effective number of {units}"}
-        methods = ", ".join(words.get(method, method) for method in sorted(used - {"none"}))
-        why = f" {escape(no_interval(info.independent_unit))}" if "none" in used else ""
-        lines += [
-            "",
-            f"Means are over the {units} for {whom(info.unit)} a metric is defined; undefined {units} are counted, not "
-            f"set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
-            "",
-        ]
+        methods = {cell.method for cell in cells.values()}
+        footnotes = [_MEANS.format(units=units, whom=whom(info.unit))]
+        if names := method_names(methods, info.unit, info.independent_unit):
+            footnotes.append(_INTERVALS.format(methods=names))
+        lines += titled_lines(Table("Metrics", columns, rows, footnotes=tuple(footnotes)))
     lines += _cluster_lines(bakeoff, info, cells)
     lines += _group_lines(bakeoff, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
-        costs = Table("Costs", COST_COLUMNS, (tuple(cost_cells(result.costs)),))
-        lines += ["## Costs", "", *table_lines(costs), ""]
+        lines += titled_lines(Table("Costs", COST_COLUMNS, (tuple(cost_cells(result.costs)),)))
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
@@ -187,8 +187,7 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         "",
         *table_lines(Table("Tuning", columns, text_rows([row]))),
         "",
-        "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the "
-        "best trial in it, and how much easier one of the two is than the other for any model.",
+        _OPTIMISM,
         "",
         f"- trials: {trials}; {seconds(tuning.seconds)} of work",
     ]

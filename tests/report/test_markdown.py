@@ -45,7 +45,7 @@ def test_summary_has_metrics_costs_params_and_data(make: SimpleNamespace) -> Non
         "- 2 duplicate pairs: the last one counts",
         f"| {result.data.train.digest[:12]} |",
         "- per\\_user.json holds a sample",
-        "Intervals (bootstrap)",
+        "Intervals of means: bootstrap over users \\(BCa\\).",
     ):
         assert part in text
 

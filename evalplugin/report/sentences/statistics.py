@@ -11,6 +11,7 @@ from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
+from evalplugin.data.queries import Unit
 from evalplugin.report.sentences.units import counted_lines, ranking_basis
 from evalplugin.report.sentences.verdict import MAY_ERR, to_tell_apart
 
@@ -70,10 +71,11 @@ def statistics_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     means = {row.cells[metric].method for row in comparison.models if metric in row.cells}
     differences = {pair.paired.interval.method for pair in pairs}
+    units = comparison.contest.unit, comparison.contest.independent_unit
     if methods := "; ".join(
         f"{of}, {names}"
         for of, used in (("of means", means), ("of mean differences", differences))
-        if (names := _method_names(used, comparison))
+        if (names := method_names(used, *units))
     ):
         yield _INTERVALS.format(level=percent(comparison.level), methods=methods)
     yield from _test_lines(comparison, metric, pairs)
@@ -94,7 +96,8 @@ def small_line(level: float, methods: str = "") -> str:
 def small_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the meaning of the small numbers below the means of all metrics; nothing where none has an interval."""
     used = {cell.method for row in comparison.models for cell in row.cells.values()}
-    if methods := _method_names(used, comparison):
+    contest = comparison.contest
+    if methods := method_names(used, contest.unit, contest.independent_unit):
         yield small_line(comparison.level, methods)
 
 
@@ -144,8 +147,7 @@ def few_lines(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]:
         yield _FEW.format(units=plural(comparison.contest.independent_unit), models=models)
 
 
-def _method_names(methods: Iterable[str], comparison: Comparison) -> str:
-    """Return the names of methods of intervals; empty without any."""
-    independent = comparison.contest.independent_unit
-    nouns = {"unit": independent, "units": plural(independent), "values": plural(comparison.contest.unit)}
+def method_names(methods: Iterable[str], unit: Unit, independent: str) -> str:
+    """Return the names of methods of intervals, empty without any; ``independent``: the noun of what is independent."""
+    nouns = {"unit": independent, "units": plural(independent), "values": plural(unit)}
     return " or ".join(_METHODS[method].format(**nouns) for method in sorted({*methods} - {""}))

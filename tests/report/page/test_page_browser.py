@@ -183,7 +183,12 @@ def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Pa
     assert texts(page, models) == ["knn", "base", "svd", "broken"]
     head = page.locator("table.leaderboard thead th", has_text="rmse")
     head.get_by_role("button").click()
-    assert texts(page, models) == ["knn", "base", "svd", "broken"]  # the smallest error first, what failed last
+    assert texts(page, models) == [
+        "knn",
+        "base",
+        "svd",
+        "broken",
+    ]  # the smallest error first, what failed last
     assert head.get_attribute("aria-sort") == "ascending"
     head.get_by_role("button").click()
     assert texts(page, models) == ["svd", "base", "knn", "broken"]
