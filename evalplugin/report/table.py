@@ -20,7 +20,7 @@ class Column(NamedTuple):
     heading: str
     is_number: bool = True
     direction: int = 0  # 1: higher is better, -1: lower is better, 0: neither, or no result
-    group: str = ""  # columns of one group stay side by side; empty: of none
+    group: str = ""  # columns of one group make a part of their own in the terminal; empty: of none
 
 
 class TableCell(NamedTuple):
@@ -61,7 +61,9 @@ class Table(NamedTuple):
         return next((i for i, c in enumerate(self.columns) if c.heading and not c.is_number), 0)
 
     def parts(self, widths: Sequence[int], width: int) -> Iterator[Table]:
-        """Yield tables with as many columns of numbers as fit; each has the first columns, the last the footnotes.
+        """Yield tables with as many columns of numbers as fit; each has the columns of words before them.
+
+        The first one has title and verdict, the last one the footnotes.
 
         Args:
             widths: The width of each column.
@@ -73,7 +75,7 @@ class Table(NamedTuple):
         groups = groupby(range(first, len(self.columns)), key=lambda i: self.columns[i].group or i)
         for together in (list(group) for _, group in groups):
             needed = sum(widths[i] for i in together)
-            if parts[-1] and needed > left:
+            if parts[-1] and (needed > left or self.columns[together[0]].group):
                 parts.append([])
                 left = free
             parts[-1] += together
