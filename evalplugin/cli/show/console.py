@@ -16,7 +16,7 @@ from evalplugin.report.sections import Statement
 from evalplugin.report.table import Table, TableCell
 
 _STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
-_WIDTH = 130  # at most, in a file or a wide terminal
+_WIDTH = 180  # at most, in a file or a wide terminal
 _BETWEEN = 3  # characters between two columns
 _COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}
 _UNBOUNDED = 10_000
