@@ -63,8 +63,6 @@ class Table(NamedTuple):
     def parts(self, widths: Sequence[int], width: int) -> Iterator[Table]:
         """Yield tables with as many columns of numbers as fit; each has the columns of words before them.
 
-        The first one has title and verdict, the last one the footnotes.
-
         Args:
             widths: The width of each column.
             width: The width of a table.
@@ -80,15 +78,10 @@ class Table(NamedTuple):
                 left = free
             parts[-1] += together
             left -= needed
-        for number, part in enumerate(parts, start=1):
+        for part in parts:
             shown = [*range(first), *part]
-            yield Table(
-                self.title if number == 1 else "",
-                tuple(self.columns[i] for i in shown),
-                tuple(tuple(row[i] for i in shown) for row in self.rows),
-                self.verdict if number == 1 else "",
-                self.footnotes if number == len(parts) else (),
-            )
+            rows = tuple(tuple(row[i] for i in shown) for row in self.rows)
+            yield self._replace(columns=tuple(self.columns[i] for i in shown), rows=rows)
 
 
 def words(*headings: str) -> tuple[Column, ...]:

@@ -169,7 +169,6 @@ def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal()
         ("bake-off", "model-5", "model-4", "model-3", "model-2"), ("bake-off", "model-1", "model-0"),
     ]  # fmt: skip
     assert [cell.text for cell in second.rows[0]] == ["b-1", "0.1000", "0.0000"]
-    assert (first.footnotes, second.footnotes) == ((), table.footnotes)
     assert list(table.parts(widths, 200)) == [table]
 
 
