@@ -27,8 +27,8 @@ from evalplugin.report.sections import Section
 from evalplugin.report.sentences.lists import hit_rates_sentences
 from evalplugin.report.sentences.reading import reading_lines, sample_sentence
 from evalplugin.report.sentences.verdict import verdict
-from evalplugin.report.table import Column, TableCell
-from evalplugin.report.tables import overlap_table
+from evalplugin.report.table import Column, Table, TableCell
+from evalplugin.report.tables import group_statistics_table, overlap_table
 from evalplugin.report.words import one_by_one, whom
 
 __all__ = ["comparison_page"]
@@ -98,6 +98,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "labels": _labels(comparison, data["models"]),
         "swatches": {model["name"]: {"model": model, "tags": (), "type": ""} for model in data["models"]},
         "spreads": list(spreads(comparison)),
+        "group_statistics": {metric: _group_statistics(comparison, metric) for metric in contest.metrics},
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
@@ -121,6 +122,13 @@ def _subtitle(comparison: Comparison) -> str:
         f"ranked by {contest.primary}",
     ]
     return " · ".join(filter(None, parts))
+
+
+def _group_statistics(comparison: Comparison, metric: str) -> list[Table]:
+    """Return the gap and the worst group of each segmentation that has groups large enough."""
+    segments = comparison.contest.segments
+    tables = [group_statistics_table(comparison, metric, segment.name) for segment in segments]
+    return [table for table in tables if table.rows]
 
 
 def _labels(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

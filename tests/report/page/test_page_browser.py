@@ -252,19 +252,20 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
 ) -> None:
     page = visit("2 models")
     comparison = compare(contests.crowded(2))
-    table = page.get_by_role("group", name="Gap between groups of users, and worst group")
-    rows = table.locator("tbody tr")
+    rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
 
     def shown(metric: str) -> list[list[str]]:
         return [
-            [s.statistic, s.groups_text, f"{s.value:.4f}"]
+            [s.model, s.groups_text, f"{s.value:.4f}"]
             for s in comparison.group_statistics
             if s.metric == metric
         ]
 
     def cells() -> list[list[str]]:
-        every = rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
-        return [[row[1], row[3], row[4]] for row in every]
+        every = rows.evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.split('\\n')[0].trim()))"
+        )
+        return [[row[1].removesuffix(" baseline"), row[2], row[3]] for row in every]
 
     first, second = comparison.contest.metrics[:2]
     assert cells() == shown(first)
@@ -272,7 +273,7 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
     page.get_by_label("Metric").select_option(second)
     drawn(page, 2)
     assert cells() == shown(second)
-    note = page.locator(".matrix .note").all_inner_texts()
+    note = page.locator(".segments [data-metric]:not([hidden]) .note").all_inner_texts()
     assert note[0].startswith("gap: the highest mean of a group less the lowest one")
 
 

@@ -133,30 +133,6 @@ def test_segments_are_those_of_the_comparison(data: dict[str, Any], comparison: 
             assert "difference" not in shown
 
 
-def test_gap_and_worst_group_are_those_of_the_comparison(contests: SimpleNamespace) -> None:
-    comparison = compare(contests.contest(n_users=100))
-    data = contest_data(comparison)
-    (activity,) = data["segments"]
-    statistics = [s for s in comparison.group_statistics if s.segment == "activity"]
-    assert (
-        len(statistics) == len(activity["statistics"]) == 7 * 3
-    )  # popularity has no worst group, coverage none
-    for own, shown in zip(statistics, activity["statistics"], strict=True):
-        assert (shown["metric"], shown["statistic"]) == (own.metric, own.statistic)
-        assert (MODELS[shown["model"]], shown["groups"]) == (own.model, own.groups_text)
-        assert (shown["value"], shown["low"]) == (rounded(own.value), rounded(own.low))
-        assert shown["mark"] == own.mark
-        if own.difference is None:
-            assert (shown["difference"], shown["holm"]) == (None, None)
-        else:
-            assert (shown["difference"], shown["holm"]) == (
-                rounded(own.difference.value),
-                rounded(own.p_holm),
-            )
-    assert len(data["groupNotes"]) == 2
-    assert contest_data(compare(contests.contest(segments=())))["groupNotes"] == []
-
-
 # Users one by one
 
 
