@@ -535,7 +535,10 @@ def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(
     page = visit(f"{models} models", width=width)
     assert page.evaluate(CROWDED) == []
     board = page.locator('[aria-label="Leaderboard"]')
-    assert board.locator("xpath=following-sibling::p").inner_text() == "More columns: scroll sideways →"
+    assert (
+        board.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]").inner_text()
+        == "More columns: scroll sideways →"
+    )
     board.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
     page.wait_for_selector('[aria-label="Leaderboard"].more-left:not(.more-right)')
     for details in page.locator("figure summary").all():
