@@ -32,11 +32,6 @@ def span(low: float, high: float, *, sign: bool = False) -> str:
     return f"{number(low)}{' to ' if low < 0 else '–'}{number(high)}"
 
 
-def bracketed(low: float, high: float) -> str:
-    """Return an interval as ``[low, high]``, or nothing without an interval."""
-    return f"[{number(low)}, {number(high)}]" if math.isfinite(low) and math.isfinite(high) else ""
-
-
 def share(value: float) -> str:
     """Return a share as percent; one between 0 and 1 is never shown as 0 % or 100 %."""
     if not math.isfinite(value):

@@ -170,22 +170,22 @@ class Output:
     def _show_models(
         self, compared: Comparisons, names: Sequence[str], segment: str | None, overlap: bool
     ) -> None:
-        from evalplugin.report import frames, latex, markdown
+        from evalplugin.report import documents, frames
         from evalplugin.report.tables import overlap_table
 
         overlaps = [overlap_table(comparison) for comparison in compared] if overlap else []
         if self.shown == "table":
-            from evalplugin.cli.show.console import show_text_table
+            from evalplugin.cli.show.console import show_table
             from evalplugin.cli.show.tables import show_comparisons
 
             show_comparisons(compared.comparisons, names, segment)
             for table in (*overlaps, *compared.tables):
-                show_text_table(table)
+                show_table(table)
             return
         texts: dict[str, Callable[..., str]] = {
             "json": partial(frames.compare_json, overlap=overlap),
             "csv": frames.compare_csv,
-            "markdown": partial(markdown.compare_markdown, tables=(*overlaps, *compared.tables)),
-            "latex": latex.compare_latex,
+            "markdown": partial(documents.compare_markdown, tables=(*overlaps, *compared.tables)),
+            "latex": documents.compare_latex,
         }
         echo_data(texts[self.shown](compared.comparisons, names, segment), nl=False)

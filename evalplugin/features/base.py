@@ -18,8 +18,8 @@ from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.features import modules
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.competition import findings_of
+from evalplugin.report.documents import comparisons_text
 from evalplugin.report.notebook import Comparisons
-from evalplugin.report.plain import comparisons_text
 from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.board import Links

@@ -18,8 +18,8 @@ from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.files.outputs import open_table
 from evalplugin.report.competition import competition_of, findings_on
 from evalplugin.report.overlap import Overlap, overlaps
-from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import shared_lines
+from evalplugin.report.sentences.units import shared_lines
+from evalplugin.report.sentences.verdict import verdict_sentence
 
 # Of a pair, by column.
 _PAIR: dict[str, Callable[[Pair], Any]] = {

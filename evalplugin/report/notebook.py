@@ -23,22 +23,18 @@ from evalplugin.files.uris import is_remote, local_path
 from evalplugin.report.charts.palette import model_styles
 from evalplugin.report.charts.pictures import Chart, stacked
 from evalplugin.report.competition import warnings_on
+from evalplugin.report.documents import comparisons_text
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
-from evalplugin.report.plain import comparisons_text
+from evalplugin.report.render.html import small_html, table_html
 from evalplugin.report.sections import Section
-from evalplugin.report.tables import TextCell, TextTable, comparison_tables
+from evalplugin.report.table import MARKS, Table
+from evalplugin.report.tables import comparison_tables
 from evalplugin.report.users import users_frame
-from evalplugin.report.words import MARKS
 
 if TYPE_CHECKING:
     import altair as alt
 
     from evalplugin.tracking.write.board import Links
-
-_CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
-_SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
-# Distinguishable on white and on black.
-_COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +175,7 @@ class Comparisons:
         return path
 
     @property
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """The tables that features add, over all comparisons."""
         sections = self.sections(self.comparisons)
         return [section.table for section in sections if section.table is not None]
@@ -213,7 +209,7 @@ class Comparisons:
         parts: list[str] = []
         for comparison in self.comparisons:
             parts += map(table_html, comparison_tables(comparison))
-            parts += [_small_html(note) for note in comparison.contest.notes]
+            parts += [small_html(note) for note in comparison.contest.notes]
             parts += [
                 f"<div><b>Warning:</b> {escape_html(text)}</div>"
                 for text in warnings_on(comparison.contest, self._findings)
@@ -229,41 +225,6 @@ class Comparisons:
         if self.complete is None:
             return list(self.comparisons)
         return [replace(c, contest=self.complete(c.contest)) for c in self.comparisons]
-
-
-def table_html(table: TextTable) -> str:
-    """Return a table for a notebook, with its title, verdict and legend."""
-    aligned = ["left" if i < table.words else "right" for i in range(len(table.heads))]
-    heads = "".join(
-        f'<th style="{_CELL};text-align:{side};font-weight:600">{escape_html(head)}</th>'
-        for head, side in zip(table.heads, aligned, strict=True)
-    )
-    rows = "".join(
-        f'<tr style="background:none">{"".join(map(_cell_html, row, aligned))}</tr>' for row in table.rows
-    )
-    words = f"<div>{escape_html(table.verdict)}</div>" if table.verdict else ""
-    # Colours are those of the notebook, so that the table is readable in light and dark themes.
-    return (
-        f'<div style="color:inherit"><b>{escape_html(table.title)}</b>{words}'
-        f'<table style="border-collapse:collapse;color:inherit;margin:6px 0">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        f"{_small_html(' '.join(table.legend))}</div>"
-    )
-
-
-def _small_html(text: str) -> str:
-    return (
-        f'<div style="opacity:.65;font-size:85%;max-width:60em;margin-bottom:6px">{escape_html(text)}</div>'
-    )
-
-
-def _cell_html(cell: TextCell, side: str) -> str:
-    text = escape_html(cell.text)
-    if cell.mark:
-        text += f' <span style="color:{_COLOURS[cell.mark]}">{MARKS[cell.mark]}</span>'
-    if cell.small:
-        text += f'<br><span style="{_SMALL}">{escape_html(cell.small)}</span>'
-    return f'<td style="{_CELL};text-align:{side}">{text}</td>'
 
 
 def _panel(comparison: Comparison, metric: str) -> dict[str, Any]:

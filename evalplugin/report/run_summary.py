@@ -20,13 +20,23 @@ from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.competition import AS_LISTED, budget_text, split_text
-from evalplugin.report.markdown import escape, markdown_table
-from evalplugin.report.tables import COST_HEADS, cost_texts
-from evalplugin.report.words import heading, no_interval, whom
+from evalplugin.report.leaderboard import COST_COLUMNS, cost_cells
+from evalplugin.report.render.markdown import escape, table_lines, titled_lines
+from evalplugin.report.sentences.statistics import method_names
+from evalplugin.report.table import Table, numbers, text_rows, words
+from evalplugin.report.words import heading, whom
 from evalplugin.segments import Segmentation
 
 _INTERVAL = f"{percent(LEVEL)} interval"
-_METRIC_HEADS = ("metric", "mean", _INTERVAL, "std", "p10", "median", "p90")
+_MEANS = (
+    "Means are over the {units} for {whom} a metric is defined; undefined {units} are counted, not set to 0."
+)
+_INTERVALS = "Intervals of means: {methods}."
+_OPTIMISM = (
+    "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the best "
+    "trial in it, and how much easier one of the two is than the other for any model."
+)
+_COLUMNS = (*words("metric"), *numbers("mean", _INTERVAL, "std", "p10", "median", "p90"))
 
 
 def note_markdown(bakeoff: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> str:
@@ -35,13 +45,11 @@ def note_markdown(bakeoff: Plan, result: ModelResult, cells: Mapping[str, Cell])
     lines = [f"**{escape(result.model)}**{kind} on {_data_name(result.data)}", ""]
     if result.error is not None:
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
-    lines += markdown_table(
-        ["metric", "mean", _INTERVAL],
-        [
-            [escape(heading(bakeoff.spec(c.metric))), number(c.mean), span(c.low, c.high)]
-            for c in cells.values()
-        ],
+    means = (
+        (heading(bakeoff.spec(cell.metric)), number(cell.mean), span(cell.low, cell.high))
+        for cell in cells.values()
     )
+    lines += table_lines(Table("", _COLUMNS[:3], text_rows(means)))
     if result.tuning is not None:
         lines += [
             "",
@@ -77,26 +85,18 @@ def summary_markdown(
     if warnings := (*(finding.line for finding in info.findings), *result.notes):
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
-        lines += ["## Metrics", ""]
-        heads = [*_METRIC_HEADS, f"{units} at 0", units, "undefined"]
-        lines += markdown_table(
-            heads, [_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values()]
-        )
-        used = {cell.method for cell in cells.values()} - {""}
-        words = {"effective": f"exact for the effective number of {units}"}
-        methods = ", ".join(words.get(method, method) for method in sorted(used - {"none"}))
-        why = f" {escape(no_interval(info.units.independent))}." if "none" in used else ""
-        lines += [
-            "",
-            f"Means are over the {units} for {whom(info.units.noun)} a metric is defined; undefined {units} are "
-            f"counted, not set to 0. Intervals ({escape(methods) or 'none'}) are of the mean over {units}.{why}",
-            "",
-        ]
+        columns = (*_COLUMNS, *numbers(f"{units} at 0", units, "undefined"))
+        rows = text_rows(_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values())
+        methods = {cell.method for cell in cells.values()}
+        footnotes = [_MEANS.format(units=units, whom=whom(info.units.noun))]
+        if names := method_names(methods, info.units.noun, info.units.independent):
+            footnotes.append(_INTERVALS.format(methods=names))
+        lines += titled_lines(Table("Metrics", columns, rows, footnotes=tuple(footnotes)))
     lines += _cluster_lines(bakeoff, info, cells)
     lines += _group_lines(bakeoff, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
-        lines += ["## Costs", "", *markdown_table(COST_HEADS, [cost_texts(result.costs)]), ""]
+        lines += titled_lines(Table("Costs", COST_COLUMNS, (tuple(cost_cells(result.costs)),)))
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
@@ -116,21 +116,21 @@ def summary_markdown(
 def _cluster_lines(bakeoff: Plan, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
     """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
-        [
-            escape(heading(bakeoff.spec(cell.metric))),
+        (
+            heading(bakeoff.spec(cell.metric)),
             number(over.mean),
             span(over.low, over.high) or UNDEFINED,
             f"{over.n:,}",
-        ]
+        )
         for cell in cells.values()
         if (over := cell.over_clusters) is not None
     ]
     if not rows:
         return []
     cluster = info.units.independent
-    heads = ["metric", f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)]
+    columns = (*words("metric"), *numbers(f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)))
     title = f"If each {cluster} counts once, by the mean of its {plural(info.units.noun)}:"
-    return [title, "", *markdown_table(heads, rows), ""]
+    return [title, "", *table_lines(Table(title, columns, text_rows(rows))), ""]
 
 
 def _group_lines(bakeoff: Plan, result: ModelResult) -> list[str]:
@@ -142,13 +142,13 @@ def _group_lines(bakeoff: Plan, result: ModelResult) -> list[str]:
                 scores, segment, bakeoff.spec(bakeoff.primary), bakeoff.seed
             ).items():
                 shown = span(interval.low, interval.high) or UNDEFINED
-                texts = [escape(segment.name), escape(label), f"{interval.n:,}", number(interval.mean), shown]
-                rows.append(texts)
+                rows.append((segment.name, label, f"{interval.n:,}", number(interval.mean), shown))
     if not rows:
         return []
     units = plural(result.data.units.noun)
+    columns = (*words("segment", "group"), *numbers(units, "mean", _INTERVAL))
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of {units}:", ""]
-    return [*lines, *markdown_table(["segment", "group", units, "mean", _INTERVAL], rows), ""]
+    return [*lines, *table_lines(Table("For whom", columns, text_rows(rows))), ""]
 
 
 @remembered  # the summary is written again when all models are compared
@@ -176,7 +176,8 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         return []
     settings = tuning.settings
     values = (tuning.defaults, tuning.validation, result.mean(tuning.metric))
-    heads = ["validation, defaults", "validation, best", "test", "optimism"]
+    columns = numbers("validation, defaults", "validation, best", "test", "optimism")
+    row = (*map(number, values), signed(result.optimism))
     counts = {state: tuning.count(state) for state in ("done", "dropped", "failed")}
     trials = ", ".join(f"{count:,} {state}" for state, count in counts.items())
     lines = [
@@ -185,10 +186,9 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         f"By {escape(heading(parse(tuning.metric)))} within the train data, {escape(split_text(settings['split']))}; "
         f"budget: {escape(budget_text(settings['budget']))}.",
         "",
-        *markdown_table(heads, [[*map(number, values), signed(result.optimism)]]),
+        *table_lines(Table("Tuning", columns, text_rows([row]))),
         "",
-        "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the "
-        "best trial in it, and how much easier one of the two is than the other for any model.",
+        _OPTIMISM,
         "",
         f"- trials: {trials}; {seconds(tuning.seconds)} of work",
     ]
@@ -207,7 +207,7 @@ def _metric_row(metric: MetricSpec, cell: Cell) -> list[str]:
         else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
     )
     return [
-        escape(heading(metric)),
+        heading(metric),
         number(cell.mean),
         span(cell.low, cell.high) or UNDEFINED,
         *spread,
@@ -231,15 +231,10 @@ def _data_lines(info: Scored) -> list[str]:
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
     units = plural(info.units.noun)
     # Train data is of sessions where the test data is of queries.
-    heads = [
-        "",
-        units if info.units.noun == "user" else f"sessions or {units}",
-        "items",
-        "interactions",
-        "density",
-        "digest",
-    ]
-    lines = markdown_table(heads, [_data_row(name, data) for name, data in parts.items() if data is not None])
+    users = units if info.units.noun == "user" else f"sessions or {units}"
+    columns = (*words(""), *numbers(users, "items", "interactions", "density"), *words("digest"))
+    rows = text_rows(_data_row(name, data) for name, data in parts.items() if data is not None)
+    lines = table_lines(Table("Data", columns, rows))
     given = {
         "dataset": info.type,
         **redact_values(info.params),
@@ -263,7 +258,7 @@ def _data_row(name: str, data: Interactions) -> list[str]:
         f"{items:,}",
         f"{len(data):,}",
         number(100 * density, 3) + " %",
-        f"`{data.digest[:12]}`",
+        data.digest[:12],
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Finding
-from evalplugin.report.tables import TextTable
+from evalplugin.report.table import Table
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,8 @@ class Statement:
     headline: str
     reason: str  # one sentence
     details: tuple[str, ...]  # sentences in small print, the last of them also on the page
-    tables: tuple[TextTable, ...]
-    legend: str  # of the tables
-    notes: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]  # below the tables
 
     @property
     def title(self) -> str:
@@ -40,7 +39,7 @@ class Section:
     findings: tuple[Finding, ...] = ()  # of checks of the results
     statement: Statement | None = None
     error: str | None = None  # what went wrong after all was logged; the terminal shows it last
-    table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page
+    table: Table | None = None  # over all comparisons; below their tables, and at the top of the page
     # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
     picture: Callable[[Mapping[str, str]], str] | None = None
     # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those

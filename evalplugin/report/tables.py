@@ -1,71 +1,47 @@
-"""Tables of a comparison, for all renderers: terminal, Markdown, LaTeX, notebook."""
+"""Tables of a comparison by one metric: its models, every two of them, groups of users, overlap of lists."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
-from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
-from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
+from evalplugin.base.numbers import UNDEFINED, number, p_value, relative, share, signed, span
+from evalplugin.base.units import plural
+from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.comparison.statistics.groups import LEAST_UNITS
 from evalplugin.comparison.statistics.intervals import Interval
 from evalplugin.comparison.statistics.paired import Test
-from evalplugin.execution.results import Costs
-from evalplugin.report.overlap import PERSISTENCE, Overlap, overlaps
-from evalplugin.report.verdict import segment_verdict, verdict_sentence
-from evalplugin.report.words import (
-    TEST_NAMES,
-    better_words,
-    further_tests,
-    heading,
-    legend,
-    ranking_basis,
-    seed_lines,
-    seed_texts,
-    shared_lines,
-)
+from evalplugin.report.overlap import overlaps
+from evalplugin.report.sentences.fits import fit_lines
+from evalplugin.report.sentences.groups import corrected_line, group_statistics_lines
+from evalplugin.report.sentences.lists import overlap_lines, overlap_sentence, primary_differences
+from evalplugin.report.sentences.statistics import TEST_NAMES, further_tests, statistics_lines
+from evalplugin.report.sentences.units import ranking_basis, shared_lines
+from evalplugin.report.sentences.verdict import segment_verdict, verdict_sentence
+from evalplugin.report.table import Column, Table, TableCell, numbers, words
+from evalplugin.report.words import better_words, heading
 
-COST_HEADS = ("start", "fit", "recommend", "score", "peak memory")
-
-
-class TextCell(NamedTuple):
-    """One cell: its text, a small text after it, and whether it is better or worse."""
-
-    text: str
-    small: str = ""
-    mark: Mark = ""
-
-
-class TextTable(NamedTuple):
-    """Heads and rows of cells; the first ``words`` columns are words, the others numbers."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[TextCell, ...], ...]
-    words: int = 2
-    verdict: str = ""  # a sentence or two, shown above
-    legend: tuple[str, ...] = ()  # lines, shown below
+_T = TypeVar("_T")
 
 
 def comparison_tables(
     comparison: Comparison, metrics: Sequence[str] = (), segment: str | None = None
-) -> Iterator[TextTable]:
-    """Yield the tables of each metric with verdicts and legends; without ``metrics`` of the primary one.
+) -> Iterator[Table]:
+    """Yield the tables of each metric with verdicts and footnotes; without ``metrics`` of the primary one.
 
     First the models; if all were compared with each other, every two models; if a segmentation is named, its groups.
     """
     for metric in metrics or [comparison.contest.primary]:
-        lines = (*legend(comparison, metric), *seed_lines(comparison))
+        shared = shared_lines(comparison, [metric])
+        lines = (*statistics_lines(comparison, metric), *fit_lines(comparison, has_folds=True))
         with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
         models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
-        shared = tuple(shared_lines(comparison, [metric]))
-        yield models._replace(legend=shared if with_pairs else (*shared, *lines))
+        yield models._replace(footnotes=(*shared, *(() if with_pairs else lines)))
         if with_pairs:
-            yield pairs_table(comparison, metric)._replace(legend=lines)
+            yield pairs_table(comparison, metric)._replace(footnotes=lines)
         if segment is not None:
             groups = segment_table(comparison, metric, segment)
             if groups.rows:
@@ -75,217 +51,168 @@ def comparison_tables(
                 yield statistics
 
 
-def models_table(comparison: Comparison, metric: str) -> TextTable:
+def models_table(comparison: Comparison, metric: str) -> Table:
     """Return the models by one metric, in the order of the comparison: means and differences from the baseline."""
-    with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
-    with_folds = comparison.n_folds > 1
-    tests = further_tests(comparison)
-    with_own = ranking_basis(comparison, metric) != ""
-    heads = ["", "model", "mean"]
-    heads += [f"own {plural(comparison.contest.units.noun)}"] if with_own else []
-    heads += ["folds"] if with_folds else []
-    heads += ["seeds"] if comparison.n_seeds > 1 else []
-    heads += _pair_heads(tests) if with_pairs else []
-    shown = []
-    for row in comparison.scored:
-        cell = row.cells.get(metric)
-        rank = TextCell(str((cell and cell.rank) or ""))
-        cells = [rank, name_cell(row), mean_cell(cell)._replace(mark="")]
-        cells += [own_cell(cell)] if with_own else []
-        cells += [_folds(comparison, row, metric)] if with_folds else []
-        cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
-        cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
-        shown.append(tuple(cells))
     spec, primary = comparison.contest.spec(metric), comparison.contest.primary
+
+    def cell_of(row: ComparedModel) -> Cell | None:
+        return row.cells.get(metric)
+
+    def pair_of(row: ComparedModel) -> Pair | None:
+        return None if (cell := cell_of(row)) is None else cell.difference
+
+    fields: list[tuple[Column, Callable[[ComparedModel], TableCell]]] = [
+        (Column("", is_number=False), lambda row: rank_cell(cell_of(row))),
+        (Column("model", is_number=False), name_cell),
+        (Column("mean"), lambda row: mean_cell(cell_of(row))._replace(mark="")),
+    ]
+    if ranking_basis(comparison, metric) != "":
+        fields.append((own_column(comparison), lambda row: own_cell(cell_of(row))))
+    if comparison.n_folds > 1:
+        fields.append((Column("folds"), lambda row: _folds_cell(comparison, row, metric)))
+    if comparison.n_seeds > 1:
+        fields.append((Column("seeds"), lambda row: seeds_cell(row, metric)))
+    if comparison.pairing == "baseline" and any(pair.metric == metric for pair in comparison.pairs):
+        fields += _pair_fields(further_tests(comparison), pair_of)
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(spec), better_words(spec), order)))
-    return TextTable(f"{comparison.contest.place}: {title}", tuple(heads), tuple(shown))
+    return Table.of(f"{comparison.contest.place}: {title}", comparison.scored, fields)
 
 
-def pairs_table(comparison: Comparison, metric: str) -> TextTable:
+def pairs_table(comparison: Comparison, metric: str) -> Table:
     """Return every two models that were compared by one metric."""
-    tests = further_tests(comparison)
-    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))}, model against model"
-    return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
+    return Table.of(
+        f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))}, model against model",
+        [pair for pair in comparison.pairs if pair.metric == metric],
+        [
+            (Column("model", is_number=False), lambda pair: TableCell(pair.model)),
+            (Column("against", is_number=False), lambda pair: TableCell(pair.against)),
+            *_pair_fields(further_tests(comparison), lambda pair: pair),
+        ],
+    )
 
 
-def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTable:
+def segment_table(comparison: Comparison, metric: str, segment: str) -> Table:
     """Return the models by one metric within each group of users."""
     cells = [cell for cell in comparison.segments if (cell.segment, cell.metric) == (segment, metric)]
     pairs = [cell.difference for cell in cells if cell.difference is not None]
-    rows: list[tuple[TextCell, ...]] = []
-    group = None
     units = plural(comparison.contest.units.noun)
-    for cell in cells:
-        label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} {units}")
-        name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
-        differences = _pair_cells(cell.difference, ()) if pairs else []
-        mean = TextCell(number(cell.interval.mean), _interval(cell.interval))
-        rows.append((label, name, mean, *differences))
-        group = cell.label
-    corrected = (
-        f"Within each group, over its {units} alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
-        f"of all models and groups of {segment}."
-    )
-    return TextTable(
-        f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))} by {segment}",
-        (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
-        tuple(rows),
+    first = {cell.label: cell for cell in reversed(cells)}  # of each group, which names it
+
+    def group_cell(cell: SegmentCell) -> TableCell:
+        is_first = first[cell.label] is cell
+        return TableCell(cell.label, f"{cell.interval.n:,} {units}") if is_first else TableCell("")
+
+    fields: list[tuple[Column, Callable[[SegmentCell], TableCell]]] = [
+        (Column(segment, is_number=False), group_cell),
+        (Column("model", is_number=False), lambda cell: _named(comparison, cell.model)),
+        (Column("mean"), lambda cell: TableCell(number(cell.interval.mean), _interval(cell.interval))),
+    ]
+    fields += _pair_fields((), lambda cell: cell.difference) if pairs else []
+    title = f"{comparison.contest.place}: {heading(comparison.contest.spec(metric))} by {segment}"
+    return Table.of(title, cells, fields)._replace(
         verdict=segment_verdict(comparison, segment, metric),
-        legend=(corrected,) if pairs else (),
+        footnotes=(corrected_line(comparison, segment, len(pairs)),) if pairs else (),
     )
 
 
-def group_statistics_table(comparison: Comparison, metric: str, segment: str) -> TextTable:
+def group_statistics_table(comparison: Comparison, metric: str, segment: str) -> Table:
     """Return each model's gap between the groups of a segmentation and its worst group, by one metric.
 
     There are no rows without two groups that are large enough.
     """
-    statistics = statistics_of(comparison, metric, segment)
-    with_differences = any(s.difference is not None for s in statistics)
-    rows: list[tuple[TextCell, ...]] = []
-    for i, s in enumerate(statistics):
-        is_first = not i or statistics[i - 1].statistic != s.statistic
-        cells = [
-            TextCell(s.statistic if is_first else ""),
-            TextCell(s.model, "baseline" if s.model == comparison.contest.baseline else ""),
-            TextCell(s.groups_text),
-            TextCell(number(s.value), span(s.low, s.high)),
-        ]
-        if with_differences and s.difference is None:
-            cells += [TextCell("")] * 2
-        elif s.difference is not None:
-            bounds = span(s.difference.low, s.difference.high, sign=True)
-            cells += [TextCell(signed(s.difference.value), bounds, s.mark), TextCell(p_value(s.p_holm))]
-        rows.append(tuple(cells))
-    return TextTable(
-        f"{comparison.contest.place}: gap and worst group of {heading(comparison.contest.spec(metric))} by {segment}",
-        ("", "model", "groups", "mean", *(("difference", "p (Holm)") if with_differences else ())),
-        tuple(rows),
-        words=3,
-        legend=group_statistics_legend(comparison, statistics),
-    )
+    statistics = [s for s in comparison.group_statistics if (s.segment, s.metric) == (segment, metric)]
+    first = {s.statistic: s for s in reversed(statistics)}
 
+    def difference_cell(s: GroupStatistic) -> TableCell:
+        if s.difference is None:
+            return TableCell("")
+        bounds = span(s.difference.low, s.difference.high, sign=True)
+        return TableCell(signed(s.difference.value), bounds, s.mark)
 
-def statistics_of(comparison: Comparison, metric: str, segment: str) -> list[GroupStatistic]:
-    """Return the statistics of the groups of a segmentation by one metric."""
-    return [s for s in comparison.group_statistics if (s.segment, s.metric) == (segment, metric)]
-
-
-def group_statistics_legend(comparison: Comparison, statistics: Sequence[GroupStatistic]) -> tuple[str, ...]:
-    """Return lines that say what the statistics of groups mean, and which groups are left out; none without any."""
-    if not statistics:
-        return ()
-    units = plural(comparison.contest.units.independent)
-    small = ", ".join(dict.fromkeys(label for s in statistics for label in s.left_out))
-    lines = [
-        "gap: the highest mean of a group less the lowest one; worst: the mean of the worst group. The intervals hold "
-        "although these groups are picked by their means, and are wider for it.",
+    fields: list[tuple[Column, Callable[[GroupStatistic], TableCell]]] = [
+        (Column("", is_number=False), lambda s: TableCell(s.statistic if first[s.statistic] is s else "")),
+        (Column("model", is_number=False), lambda s: _named(comparison, s.model)),
+        (Column("groups", is_number=False), lambda s: TableCell(s.groups_text)),
+        (Column("mean"), lambda s: TableCell(number(s.value), span(s.low, s.high))),
     ]
     if any(s.difference is not None for s in statistics):
-        lines.append(
-            f"Differences from the baseline over the same {plural(comparison.contest.units.noun)}; Holm's correction "
-            f"over the models. ▲ a smaller gap, or a worst group that is served better."
-        )
-    if small:
-        lines.append(f"Groups of fewer than {LEAST_UNITS} {units} are left out: {small}.")
-    return tuple(lines)
+        fields += [
+            (Column("difference"), difference_cell),
+            (Column("p (Holm)"), lambda s: TableCell("" if s.difference is None else p_value(s.p_holm))),
+        ]
+    metric_heading = heading(comparison.contest.spec(metric))
+    title = f"{comparison.contest.place}: gap and worst group of {metric_heading} by {segment}"
+    table = Table.of(title, statistics, fields)
+    return table._replace(footnotes=tuple(group_statistics_lines(comparison, statistics)))
 
 
-def overlap_table(comparison: Comparison) -> TextTable:
+def overlap_table(comparison: Comparison) -> Table:
     """Return how much of the same every two models list, with their difference by the primary metric.
 
     There are no rows without two models whose lists are at hand.
     """
-    differences = _differences(comparison)
+    differences = primary_differences(comparison)
     rows = []
     for pair in overlaps(comparison):
-        names, shown = (pair.model, pair.against), TextCell(UNDEFINED)
+        names, shown = (pair.model, pair.against), TableCell(UNDEFINED)
         if (difference := differences.get(frozenset(names))) is not None:
-            names, bounds = (difference.model, difference.against), difference.paired.interval
-            shown = TextCell(signed(bounds.mean), span(bounds.low, bounds.high, sign=True), difference.mark)
-        rows.append((*map(TextCell, (*names, number(pair.rbo), number(pair.jaccard))), shown))
-    return TextTable(
+            names, shown = (difference.model, difference.against), _difference_cell(difference)
+        rows.append((*map(TableCell, (*names, number(pair.rbo), number(pair.jaccard))), shown))
+    difference_of = f"difference of {comparison.contest.primary}"
+    return Table(
         f"{comparison.contest.place}: overlap of lists",
-        ("model", "against", "rbo", "jaccard", f"difference of {comparison.contest.primary}"),
+        (*words("model", "against"), *numbers("rbo", "jaccard", difference_of)),
         tuple(rows),
-        verdict=overlap_sentence(comparison),
-        legend=tuple(overlap_legend(comparison)),
+        overlap_sentence(comparison),
+        tuple(overlap_lines(comparison)),
     )
 
 
-def overlap_sentence(comparison: Comparison) -> str:
-    """Return sentences on the models that list most alike, and on those whose means say otherwise."""
-    pairs = overlaps(comparison)
-    if not pairs:
-        return "Fewer than two models have lists here, so that there is no overlap."
-    if len(pairs) == 1:
-        return f"Overlap of {_named(pairs[0])}."
-    most, least = (of(pairs, key=lambda pair: pair.rbo) for of in (max, min))
-    differences = _differences(comparison)
-    tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in pairs]
-    told = [pair for pair, difference in tested if difference is not None and difference.mark]
-    untold = [pair for pair, difference in tested if difference is not None and not difference.mark]
-    primary = comparison.contest.primary
-    alike = max(told, key=lambda pair: pair.rbo, default=None)
-    apart = min(untold, key=lambda pair: pair.rbo, default=None)
-    parts = [
-        f"{_named(most)} list most alike{f', and are shown to differ by {primary}' if alike is most else ''}.",
-        f"{_named(least)} list least alike{f', and are not shown to differ by {primary}' if apart is least else ''}.",
-    ]
-    if alike not in (None, most):
-        parts.append(f"Of the pairs shown to differ by {primary}, {_named(alike)} list most alike.")
-    if apart not in (None, least):
-        parts.append(f"Of the pairs not shown to differ by {primary}, {_named(apart)} list least alike.")
-    return " ".join(parts)
+def rank_cell(ranked: ComparedModel | Cell | None) -> TableCell:
+    """Return the rank of a model, or of its value; nothing where it has none."""
+    rank = None if ranked is None else ranked.rank
+    return TableCell("") if rank is None else TableCell(str(rank), value=rank)
 
 
-def overlap_legend(comparison: Comparison) -> Iterator[str]:
-    """Yield lines on the lists that were compared and on the models without any."""
-    if not (pairs := overlaps(comparison)):
-        return
-    units = plural(comparison.contest.units.noun)
-    k, drawn_from = pairs[0].k, pairs[0].drawn_from
-    drawn = "" if drawn_from is None else f", evenly drawn from {drawn_from:,}"
-    yield (
-        f"Mean over the first {k} places of {max(pair.lists for pair in pairs):,} lists of {units}{drawn}. rbo: "
-        f"the share in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the "
-        f"items of either list that both have. 1 is the same, 0 nothing in common."
-    )
-    having = {name for pair in pairs for name in (pair.model, pair.against)}
-    if missing := [row.model for row in comparison.scored if row.model not in having]:
-        yield f"Without lists: {', '.join(missing)}."
-
-
-def _named(pair: Overlap) -> str:
-    return f"{pair.model} and {pair.against} (rbo {number(pair.rbo, 2)})"
-
-
-def _differences(comparison: Comparison) -> dict[frozenset[str], Pair]:
-    """Return the differences by the primary metric, by the two models."""
-    primary = comparison.contest.primary
-    return {frozenset((p.model, p.against)): p for p in comparison.every_pair if p.metric == primary}
-
-
-def name_cell(row: ComparedModel) -> TextCell:
+def name_cell(row: ComparedModel) -> TableCell:
     """Return a model's name."""
-    return TextCell(row.model, "baseline" if row.is_baseline else "")
+    return TableCell(row.model, tag="baseline" if row.is_baseline else "")
 
 
-def own_cell(cell: Cell | None) -> TextCell:
-    """Return how many users a model has values for, with the mean over all of them."""
-    if cell is None or not cell.has:
-        return TextCell(UNDEFINED)
-    return TextCell(f"{cell.has:,}", f"mean {number(cell.own_mean)}")
-
-
-def mean_cell(cell: Cell | None) -> TextCell:
+def mean_cell(cell: Cell | None) -> TableCell:
     """Return a model's mean with its interval and its mark; a dash for a model without a value."""
     if cell is None:
-        return TextCell(UNDEFINED)
-    return TextCell(number(cell.mean), _interval(cell), cell.mark)
+        return TableCell(UNDEFINED)
+    return TableCell(number(cell.mean), _interval(cell), cell.mark, value=cell.mean)
+
+
+def own_column(comparison: Comparison) -> Column:
+    """Return the column of the users that each model has values for."""
+    return Column(f"own {plural(comparison.contest.units.noun)}")
+
+
+def own_cell(cell: Cell | None) -> TableCell:
+    """Return how many users a model has values for, with the mean over all of them."""
+    if cell is None or not cell.has:
+        return TableCell(UNDEFINED)
+    return TableCell(f"{cell.has:,}", f"mean {number(cell.own_mean)}", value=cell.has)
+
+
+def seeds_cell(row: ComparedModel, metric: str) -> TableCell:
+    """Return the lowest and highest mean of a seed, and the seeds' share of the variance of the mean."""
+    if not row.seed_means:
+        return TableCell("one fit")
+    means = [seed.get(metric, math.nan) for seed in row.seed_means]
+    if not all(map(math.isfinite, means)):
+        return TableCell(UNDEFINED)
+    part = row.cells[metric].seed_share if metric in row.cells else math.nan
+    of_variance = f"{share(part)} of variance" if math.isfinite(part) else ""
+    return TableCell(f"{number(min(means))}–{number(max(means))}", of_variance)
+
+
+def _named(comparison: Comparison, model: str) -> TableCell:
+    return TableCell(model, tag="baseline" if model == comparison.contest.baseline else "")
 
 
 def _interval(of: Cell | Interval) -> str:
@@ -293,44 +220,51 @@ def _interval(of: Cell | Interval) -> str:
     return span(of.low, of.high) or (UNDEFINED if of.method == "none" else "")
 
 
-def cost_texts(costs: Costs) -> list[str]:
-    """Return a model's costs under ``COST_HEADS``."""
-    times = (costs.start_seconds, costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)
-    return [*map(seconds, times), memory(costs.peak_memory_mb)]
+def _pair_fields(
+    tests: Iterable[Test], pair_of: Callable[[_T], Pair | None]
+) -> list[tuple[Column, Callable[[_T], TableCell]]]:
+    """Return the columns of a difference; their cells are empty where a row has no pair of models."""
+
+    def of_pair(cell: Callable[[Pair], TableCell]) -> Callable[[_T], TableCell]:
+        return lambda row: TableCell("") if (pair := pair_of(row)) is None else cell(pair)
+
+    cells: dict[str, Callable[[Pair], TableCell]] = {
+        "difference": _difference_cell,
+        "relative": lambda pair: TableCell(relative(pair.paired.relative) or UNDEFINED),
+        "better / same / worse": _shares_cell,
+        "d_z": lambda pair: TableCell(signed(pair.paired.effect, 2)),
+        "p (Holm)": lambda pair: TableCell(p_value(pair.p_holm)),
+        **{TEST_NAMES[test]: partial(_test_cell, test) for test in tests},
+    }
+    return [(Column(name), of_pair(cell)) for name, cell in cells.items()]
 
 
-def _pair_heads(tests: Iterable[Test]) -> list[str]:
-    names = [TEST_NAMES[test] for test in tests]
-    return ["difference", "relative", "better / same / worse", "d_z", "p (Holm)", *names]
+def _difference_cell(pair: Pair) -> TableCell:
+    difference = pair.paired.interval
+    bounds = span(difference.low, difference.high, sign=True)
+    return TableCell(signed(difference.mean), bounds, pair.mark)
 
 
-def _pair_cells(pair: Pair | None, tests: Sequence[Test]) -> list[TextCell]:
-    if pair is None:
-        return [TextCell("")] * len(_pair_heads(tests))
-    paired, difference = pair.paired, pair.paired.interval
-    shares = " / ".join(share(value) for value in (pair.better, paired.equal, pair.worse))
-    return [
-        TextCell(signed(difference.mean), span(difference.low, difference.high, sign=True), pair.mark),
-        TextCell(relative(paired.relative) or UNDEFINED),
-        TextCell(shares),
-        TextCell(signed(paired.effect, 2)),
-        TextCell(p_value(pair.p_holm)),
-        *(TextCell(p_value(paired.p.get(test, math.nan))) for test in tests),
-    ]
+def _shares_cell(pair: Pair) -> TableCell:
+    return TableCell(" / ".join(map(share, (pair.better, pair.paired.equal, pair.worse))))
 
 
-def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
+def _test_cell(test: Test, pair: Pair) -> TableCell:
+    return TableCell(p_value(pair.paired.p.get(test, math.nan)))
+
+
+def _folds_cell(comparison: Comparison, row: ComparedModel, metric: str) -> TableCell:
     """Return the lowest and highest mean of the folds, and the number of folds with a lead over the baseline."""
     means = _fold_means(row, metric)
     if not means:
-        return TextCell(UNDEFINED)
+        return TableCell(UNDEFINED)
     text = f"{number(min(means))}–{number(max(means))}"
     direction = comparison.contest.spec(metric).direction
     base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
     if row.is_baseline or not direction or len(base) != len(means):
-        return TextCell(text)
+        return TableCell(text)
     ahead = sum(direction * a > direction * b for a, b in zip(means, base, strict=True))
-    return TextCell(text, f"ahead in {ahead} of {len(means)}")
+    return TableCell(text, f"ahead in {ahead} of {len(means)}")
 
 
 def _fold_means(row: ComparedModel, metric: str) -> list[float]:

@@ -232,7 +232,7 @@ def test_a_test_of_newcomers_alone_is_told_and_blames_no_model(tmp_path: Path, r
 def test_popularity_that_leads_by_newcomers_alone_is_no_finding(tmp_path: Path, run: Run) -> None:
     code, out, err = run("run", str(config(tmp_path, **newcomers(tmp_path, known=10))))
     assert code == 0, err
-    assert "40 of these 50 users (80 %) have no history; among the 10 with history taste is the best" in out
+    assert "40 of these 50 users (80 %) have no history. Among the 10 with history, taste is the best." in out
     assert "EV103" not in err
 
 

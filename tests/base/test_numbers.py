@@ -7,7 +7,6 @@ import math
 import pytest
 
 from evalplugin.base.numbers import (
-    bracketed,
     memory,
     number,
     p_equals,
@@ -54,7 +53,6 @@ def test_negative_numbers_have_a_minus_sign_and_zero_has_none() -> None:
 def test_intervals_with_signs_are_spelled_out() -> None:
     assert (span(0.1, 0.2), span(-0.1, 0.2)) == ("0.1000–0.2000", "−0.1000 to 0.2000")
     assert span(0.1, 0.2, sign=True) == "+0.1000 to +0.2000"
-    assert (bracketed(-0.1, 0.2), bracketed(math.nan, 0.2)) == ("[−0.1000, 0.2000]", "")
 
 
 def test_small_p_values_are_bounded() -> None:

@@ -14,7 +14,7 @@ from evalplugin.comparison.statistics import may_be_best, users_needed
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
-from evalplugin.report.verdict import best_sentence
+from evalplugin.report.sentences.verdict import best_sentence, why_several
 from evalplugin.segments import Segmentation
 
 
@@ -57,15 +57,15 @@ def test_a_model_without_any_value_is_not_compared() -> None:
 def test_a_single_user_tells_nothing() -> None:
     best = found(a=scores([0.1]), b=scores([0.9]))
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
-    assert best_sentence(best) == (
-        "Any of b, a may be the best by rr (95 % confidence): a single user has values of all models"
-    )
+    assert best_sentence(best) == "Any of b, a may be the best by rr (95 % confidence)"
+    assert why_several(best) == ["A single user has values of all models."]
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:
     best = found(a=scores([0.1, 0.2]), b=scores([0.9, 0.8], first=2))
     assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
-    assert best_sentence(best).endswith("(95 % confidence): no user has values of all models")
+    assert best_sentence(best) == "Any of a, b may be the best by rr (95 % confidence)"
+    assert why_several(best) == ["No user has values of all models."]
 
 
 def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> None:

@@ -24,7 +24,7 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.report.competition import competitions_of
-from evalplugin.report.verdict import verdict, verdict_sentence
+from evalplugin.report.sentences.verdict import to_tell_apart, verdict_sentence
 from evalplugin.segments import Segmentation
 from tests.samples import data_info
 
@@ -298,9 +298,9 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
     small, large = compared(1e-6), compared(0.1)
     assert (small.may_be_best, large.may_be_best) == (("knn",), ("knn", "random"))
     assert large.best["ndcg@10"].needs_seeds
-    assert dict(verdict(large).lines)["To tell them apart"] == (
-        "As far as is measured, it takes more seeds, not users, to tell knn from random"
-    )
+    assert to_tell_apart(large.best["ndcg@10"]) == [
+        "As far as is measured, it takes more seeds, not users, to tell knn from random."
+    ]
     [before, after] = [one.pair("ndcg@10", "knn", "random") for one in (small, large)]
     assert before is not None
     assert after is not None

@@ -181,7 +181,7 @@ def test_the_table_and_the_frame_have_the_same_rows() -> None:
         "gap", comparison.models[0].model, comparison.group_statistics[0].value,
     )  # fmt: skip
     assert first["groups"] == comparison.group_statistics[0].groups
-    assert table.legend[-1] == "Groups of fewer than 30 users are left out: few."
+    assert table.footnotes[-1] == "Groups of fewer than 30 users are left out: few."
     baseline = frame[frame["model"] == "base"]
     assert baseline[["difference", "p", "p_holm"]].isna().all(axis=None)
 

@@ -15,13 +15,12 @@ import evalplugin
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import with_common_users
 from evalplugin.features.ranks.ranks import ranks_of
+from evalplugin.report.documents import compare_latex, compare_markdown
 from evalplugin.report.frames import compare_csv, compare_json
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
+from evalplugin.report.sentences.units import shared_lines
+from evalplugin.report.sentences.verdict import verdict_sentence
 from evalplugin.report.tables import comparison_tables
-from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import shared_lines
 
 N, HARD = 300, 120
 LINE = (
@@ -87,9 +86,9 @@ def test_the_verdict_says_how_many_units_it_rests_on() -> None:
 def test_every_format_says_who_lacks_how_many(tmp_path: Path) -> None:
     compared = compare(answers(), baseline="b")
     (shown,) = comparison_tables(compared[0])
-    assert shown.legend[0] == LINE
+    assert shown.footnotes[0] == LINE
     assert shown.heads[3] == "own questions"
-    assert [row[3] for row in shown.rows] == [
+    assert [(row[3].text, row[3].small, row[3].mark) for row in shown.rows] == [
         ("300", "mean 0.6900", ""),
         ("300", "mean 0.6000", ""),
         ("180", "mean 0.8667", ""),
@@ -131,7 +130,7 @@ def test_many_models_that_each_lack_some_units_are_ranked_by_the_few_that_all_ha
     assert means(comparison) == pytest.approx(expected)
     assert f"It rests on {together.sum()} of 400 questions" in verdict_sentence(comparison, "score")
     (models, _) = comparison_tables(comparison)
-    assert all(f"{model} {np.isnan(values).sum()}" in models.legend[0] for model, values in scores.items())
+    assert all(f"{model} {np.isnan(values).sum()}" in models.footnotes[0] for model, values in scores.items())
 
 
 def test_a_model_with_nearly_nothing_is_not_ranked_and_decides_nothing() -> None:
@@ -146,7 +145,8 @@ def test_a_model_with_nearly_nothing_is_not_ranked_and_decides_nothing() -> None
     assert beside.may_be_best == ("a",)
     (models, _) = comparison_tables(beside)
     assert (
-        models.legend[1] == "Not ranked, with values of fewer than half as many questions as others: d (3)."
+        models.footnotes[1]
+        == "Not ranked, with values of fewer than half as many questions as others: d (3)."
     )
     assert "those with values of all ranked models" in verdict_sentence(beside, "score")
 

@@ -19,8 +19,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.units import noun_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.frames import compare_csv
+from evalplugin.report.sentences.units import shared_lines
 from evalplugin.report.users import users_frame
-from evalplugin.report.words import shared_lines
 
 N = 60
 

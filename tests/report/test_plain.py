@@ -16,8 +16,8 @@ from evalplugin.data import Split
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.config import load
 from evalplugin.models import TopN
-from evalplugin.report.plain import LINES, WIDTH, plain_text
-from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.render.text import LINES, WIDTH, plain_text
+from evalplugin.report.table import Table, TableCell, numbers, words
 
 
 def config(**changes: Any) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def test_compared_scores_are_printed() -> None:
 
 
 def test_a_wide_table_loses_its_last_columns_and_says_so() -> None:
-    heads = ("", "model", *(f"number {i}" for i in range(30)))
-    row = tuple(TextCell(f"{i}\u202e") for i in range(32))
-    lines = check_fits(plain_text([TextTable("many", heads, (row,))]))
+    columns = (*words("", "model"), *numbers(*(f"number {i}" for i in range(30))))
+    row = tuple(TableCell(f"{i}\u202e") for i in range(32))
+    lines = check_fits(plain_text([Table("many", columns, (row,))]))
     assert lines[-1].startswith("Too wide to show: number ") and "number 0" in lines[2]
     assert "\\u202e" in lines[3]  # no control character reaches the terminal
 

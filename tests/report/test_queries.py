@@ -27,9 +27,8 @@ from evalplugin.features.gate.schema import Gate
 from evalplugin.features.power.power import PowerTest, power_of_runs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
 from evalplugin.report.frames import compare_frame
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.run_summary import summary_markdown
@@ -106,7 +105,7 @@ def test_the_terminal_counts_queries_of_sessions(
     monkeypatch.setenv("COLUMNS", "200")
     show_bakeoff(ran.outcome)
     shown = capsys.readouterr().out
-    assert "Queries: 36 of 12 sessions counted." in shown
+    assert "Queries: 36 of 12 sessions compared." in shown
     assert re.search(
         r"Design effect: \d\.\d( to \d\.\d)? \(the variance of a mean of \S+, against that of ind", shown
     )
@@ -127,8 +126,7 @@ def test_reports_speak_of_queries(ran: SimpleNamespace) -> None:
     plan, comparisons = ran.outcome.plan, ran.outcome.comparisons
     leaderboard = leaderboard_markdown(plan, comparisons)
     assert "means over queries with" in leaderboard
-    assert "| queries | undefined |" in leaderboard
-    assert "Queries: those with a value of the metric that ranks" in leaderboard
+    assert "Queries: 36 of 12 sessions compared." in leaderboard
     [comparison] = comparisons
     row = next(row for row in comparison.models if row.model == "knn")
     model = next(model for model in ran.outcome.models if model.model == "knn")
@@ -274,7 +272,7 @@ def test_one_bakeoff_of_users_and_queries_counts_both(
     outcome.comparisons = (comparison, of_users)
     show_bakeoff(outcome)
     lines = capsys.readouterr().out.splitlines()
-    assert "Queries: 36 of 12 sessions counted." in lines
-    assert "Users: 36 counted." in lines
-    text = leaderboard_markdown(ran.outcome.plan, [comparison, of_users])
+    assert "Queries: 36 of 12 sessions compared." in lines
+    assert "Users: 36 compared." in lines
+    text = leaderboard_markdown(ran.outcome.result.bakeoff, [comparison, of_users])
     assert "means over queries and users with" in text

@@ -21,12 +21,17 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
+from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
 from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
-from evalplugin.report.tables import mean_cell, models_table, pairs_table, segment_table
-from evalplugin.report.verdict import best_sentence, group_sentences, verdict, verdict_sentence
-from evalplugin.report.words import legend, small_legend
+from evalplugin.report.sentences.statistics import no_interval
+from evalplugin.report.sentences.verdict import (
+    best_sentence,
+    group_sentences,
+    to_tell_apart,
+    verdict,
+    verdict_sentence,
+)
+from evalplugin.report.tables import comparison_tables, mean_cell, models_table, pairs_table, segment_table
 from evalplugin.segments import Segmentation
 
 EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
@@ -141,7 +146,7 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
     assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
     assert group_sentences(comparison, "rr") == [
-        'Among users of the group "second" (half), any of base, same may be the best'
+        'Among users of the group "second" (half), any of base, same may be the best.'
     ]
     frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
     assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
@@ -157,7 +162,7 @@ def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -
     )
     comparison = compare(replace(contest, segments=(halves,)))
     assert group_sentences(comparison, "rr") == []
-    assert "For whom it differs" not in dict(verdict(comparison).lines)
+    assert not any("group" in sentence for sentence in verdict(comparison).sentences)
     table = segment_table(comparison, "rr", "half")
     assert table.verdict == (
         "These groups are made from the held-out items, which nobody knows when a list is made: they show where scores "
@@ -165,6 +170,11 @@ def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -
     )
     assert len(table.rows) == 4
     assert segment_frame([comparison], "half", ["rr"])["may_be_best"].isna().all()
+
+
+def lines_of(comparison: Comparison, metric: str) -> tuple[str, ...]:
+    """Return the footnotes of the tables of a metric."""
+    return tuple(line for table in comparison_tables(comparison, [metric]) for line in table.footnotes)
 
 
 def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None:
@@ -177,7 +187,7 @@ def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None
     }
     assert len(pairs_table(comparison, "rr").rows) == 3
     assert "difference" not in models_table(comparison, "rr").heads
-    assert "Holm's correction over 3 comparisons by rr" in " ".join(legend(comparison, "rr"))
+    assert "Holm's correction over 3 comparisons by rr" in " ".join(lines_of(comparison, "rr"))
 
 
 def test_markdown_reads_back_as_the_numbers(comparison: Comparison) -> None:
@@ -207,7 +217,7 @@ def test_headings_say_whether_a_rating_error_is_per_user_or_pooled(make: SimpleN
     assert "rmse(pooled=true), lower is better" in models_table(comparison, "rmse(pooled=true)").title
     heads = leaderboard_markdown(asked, [comparison]).splitlines()[6]
     assert heads.startswith(r"|  | model | rmse per user | rmse\(pooled=true\) |")
-    assert "it has no interval and no test" in " ".join(legend(comparison, "rmse(pooled=true)"))
+    assert "it has no interval and no test" in " ".join(lines_of(comparison, "rmse(pooled=true)"))
 
 
 def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:
@@ -267,14 +277,14 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     assert said.startswith(
         "Any of close, best may be the best by rr (95 % confidence). close against best: +0.0001 "
     )
-    detail = dict(verdict(against("best", best, close)).lines)["To tell them apart"]
+    (detail,) = to_tell_apart(against("best", best, close).best["rr"])
     assert detail.startswith(
         "How many more users tell close from best depends on the true difference, which may be 0: "
     )
     assert re.search(
-        r": 197 users show one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size$", detail
+        r": 197 users show one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size\.$", detail
     )
-    assert f"{detail}." in legend(against("best", best, close), "rr")
+    assert detail in lines_of(against("best", best, close), "rr")
     assert "may be chance (p (Holm) = " in said
     assert verdict_sentence(against("close", close, best), "rr").endswith(
         " by rr (95 % confidence). The baseline close leads."
@@ -297,21 +307,21 @@ def test_the_verdict_says_that_users_without_history_decide_who_leads(make: Simp
     ]
     (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
     activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
-    told = verdict(compare(replace(contest, segments=(activity,)))).headline
-    assert told == (
-        "popularity is the best by ndcg@10 (95 % confidence). But 150 of these 200 users (75 %) have no history; among "
-        "the 50 with history knn is the best"
+    told = verdict(compare(replace(contest, segments=(activity,))))
+    assert told.headline == "popularity is the best by ndcg@10 (95 % confidence)"
+    assert told.sentences[:2] == (
+        "But 150 of these 200 users (75 %) have no history.",
+        "Among the 50 with history, knn is the best.",
     )
     assert verdict_sentence(compare(replace(contest, segments=(activity,))), "ndcg@10").startswith(
-        f"{told}. "
+        f"{told.headline}. {' '.join(told.sentences[:2])} "
     )
     # Where the same model leads among the others, nothing depends on them.
     few = replace(activity, group=(users >= 10).astype(np.int32))
-    assert "history" not in verdict(compare(replace(contest, segments=(few,)))).headline
+    assert "history" not in " ".join(verdict(compare(replace(contest, segments=(few,)))).sentences)
     nobody = replace(activity, group=np.zeros(200, dtype=np.int32))
-    assert verdict(compare(replace(contest, segments=(nobody,)))).headline == (
-        "popularity is the best by ndcg@10 (95 % confidence). But none of these 200 users has history: models are "
-        "compared by what they give to newcomers"
+    assert verdict(compare(replace(contest, segments=(nobody,)))).sentences[0] == (
+        "But none of these 200 users has history: models are compared by what they give to newcomers."
     )
 
 
@@ -328,8 +338,8 @@ def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: 
     ]
     (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
     activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
-    told = verdict(compare(replace(contest, segments=(activity,)))).headline
-    assert "150 of these 200 users (75 %) have no history in the first fold that tests them; among" in told
+    told = verdict(compare(replace(contest, segments=(activity,)))).sentences[0]
+    assert told == ("But 150 of these 200 users (75 %) have no history in the first fold that tests them.")
 
 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:
@@ -340,9 +350,8 @@ def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) ->
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
     assert "leads" not in verdict_sentence(comparison, "rr")  # the baseline does not lead its twin
-    assert best_sentence(comparison.best["rr"]) == (
-        "Any of one, twin may be the best by rr (95 % confidence); one and twin have equal means"
-    )
+    assert best_sentence(comparison.best["rr"]) == "Any of one, twin may be the best by rr (95 % confidence)"
+    assert "one and twin have equal means." in verdict_sentence(comparison, "rr")
     (page,) = json.loads(compare_json([comparison], ["rr"]))
     assert page["may_be_best"] == ["one", "twin"]
     assert page["best"]["rr"] == {
@@ -363,7 +372,7 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
     assert (random.text, random.small) == ("0.1000–0.2000", "")
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert (row.folds, row.fold_low, row.fold_high) == (3, 0.1, 0.4)
-    assert any(line.startswith("3 folds: ") for line in legend(comparison, "ndcg@10"))
+    assert any(line.startswith("3 folds: ") for line in lines_of(comparison, "ndcg@10"))
 
 
 @pytest.mark.parametrize(("differing", "is_warned"), [(15, True), (29, True), (30, False)])
@@ -382,7 +391,7 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
     assert pair.mark == "+"
     assert round(pair.paired.above * pair.paired.users) == differing
     told = (
-        f"only {differing} users have different scores: below 30, a test at 5 % may call equal models different in up "
+        f"Only {differing} users have different scores: below 30, a test at 5 % may call equal models different in up "
         f"to 8 %"
     )
     assert (told in verdict_sentence(comparison, "ndcg@10")) == is_warned
@@ -399,13 +408,13 @@ def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: Simpl
         return compare(competitions_of(bakeoff, (base, better))[0])
 
     few = (
-        "only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "
-        "different in up to 8 %"
+        "Only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "
+        "different in up to 8 %."
     )
     assert verdict_sentence(compared(None), "ndcg@10") == (
-        f"better is the best by ndcg@10 (95 % confidence); {few}."
+        f"better is the best by ndcg@10 (95 % confidence). {few}"
     )
-    assert f"; {few}. The baseline better leads." in verdict_sentence(compared("better"), "ndcg@10")
+    assert f" {few} The baseline better leads." in verdict_sentence(compared("better"), "ndcg@10")
     # With the baseline it is said once, where the difference is.
     assert verdict_sentence(compared("base"), "ndcg@10").count("below 30") == 1
     comparison = compared("better")
@@ -413,25 +422,20 @@ def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: Simpl
         "Fewer than 30 users have different scores: base by ndcg@10. There a test at 5 % may call equal models "
         "different in up to 8 %."
     )
-    assert line in legend(comparison, "ndcg@10")
+    assert line in lines_of(comparison, "ndcg@10")
     assert "base by ndcg@10" in leaderboard_markdown(make.bakeoff(["base", "better"]), [comparison])
 
 
 def test_a_mean_without_an_honest_interval_has_a_dash_and_a_reason() -> None:
     cell = Cell("dcg@10", 0.0, method="none", users=50)
     assert mean_cell(cell).small == "–"
-    assert small_legend(0.95, ["bound", "bootstrap", "exact"]) == (
-        "Small: 95 % interval of the mean (bootstrap; a bound where hardly any user differs; exact where all values "
-        "are 0 or 1)"
-    )
-    assert small_legend(0.95, ["none", "exact"]) == (
-        "Small: 95 % interval of the mean (exact); –: no interval, as hardly any user differs from all others and the "
-        "metric has no bounds"
+    assert no_interval("user") == (
+        "–: no interval, as hardly any user differs from all others and the metric has no bounds."
     )
 
 
 def test_the_legend_names_test_interval_family_users_and_power(comparison: Comparison) -> None:
-    intervals, tests, further, users, power, failure = legend(comparison, "ndcg@10")
+    intervals, tests, further, users, power, failure = lines_of(comparison, "ndcg@10")
     assert intervals.startswith(
         "Intervals (95 %): of means, bootstrap over users (BCa); of mean differences, "
     )

@@ -8,9 +8,9 @@ import pytest
 from samples import Results
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
+from evalplugin.report.documents import compare_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
-from evalplugin.report.words import tuning_lines
+from evalplugin.report.sentences.fits import tuning_lines
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from samples import small_config, write_config
 
 from evalplugin.base.text import escape_controls, escape_formula
 from evalplugin.cli import main
-from evalplugin.cli.show.console import Terminal, new_table
+from evalplugin.cli.show.console import Terminal, rich_table
 from evalplugin.lists.output import write_per_user
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report.documents import compare_latex, compare_markdown
 from evalplugin.report.frames import compare_csv
-from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown
+from evalplugin.report.table import Table, text_rows, words
 
 HOSTILE = "a\x1b[31mb\x07\x9b2Jc\u202ed\re\x00"
 SHOWN = r"a\u001b[31mb\u0007\u009b2Jc\u202ed\u000de\u0000"
@@ -45,9 +45,7 @@ def test_number_or_sign_is_no_formula(text: str) -> None:
 def test_console_shows_controls_and_no_emoji() -> None:
     out = io.StringIO()
     console = Terminal(file=out, width=200, force_terminal=False)
-    table = new_table("model")
-    table.add_row(f"{HOSTILE} :warning:")
-    console.print(table)
+    console.print(rich_table(Table("", words("model"), text_rows([(f"{HOSTILE} :warning:",)]))))
     console.print(HOSTILE)
     assert out.getvalue().count(SHOWN) == 2
     assert ":warning:" in out.getvalue()

@@ -7,21 +7,19 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import Mark
 from evalplugin.report.sections import Statement
-from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.table import Table, TableCell
 
-STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
-WIDTH = 110  # of a table that is split to fit and goes to a file
+_STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
+_WIDTH = 180  # at most, in a file or a wide terminal
+_BETWEEN = 3  # characters between two columns
 _COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}
-_PASSED = {"passed": "[green]✓[/green]", "failed": "[red]✗[/red]"}
 _UNBOUNDED = 10_000
-_FOLDED = 12  # the least width of a column of names
 
 
 class Terminal(Console):
@@ -29,30 +27,6 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(emoji=False, **options)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table whose numbers do not fit is as wide as they need, and the terminal breaks its lines."""
-        own = self._width
-        needed = max((self._needs(shown) for shown in objects if isinstance(shown, Table)), default=0)
-        if needed > self.width:
-            self._width = needed
-        try:
-            super().print(*objects, **options)
-        finally:
-            self._width = own
-
-    def _needs(self, table: Table) -> int:
-        """Return the width that shows every number of a table; names may be folded where that is enough."""
-        unbounded = self.options.update(max_width=_UNBOUNDED)
-        natural = Measurement.get(self, unbounded, table).maximum
-        names = 0
-        for column in table.columns:
-            if not column.no_wrap:
-                cells = (
-                    Measurement.get(self, unbounded, cell).maximum for cell in (column.header, *column.cells)
-                )
-                names += max(0, max(cells) - _FOLDED)
-        return natural - names if natural - names <= self.width else natural
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return text from markup: every text that is printed passes here, cells of tables included."""
@@ -66,43 +40,53 @@ def stdout() -> Console:
     return console if console.is_terminal else Terminal(width=_UNBOUNDED)
 
 
-def new_table(*heads: str, title: str | None = None) -> Table:
-    """Return an empty table; a head that starts with ``>`` is right-aligned."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        right = head.startswith(">")
-        # Names may be folded in a narrow terminal; a number that is cut would be another number.
-        table.add_column(
-            head.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold"
-        )
-    return table
-
-
-def rich_table(table: TextTable) -> Table:
-    """Return a table of text as one of the terminal, without its title, verdict and legend."""
-    heads = ["" if i < table.words else ">" for i in range(len(table.heads))]
-    shown = new_table(*(sign + escape(head) for sign, head in zip(heads, table.heads, strict=True)))
-    for row in table.rows:
-        shown.add_row(*map(_cell, row))
-    return shown
-
-
-def show_text_table(table: TextTable) -> None:
-    """Print a table of text with its title, verdict and legend."""
+def show_table(table: Table) -> None:
+    """Print a table with its title, verdict and footnotes; one that is too wide in parts, one below the other."""
     console = stdout()
     # Not as the table's own title: a narrow table would break it over several lines.
-    console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+    if table.title:
+        console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
     if table.verdict:
         console.print(escape(table.verdict), highlight=False)
     if table.rows:
-        console.print(rich_table(table))
-    for line in table.legend:
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+        for part in table.parts(_widths(table), min(console.width, _WIDTH)):
+            console.print(rich_table(part))
+    for line in table.footnotes:
+        console.print(f"[dim]{coloured(line)}[/dim]", highlight=False)
     console.print()
 
 
+def rich_table(table: Table) -> RichTable:
+    """Return columns and rows as a table of the terminal, without title, verdict and footnotes."""
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        right = column.is_number
+        # Names may be folded in a narrow terminal; a number that is cut would be another number.
+        shown.add_column(
+            escape(column.heading), justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
+    marked = [any(row[i].mark for row in table.rows) and c.is_number for i, c in enumerate(table.columns)]
+    for row in table.rows:
+        shown.add_row(*map(_cell, row, marked))
+    return shown
+
+
+def _widths(table: Table) -> list[int]:
+    """Return how wide each column is, with the space to the next one."""
+    return [
+        _BETWEEN + max([len(column.heading), *(_width(row[i]) for row in table.rows)])
+        for i, column in enumerate(table.columns)
+    ]
+
+
+def _width(cell: TableCell) -> int:
+    tag = f" ({cell.tag})" if cell.tag else ""
+    sign = 2 * bool(cell.mark)
+    return max(len(cell.text) + len(tag), len(cell.small)) + sign
+
+
 def show_statement(statement: Statement) -> None:
-    """Print a statement: the outcome, why, and its tables, whose first column says what passed and what failed."""
+    """Print a statement: the outcome, why, and its tables."""
     console = stdout()
     colour = _COLOURS[statement.status]
     console.print(f"[bold {colour}]{escape(statement.title)}[/bold {colour}]", highlight=False)
@@ -111,21 +95,9 @@ def show_statement(statement: Statement) -> None:
         console.print(f"[dim]{escape(detail)}[/dim]", highlight=False)
     for table in statement.tables:
         console.print()
-        console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
-        shown = rich_table(table._replace(rows=()))
-        for passed, *cells in table.rows:
-            shown.add_row(_PASSED[passed.text], *map(_cell, cells))
-        console.print(shown)
-    for line in (*([statement.legend] if statement.tables else []), *statement.notes):
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-
-
-def show_titled(table: Table, title: str) -> None:
-    """Print a table below its title."""
-    console = stdout()
-    # Not as the table's own title: a narrow table would break it over several lines.
-    console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
-    console.print(table)
+        show_table(table)
+    for note in statement.notes:
+        console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
 
 
 def coloured(text: str) -> str:
@@ -134,8 +106,9 @@ def coloured(text: str) -> str:
     return "".join(f"[{signs[c]}]{c}[/{signs[c]}]" if c in signs else c for c in escape(text))
 
 
-def _cell(cell: TextCell) -> str:
-    text = f"{escape(cell.text)}{STYLED_MARKS[cell.mark]}"
-    if cell.small == "baseline":
-        return f"{text} [dim](baseline)[/dim]"
-    return f"{text}\n[dim]{escape(cell.small)}[/dim]" if cell.small else text
+def _cell(cell: TableCell, is_padded: bool) -> str:
+    """Return a cell as markup; a padded one has room for a mark, so that numbers are in one column."""
+    text = escape(cell.text) + (_STYLED_MARKS[cell.mark] or "  " * is_padded)
+    if cell.tag:
+        text += f" [dim]({escape(cell.tag)})[/dim]"
+    return f"{text}\n[dim]{escape(cell.small)}{'  ' * is_padded}[/dim]" if cell.small else text

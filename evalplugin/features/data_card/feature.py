@@ -31,8 +31,7 @@ from evalplugin.features.data_card.report import (
     card_picture,
     card_title,
     sizes_text,
-    split_heads,
-    split_rows,
+    splits_table,
 )
 from evalplugin.files.outputs import open_output
 from evalplugin.report.sections import Section
@@ -132,8 +131,7 @@ def card_tab(
         "title": card_title(card),
         "sizes": described.sizes.get(dataset),
         "facts": card_facts(card),
-        "heads": split_heads(card),
-        "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
+        "table": splits_table(card, split),
     }
     charts = card_charts(card, [own for own in card.splits if own.name == split])
     return {"card": text, "data": {"card": [drawn.figure for drawn in charts]}}

@@ -13,6 +13,8 @@ from evalplugin.base.units import count_text, plural
 from evalplugin.data.times import is_date, time_text
 from evalplugin.features.data_card.card import DataCard, Inequality, Rating, Seconds, SplitCard, Times
 from evalplugin.report.charts.pictures import Chart, png_of, stacked
+from evalplugin.report.render.markdown import escape, table_lines
+from evalplugin.report.table import Table, numbers, text_rows, words
 
 _CURVE_SHARE = 10  # position on the curve: the first 20 %
 _DAYS = 86_400
@@ -48,43 +50,31 @@ def card_facts(card: DataCard) -> list[tuple[str, str]]:
     ]
 
 
-def split_heads(card: DataCard) -> tuple[str, ...]:
-    """Return the heads of ``split_rows``."""
+def splits_table(card: DataCard, split: str | None = None) -> Table:
+    """Return a row for each split, or for a named one alone if the card has it; shares are over all folds."""
+    splits = [own for own in card.splits if own.name == split] or card.splits
     units = " or ".join(dict.fromkeys(plural(split.unit) for split in card.splits)) or "users"
-    return (
-        "split",
-        "folds",
-        "train",
-        "test",
-        f"test {units}",
-        f"cold {units}",
-        "cold items",
-        "cold interactions",
-    )
-
-
-def split_rows(card: DataCard) -> list[tuple[str, ...]]:
-    """Return a row for each split, below ``split_heads``; shares are over all folds."""
+    sizes = numbers("folds", "train", "test", f"test {units}")
+    cold = numbers(f"cold {units}", "cold items", "cold interactions")
     counts = ("train_interactions", "test_interactions", "test_users")
-    return [
+    rows = (
         (
-            split.name,
-            str(len(split.folds)),
-            *(count_range([getattr(fold, name) for fold in split.folds]) for name in counts),
-            *map(share, split.cold_shares().values()),
+            own.name,
+            str(len(own.folds)),
+            *(count_range([getattr(fold, name) for fold in own.folds]) for name in counts),
+            *map(share, own.cold_shares().values()),
         )
-        for split in card.splits
-    ]
+        for own in splits
+    )
+    return Table(card_title(card), (*words("split"), *sizes, *cold), text_rows(rows))
 
 
 def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
     """Return a card as lines of Markdown; ``sizes``: a line on its sizes then and now."""
-    from evalplugin.report.markdown import escape, markdown_table
-
     lines = [f"**{escape(card_title(card))}**", ""]
     if sizes is not None:
         lines += [escape(sizes), ""]
-    lines += markdown_table(split_heads(card), [[*map(escape, row)] for row in split_rows(card)])
+    lines += table_lines(splits_table(card))
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
 
 

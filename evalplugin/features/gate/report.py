@@ -10,9 +10,9 @@ from evalplugin.base.units import plural
 from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.features.words import GateOutcome, outcome_words
-from evalplugin.report.markdown import statement_markdown
+from evalplugin.report.documents import statement_markdown
 from evalplugin.report.sections import Statement
-from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.table import Table, numbers, text_rows, with_shared_footnotes, words
 from evalplugin.report.words import one_by_one
 from evalplugin.tracking.write.items import Artifact, Tag
 
@@ -27,9 +27,10 @@ _STATUS: Mapping[GateOutcome, Literal["better", "keep", "worse"]] = {
     "promote": "better", "keep": "keep", "cannot_tell": "keep", "refuse": "worse",
 }  # fmt: skip
 _NIGHTS = 30
-_HEADS = (
-    "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)",
-)  # fmt: skip
+_COLUMNS = (
+    *words("", "condition", "required"),
+    *numbers("measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)"),
+)
 
 
 def decision_statement(decision: Decision) -> Statement:
@@ -45,8 +46,7 @@ def decision_statement(decision: Decision) -> Statement:
         headline=_headline(decision),
         reason=decision.reason,
         details=(f"{names}; champion {decision.champion}; {how}", _error_line(decision)),
-        tables=tuple(_tables(decision)),
-        legend=_LEGEND.format(one_by_one=one_by_one(decision.unit)),
+        tables=tuple(with_shared_footnotes(list(_tables(decision)))),
         notes=decision.notes,
     )
 
@@ -110,14 +110,15 @@ def _error_line(decision: Decision) -> str:
     )
 
 
-def _tables(decision: Decision) -> Iterator[TextTable]:
+def _tables(decision: Decision) -> Iterator[Table]:
     units = plural(decision.unit)
     for name in decision.ranked:
         if conditions := decision.of(name):
             undecided = f"too few {units} to tell" if decision.is_undecided(name) else "failed"
             outcome = "passed" if decision.passed(name) else undecided
-            rows = tuple(tuple(map(TextCell, _row(condition))) for condition in conditions)
-            yield TextTable(f"{name}: {outcome}", (*_HEADS, units), rows, words=3)
+            columns, rows = (*_COLUMNS, *numbers(units)), text_rows(map(_row, conditions))
+            footnote = _LEGEND.format(one_by_one=one_by_one(decision.unit))
+            yield Table(f"{name}: {outcome}", columns, rows, footnotes=(footnote,))
 
 
 def _row(condition: Condition) -> tuple[str, ...]:

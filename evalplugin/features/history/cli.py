@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data
-
-if TYPE_CHECKING:
-    from evalplugin.report.tables import TextTable
-
-_WORDS, _NUMBERS = 32, 19  # characters of the columns of words together, and of a model's column
 
 
 @options.command()
@@ -43,7 +36,7 @@ def history(
 ) -> int:
     """Show how models did from one bake-off to the next, and what was decided."""
     from evalplugin.cli import show
-    from evalplugin.cli.show.console import WIDTH, show_text_table, stdout
+    from evalplugin.cli.show.console import show_table
     from evalplugin.features.history.chart import check_picture, write_history
     from evalplugin.features.history.feature import read_past
     from evalplugin.features.history.history import history_of
@@ -61,23 +54,8 @@ def history(
         with observer.progress("draw the picture"):
             write_history(bakeoffs, chart)
     if shown == "table":
-        width = min(stdout().width, WIDTH)
         for table in bakeoffs.tables():
-            for part in parts_that_fit(table, width):
-                show_text_table(part)
+            show_table(table)
     else:
         echo_data((frame_csv if shown == "csv" else frame_json)(bakeoffs.to_frame()), nl=shown == "json")
     return EXIT_DONE
-
-
-def parts_that_fit(table: TextTable, width: int) -> Iterator[TextTable]:
-    """Yield tables with some of the models each, so that they fit the width; the last one has the legend."""
-    fitting = max(1, (width - _WORDS) // _NUMBERS)
-    for first in range(table.words, len(table.heads), fitting):
-        shown = [*range(table.words), *range(first, min(first + fitting, len(table.heads)))]
-        rows = tuple(tuple(row[i] for i in shown) for row in table.rows)
-        legend = table.legend if shown[-1] == len(table.heads) - 1 else ()
-        yield table._replace(heads=tuple(table.heads[i] for i in shown), rows=rows, legend=legend)
-
-
-COMMAND = history

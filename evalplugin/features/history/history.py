@@ -16,10 +16,10 @@ from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.features.words import outcome_words
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.given import spec_of
-from evalplugin.report.notebook import table_html
-from evalplugin.report.plain import plain_text
-from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import small_legend
+from evalplugin.report.render.html import table_html
+from evalplugin.report.render.text import plain_text
+from evalplugin.report.sentences.statistics import small_line
+from evalplugin.report.table import Table, TableCell, numbers, with_shared_footnotes, words
 
 ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
@@ -75,15 +75,12 @@ class History:
         rows = [_row(self.metric, point) for point in self.points]
         return pd.DataFrame(rows).astype({"users": "Int64"})
 
-    def tables(self) -> list[TextTable]:
+    def tables(self) -> list[Table]:
         """Return a table for each dataset and split, the model with the best newest value first.
 
-        The first ``words`` columns are the bake-off and, where there was a gate, its decision. The last table has the
-        legend.
+        The first columns are the bake-off and, where there was a gate, its decision. The last table has the footnotes.
         """
-        tables = [_table(self, place) for place in self.places]
-        tables[-1] = tables[-1]._replace(legend=tuple(_legend(self)))
-        return tables
+        return with_shared_footnotes([_table(self, place) for place in self.places])
 
     def __repr__(self) -> str:
         return plain_text(self.tables())
@@ -173,7 +170,7 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _table(history: History, place: DataSplit) -> TextTable:
+def _table(history: History, place: DataSplit) -> Table:
     trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == place}
     names = sorted(trends, key=lambda name: _newest(trends[name], history.higher_is_better))
     gated = any(point.outcome for points in trends.values() for point in points)
@@ -182,33 +179,33 @@ def _table(history: History, place: DataSplit) -> TextTable:
     for bakeoff in history.bakeoffs:
         points = [at[name].get(bakeoff.id) for name in names]
         if present := [point for point in points if point is not None]:
-            head = TextCell(bakeoff.id, f"{bakeoff.at:%Y-%m-%d %H:%M} UTC")
+            head = TableCell(bakeoff.id, f"{bakeoff.at:%Y-%m-%d %H:%M} UTC")
             rows.append((head, *([_decided(present[0])] if gated else []), *map(_cell, points)))
-    heads = ("bake-off", *(["decision"] if gated else []))
+    columns = (*words("bake-off", *(["decision"] if gated else [])), *numbers(*names))
     title = f"{history.experiment}: {history.metric} on {place}"
-    return TextTable(title, (*heads, *names), tuple(rows), words=len(heads))
+    return Table(title, columns, tuple(rows), footnotes=tuple(_footnotes(history)))
 
 
-def _decided(point: Point) -> TextCell:
-    return TextCell(
+def _decided(point: Point) -> TableCell:
+    return TableCell(
         outcome_words(point.outcome or ""),
         "not registered" if point.outcome and point.bakeoff.unregistered else "",
     )
 
 
-def _cell(point: Point | None) -> TextCell:
+def _cell(point: Point | None) -> TableCell:
     if point is None:
-        return TextCell("")
+        return TableCell("")
     if point.value is None:
-        return TextCell(UNDEFINED if point.model.values else "failed")
+        return TableCell(UNDEFINED if point.model.values else "failed")
     value = point.value
-    return TextCell(f"{number(value.mean)}{_SIGNS[point.role]}", span(value.low, value.high))
+    return TableCell(f"{number(value.mean)}{_SIGNS[point.role]}", span(value.low, value.high))
 
 
-def _legend(history: History) -> Iterator[str]:
+def _footnotes(history: History) -> Iterator[str]:
     known = [p for p in history.points if p.value is not None]
     if any(p.value is not None and not math.isnan(p.value.low) for p in known):
-        yield f"{small_legend(LEVEL)}."
+        yield small_line(LEVEL)
     if any(p.value is not None and p.value.differ for p in known):
         yield "Means are over each model's own users, who differ; compare ranks by those that all models have."
     roles = {p.role for p in known}

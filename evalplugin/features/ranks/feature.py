@@ -19,7 +19,7 @@ from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import png_of_svg
 from evalplugin.report.charts.theme import LIGHT
 from evalplugin.report.sections import Section
-from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.table import Table, TableCell, numbers, words
 from evalplugin.report.words import heading
 from evalplugin.tracking.write.items import Artifact, Item
 
@@ -114,23 +114,22 @@ def _heading(metric: str) -> str:
     return metric if known is None else heading(known)
 
 
-def ranks_table(ranks: Ranks) -> TextTable:
+def ranks_table(ranks: Ranks) -> Table:
     """Return the average rank of each model and its rank on each dataset, with headline and lines."""
     where = f" ({ranks.split})" if ranks.split else ""
-    return TextTable(
+    return Table(
         f"Ranks over {count_text(len(ranks.datasets), 'dataset')}{where} by {_heading(ranks.metric)}",
-        ("model", "average rank", *ranks.datasets),
+        (*words("model"), *numbers("average rank", *ranks.datasets)),
         tuple(
             (
-                TextCell(row.model),
-                TextCell(number(row.mean, 2)),
-                *(TextCell(f"{rank:g}") for rank in row.ranks),
+                TableCell(row.model),
+                TableCell(number(row.mean, 2)),
+                *(TableCell(f"{rank:g}") for rank in row.ranks),
             )
             for row in ranks.models
         ),
-        words=1,
-        verdict=ranks_headline(ranks),
-        legend=tuple(ranks_lines(ranks)),
+        ranks_headline(ranks),
+        tuple(ranks_lines(ranks)),
     )
 
 

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import jinja2
-from evalplugin.base.numbers import percent
 from evalplugin.base.text import escape_controls, escape_nested
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.background import HISTORY
-from evalplugin.data.queries import Unit
 from evalplugin.report.charts.library import chart_library
 from evalplugin.report.charts.palette import IN_THE_DARK
 from evalplugin.report.charts.theme import DARK, LIGHT, model_variables, theme_css
-from evalplugin.report.competition import AS_LISTED, competition_of, findings_on
+from evalplugin.report.competition import competition_of, facts_of, findings_on
+from evalplugin.report.leaderboard import leaderboard, spreads
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.examples import MAX_TRUTH
-from evalplugin.report.page.hit_rates import hit_rates_note
-from evalplugin.report.page.leaderboard import leaderboard
-from evalplugin.report.page.overlap import overlap_matrix
 from evalplugin.report.sections import Section
-from evalplugin.report.verdict import verdict
-from evalplugin.report.words import (
-    interval_methods,
-    one_by_one,
-    permutation_test,
-    seed_lines,
-    tuning_lines,
-    whom,
-)
+from evalplugin.report.sentences.lists import hit_rates_sentences
+from evalplugin.report.sentences.reading import reading_lines, sample_sentence
+from evalplugin.report.sentences.verdict import verdict
+from evalplugin.report.table import Column, Table, TableCell
+from evalplugin.report.tables import group_statistics_table, overlap_table
+from evalplugin.report.words import one_by_one, whom
 
 __all__ = ["comparison_page"]
 
@@ -101,12 +95,16 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "warnings": () if competition is None else competition.warnings,
         "verdict": verdict(comparison),
         "statement": next(statements, None),
-        "leaderboard": leaderboard(comparison, data["models"]),
-        "overlap": overlap_matrix(comparison, data["models"]),
-        "hit_rates": hit_rates_note(comparison),
-        "reading": list(_reading(comparison, data["examples"])),
+        "leaderboard": leaderboard(comparison),
+        "labels": _labels(comparison, data["models"]),
+        "swatches": {model["name"]: {"model": model, "tags": (), "type": ""} for model in data["models"]},
+        "spreads": list(spreads(comparison)),
+        "group_statistics": {metric: _group_statistics(comparison, metric) for metric in contest.metrics},
+        "overlap": overlap_table(comparison),
+        "hit_rates": hit_rates_sentences(comparison),
+        "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
         "is_table": competition is None,
-        "sample": _sample_text(data["examples"], unit),
+        "sample": sample_sentence(comparison, data["examples"]),
         "data": data,
         "json": _json(data),
         **added,
@@ -127,79 +125,27 @@ def _subtitle(comparison: Comparison) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines: rules, tuning, seeds, intervals, tests, and the sample of users."""
-    yield from _rules(comparison)
-    if tuning := tuning_lines(comparison):
-        yield "Tuning", " ".join(tuning)
-    if seeds := seed_lines(comparison):
-        yield "Seeds", " ".join(seeds)
-    yield from _statistics(comparison)
-    if examples is not None and competition_of(comparison.contest) is not None:
-        unit = comparison.contest.units.noun
-        several = comparison.n_folds > 1
-        first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
-        yield (
-            one_by_one(unit).capitalize(),
-            f"{_sample_text(examples, unit)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated "
-            f"items, the history at the {HISTORY} latest.{first}",
-        )
+def _group_statistics(comparison: Comparison, metric: str) -> list[Table]:
+    """Return the gap and the worst group of each segmentation that has groups large enough."""
+    segments = comparison.contest.segments
+    tables = [group_statistics_table(comparison, metric, segment.name) for segment in segments]
+    return [table for table in tables if table.rows]
 
 
-def _sample_text(examples: Mapping[str, Any] | None, unit: Unit) -> str:
-    """Return a sentence on the sample of users or queries that the page shows; empty without a sample."""
-    if examples is None:
-        return ""
-    return (
-        f"{len(examples['users']):,} of {examples['of']:,} {plural(unit)} are on this page: those on {whom(unit)} one "
-        f"model loses most to another by {examples['metric']}, from every two models, largest first."
-    )
-
-
-def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    contest = comparison.contest
-    if (competition := competition_of(contest)) is None:
-        yield from (("Table", f"{note}.") for note in contest.notes)
-        yield (
-            "Undefined",
-            f"A {contest.units.noun} without a score has no value, which is left out of means, not set to 0.",
-        )
-        return
-    rules = competition.rules
-    pool = "" if rules.pool is None else f" (pool {rules.pool[:12]})"
-    relevant = "rated above 0" if rules.threshold is None else f"rated {rules.threshold:g} or higher"
-    yield (
-        "Rules",
-        f"Lists of {rules.n} items, candidates: {rules.candidates or AS_LISTED}{pool}; relevant are held-out items "
-        f"{relevant}. Test data {rules.test_digest[:12]}, metrics {rules.metrics_hash[:12]}.",
-    )
-    yield (
-        "Undefined",
-        f"A {contest.units.noun} without a relevant held-out item has no value, which is counted and left out of "
-        f"means, not set to 0.",
-    )
-
-
-def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    if methods := interval_methods(comparison):
-        yield "Intervals", f"{percent(comparison.level)}: {methods}."
-    pairs = [p for p in comparison.pairs if p.metric == comparison.contest.primary] or list(comparison.pairs)
-    if not pairs:
-        return
-    units = plural(comparison.contest.units.noun)
-    count = sum(p.metric == pairs[0].metric for p in pairs)
-    yield (
-        "Tests",
-        f"p: {permutation_test(pairs)}, Holm's correction over {count_text(count, 'comparison')} by one metric (among "
-        f"groups of {units}: over all models and groups of one division). ▲ better, ▼ worse: p at most "
-        f"{percent(1 - comparison.level)}. BH is Benjamini and Hochberg's correction.",
-    )
-    yield (
-        "Effects",
-        "Relative: the difference as a share of the other model's mean. d_z: the mean difference over its standard "
-        f"deviation between {units}. Detectable: the smallest true difference that this many {units} would have shown "
-        f"4 times out of 5, at one test.",
-    )
+def _labels(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what stands beside each model's name in the leaderboard: its swatch, tags with their titles, its type."""
+    best = "the best" if len(comparison.may_be_best) == 1 else "may be best"
+    labels = {}
+    for row, model in zip(comparison.scored, models, strict=True):
+        tags = [(best, "")] if row.model in comparison.may_be_best else []
+        facts = facts_of(comparison.contest, row.model)
+        tags += [] if facts.tuned is None else [("tuned", facts.tuned.budget)]
+        labels[row.model] = {
+            "model": model,
+            "tags": tags,
+            "type": "" if facts.type == row.model else facts.type,
+        }
+    return labels
 
 
 def _theme(comparisons: Sequence[Comparison]) -> list[str]:
@@ -228,7 +174,17 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # A line may break after a bracket, an equals sign or a comma of a metric's name.
+    environment.filters["parts"] = partial(re.findall, r"[^(=,]+[(=,]*\s*")
+    environment.filters["sortable"] = _sortable
     return environment.from_string(_source("page.html.j2"))
+
+
+def _sortable(cell: TableCell, column: Column) -> str:
+    """Return what the scripts sort a cell by; empty for an undefined number, which stays last."""
+    if not column.is_number and math.isnan(cell.value):
+        return cell.text
+    return repr(cell.value) if math.isfinite(cell.value) else ""
 
 
 def _shown(value: Any) -> Any:

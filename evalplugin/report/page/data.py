@@ -12,7 +12,6 @@ from evalplugin.base.numbers import rounded
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.execution.results import Costs
 from evalplugin.report.charts.distribution import axis_limits
 from evalplugin.report.charts.palette import SHAPES, model_colours
@@ -20,7 +19,6 @@ from evalplugin.report.charts.theme import model_variables
 from evalplugin.report.competition import competition_of, facts_of
 from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.page.examples import examples
-from evalplugin.report.tables import group_statistics_legend
 from evalplugin.report.words import whom
 from evalplugin.segments import Segmentation
 
@@ -37,8 +35,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     Keys: ``bakeoff``, ``unit`` (user or query) with its plural ``units`` and its pronoun ``whom``,
     ``isTable`` (it has scores alone), ``opening`` (the leader and its strongest rival, or None), ``models``,
     ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k), ``precision``, ``costs``,
-    ``segments``, ``groupNotes`` (lines on gaps and worst groups), ``hitRates`` (by popularity of items, or None),
-    ``examples`` (None without two models to compare).
+    ``segments``, ``hitRates`` (by popularity of items, or None), ``examples`` (None without two models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     competition = competition_of(contest)
@@ -61,7 +58,6 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "precision": _union("recall", [row.scores.pr_curve for row in rows if row.scores is not None]),
         "costs": _costs(comparison),
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
-        "groupNotes": list(group_statistics_legend(comparison, comparison.group_statistics)),
         "hitRates": _hit_rates(comparison),
         "examples": examples(comparison),
     }
@@ -214,27 +210,6 @@ def _segmentation(
         "labels": list(labels),
         "users": counts.tolist(),
         "metrics": metrics,
-        "statistics": [
-            _group_statistic(s, position)
-            for s in comparison.group_statistics
-            if s.segment == segmentation.name
-        ],
-    }
-
-
-def _group_statistic(statistic: GroupStatistic, position: Mapping[str, int]) -> dict[str, Any]:
-    difference = statistic.difference
-    return {
-        "metric": statistic.metric,
-        "statistic": statistic.statistic,
-        "model": position[statistic.model],
-        "value": rounded(statistic.value),
-        "low": rounded(statistic.low),
-        "high": rounded(statistic.high),
-        "groups": statistic.groups_text,
-        "difference": None if difference is None else rounded(difference.value),
-        "holm": rounded(statistic.p_holm),
-        "mark": statistic.mark,
     }
 
 

@@ -368,7 +368,8 @@ function groupFigures(contest, metric) {
     key: `g${s}.${i}|${label} (${segment.users[i].toLocaleString("en")})`, name: `${segment.name}: ${label}`,
     users: segment.users[i], cells: segment.metrics[metric.name][i] })));
   const axis = held.flatMap((segment, s) => [`h${s}|${segment.name}`, ...groups.filter(({ key }) => key.startsWith(`g${s}.`)).map(({ key }) => key)]);
-  if (segments.length) contest.find(".matrix").replaceChildren(...matrix(contest, metric, groups), ...groupStatistics(contest, metric));
+  if (segments.length) contest.find(".matrix").replaceChildren(...matrix(contest, metric, groups));
+  for (const tables of contest.section.querySelectorAll("[data-metric]")) tables.hidden = tables.dataset.metric !== metric.name;
   const shown = [...new Set([contest.focus, ...(baseline === null ? [] : [baseline])])];
   const all = groups.flatMap((group) => models.map((model, i) => ({ group, model, cell: group.cells[i] })).filter(({ cell }) => cell));
   const compared = all.filter(({ cell }) => cell.difference != null);
@@ -448,22 +449,5 @@ function matrix(contest, metric, groups) {
     el("h4", {}, baseline === null ? "Means of every model" : "Differences of every model from the baseline"),
     scrolling({ class: "scroll", tabindex: 0, role: "group", "aria-label": `Groups of ${units} by model` },
       table([text("Group"), { name: capitalized(units) }, ...columns.map(({ model }) => ({ name: model.name }))], rows)),
-  ];
-}
-
-/** Return every model's gap between the groups of each segment, and its worst group. */
-function groupStatistics(contest, metric) {
-  const { models, segments, groupNotes, units } = contest.data;
-  const rows = segments.flatMap((segment) => segment.statistics.filter((row) => row.metric === metric.name).map((row) => ({ cells: [
-    segment.name, row.statistic, nameCell(models[row.model]), row.groups, fixed(row.value), fixed(row.low), fixed(row.high),
-    { value: row.difference, content: row.difference === null ? [NONE] : marked(signed(row.difference), row.mark) },
-    shownAs(row.holm, probability(row.holm)),
-  ] })));
-  if (!rows.length) return [];
-  return [
-    el("h4", {}, "Gap between groups, and worst group"),
-    scrolling({ class: "scroll", tabindex: 0, role: "group", "aria-label": `Gap between groups of ${units}, and worst group` },
-      table([text("Segment"), text("Statistic"), text("Model"), text("Groups"), ...values("Mean", "Low", "High", "Difference", "p, Holm")], rows)),
-    ...groupNotes.map((note) => el("p", { class: "note" }, note)),
   ];
 }

@@ -18,7 +18,7 @@ from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import ModelResult, Plan
-from evalplugin.report.words import ranking_basis
+from evalplugin.report.sentences.units import ranking_basis
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.location import ui_base_url, ui_command, ui_query
 from evalplugin.tracking.names import flatten, metric_names

@@ -13,12 +13,13 @@ from evalplugin.execution.results import Finding, ModelResult, Plan
 from evalplugin.files.inputs import Inputs
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.competition import findings_on
-from evalplugin.report.markdown import escape, leaderboard_markdown
+from evalplugin.report.documents import leaderboard_markdown
 from evalplugin.report.page import comparison_page
+from evalplugin.report.render.markdown import escape
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.sections import Section
-from evalplugin.report.verdict import verdict, verdict_sentence
-from evalplugin.report.words import ranking_basis
+from evalplugin.report.sentences.units import ranking_basis
+from evalplugin.report.sentences.verdict import verdict, verdict_sentence
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.board import PAGE, Links

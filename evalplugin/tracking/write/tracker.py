@@ -17,7 +17,7 @@ from evalplugin.execution.results import DataSplit, ModelResult, Plan, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section
-from evalplugin.report.verdict import verdict_sentence
+from evalplugin.report.sentences.verdict import verdict_sentence
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from rich.console import Console
 
-from evalplugin.cli.show import observer, progress
-from evalplugin.cli.show.console import Terminal, new_table
+from evalplugin.cli.show import console, observer, progress
+from evalplugin.cli.show.console import Terminal, show_table
+from evalplugin.report.table import Table, numbers, text_rows, words
 
 
 def test_progress_without_terminal_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,20 +101,15 @@ def test_a_label_that_changes_is_shown_as_it_is_now(
     assert lines[:2] == ["tune 2 models ...", "tune 2 models, more: 4 of 60, for 0 s"]
 
 
-def test_narrow_terminal_cuts_no_number_of_a_table() -> None:
+def test_narrow_terminal_cuts_no_number_of_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     screen = io.StringIO()
-    table = new_table("model", *(f">metric {i}" for i in range(8)))
-    table.add_row("neighbours", *(f"+0.{i}280 to +0.{i}680" for i in range(8)))
-    Terminal(file=screen, force_terminal=True, color_system=None, width=80).print(table)
-    assert "neighbours" in screen.getvalue()
-    assert all(f"+0.{i}280 to +0.{i}680" in screen.getvalue() for i in range(8))
-
-
-def test_narrow_terminal_folds_names_where_numbers_fit() -> None:
-    screen = io.StringIO()
-    table = new_table("model", ">mean")
-    table.add_row("x" * 100, "0.1234")
-    Terminal(file=screen, force_terminal=True, color_system=None, width=40).print(table)
-    assert max(map(len, screen.getvalue().splitlines())) <= 40
-    assert screen.getvalue().count("x") == 100
-    assert "0.1234" in screen.getvalue()
+    monkeypatch.setattr(console, "Terminal", partial(Terminal, file=screen, force_terminal=True, width=80))
+    columns = (*words("model"), *numbers(*(f"metric {i}" for i in range(8))))
+    rows = text_rows([("x" * 100, *(f"+0.{i}280 to +0.{i}680" for i in range(8)))])
+    show_table(Table("", columns, rows))
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in screen.getvalue().splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert all(f"+0.{i}280 to +0.{i}680" in "".join(lines) for i in range(8))
+    assert "".join(lines).count("x") == 800  # in each of eight parts

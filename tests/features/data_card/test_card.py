@@ -14,7 +14,7 @@ from samples import interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
 from evalplugin.features.data_card.card import DataCard, DescribedData, _ratings, card_of, split_card
-from evalplugin.features.data_card.report import card_facts, card_markdown, cuts_of, split_rows
+from evalplugin.features.data_card.report import card_facts, card_markdown, cuts_of, splits_table
 from evalplugin.metrics import evaluate
 
 
@@ -142,7 +142,7 @@ def test_a_single_interaction_has_a_card() -> None:
     json.dumps(asdict(found), allow_nan=False)
     assert found.times is not None
     assert found.times.first == found.times.last
-    assert split_rows(found)[0][5:] == ("0 %", "0 %", "0 %")
+    assert [cell.text for cell in splits_table(found).rows[0][5:]] == ["0 %", "0 %", "0 %"]
 
 
 def test_what_does_not_apply_is_said_in_words() -> None:
@@ -162,8 +162,8 @@ def test_folds_are_in_one_row() -> None:
     data = replace(interactions(), timestamp=np.arange(len(interactions())) * 86_400)
     folds = Temporal(folds=2, every="5d").split(data, np.random.default_rng(0))
     found = card_of("toy", "csv", data, [split_card("weeks", "temporal", folds)])
-    (row,) = split_rows(found)
-    assert row[:2] == ("weeks", "2")
+    (row,) = splits_table(found).rows
+    assert (row[0].text, row[1].text) == ("weeks", "2")
     assert found.splits[0].folds[0].train_last < found.splits[0].folds[0].test_first  # type: ignore[operator]
 
 

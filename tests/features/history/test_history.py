@@ -15,9 +15,8 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.cli.show.console import show_text_table
+from evalplugin.cli.show.console import show_table
 from evalplugin.features.history.chart import history_spec, write_history
-from evalplugin.features.history.cli import parts_that_fit
 from evalplugin.features.history.history import History, history_of
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.report.frames import frame_csv, frame_json
@@ -129,7 +128,7 @@ def test_rows_are_plain_and_say_what_is_unknown() -> None:
 
 def lines_shown(history: History, capsys: pytest.CaptureFixture[str]) -> list[str]:
     for table in history.tables():
-        show_text_table(table)
+        show_table(table)
     return capsys.readouterr().out.splitlines()
 
 
@@ -164,13 +163,13 @@ def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.Captu
 def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal() -> None:
     models = [model(f"model-{i}", 0.1 * i) for i in range(6)]
     (table,) = history_of("nightly", [night(1, *models)]).tables()
-    first, second = parts_that_fit(table, 110)
+    widths = [12, *[19] * (len(table.columns) - 1)]
+    first, second = table.parts(widths, 100)
     assert [part.heads for part in (first, second)] == [
         ("bake-off", "model-5", "model-4", "model-3", "model-2"), ("bake-off", "model-1", "model-0"),
     ]  # fmt: skip
     assert [cell.text for cell in second.rows[0]] == ["b-1", "0.1000", "0.0000"]
-    assert (first.legend, second.legend) == ((), table.legend)
-    assert list(parts_that_fit(table, 200)) == [table]
+    assert list(table.parts(widths, 200)) == [table]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from math import nan
 import pytest
 from samples import comparisons, whole
 
-from evalplugin.cli.show.console import show_text_table
+from evalplugin.cli.show.console import show_table
 from evalplugin.features.ranks.feature import (
     rank_png,
     rank_sections,
@@ -19,7 +19,7 @@ from evalplugin.features.ranks.feature import (
     ranks_table,
 )
 from evalplugin.features.ranks.ranks import Ranks, rank_models
-from evalplugin.report.markdown import compare_markdown
+from evalplugin.report.documents import compare_markdown
 from evalplugin.report.notebook import Comparisons
 
 
@@ -113,5 +113,5 @@ def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
     (table,) = Comparisons((one, other), rank_sections).tables
     assert title in compare_markdown((one, other), tables=[table])
     assert not Comparisons((one,), rank_sections).tables
-    show_text_table(table)
+    show_table(table)
     assert title in capsys.readouterr().out

@@ -20,14 +20,13 @@ from evalplugin.report import overlap
 from evalplugin.report.charts.palette import BASELINE_COLOUR, IN_THE_DARK, PALETTE
 from evalplugin.report.charts.specs import chart_specs
 from evalplugin.report.charts.theme import DARK, LIGHT
-from evalplugin.report.competition import facts_of
 from evalplugin.report.hit_rates import hit_rates
+from evalplugin.report.leaderboard import leaderboard
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
 from evalplugin.report.page.data import contest_data
-from evalplugin.report.page.overlap import overlap_matrix
-from evalplugin.report.verdict import verdict
-from evalplugin.report.words import MAY_ERR
+from evalplugin.report.sentences.verdict import MAY_ERR, verdict
+from evalplugin.report.tables import overlap_table
 
 MODELS = ("knn", "base", "svd")  # best first
 
@@ -133,30 +132,6 @@ def test_segments_are_those_of_the_comparison(data: dict[str, Any], comparison: 
             assert (shown["holm"], shown["mark"]) == (rounded(cell.difference.p_holm), cell.difference.mark)
         else:
             assert "difference" not in shown
-
-
-def test_gap_and_worst_group_are_those_of_the_comparison(contests: SimpleNamespace) -> None:
-    comparison = compare(contests.contest(n_users=100))
-    data = contest_data(comparison)
-    (activity,) = data["segments"]
-    statistics = [s for s in comparison.group_statistics if s.segment == "activity"]
-    assert (
-        len(statistics) == len(activity["statistics"]) == 7 * 3
-    )  # popularity has no worst group, coverage none
-    for own, shown in zip(statistics, activity["statistics"], strict=True):
-        assert (shown["metric"], shown["statistic"]) == (own.metric, own.statistic)
-        assert (MODELS[shown["model"]], shown["groups"]) == (own.model, own.groups_text)
-        assert (shown["value"], shown["low"]) == (rounded(own.value), rounded(own.low))
-        assert shown["mark"] == own.mark
-        if own.difference is None:
-            assert (shown["difference"], shown["holm"]) == (None, None)
-        else:
-            assert (shown["difference"], shown["holm"]) == (
-                rounded(own.difference.value),
-                rounded(own.p_holm),
-            )
-    assert len(data["groupNotes"]) == 2
-    assert contest_data(compare(contests.contest(segments=())))["groupNotes"] == []
 
 
 # Users one by one
@@ -337,27 +312,24 @@ def test_the_leaderboard_lists_all_metrics_and_what_failed(comparison: Compariso
     head = re.findall(
         r'<th scope="col" class="\w+" data-first="\w+"[^>]*><button type="button">([^<]+)</button>', page
     )
-    assert head == ["#", "Model", *comparison.contest.metrics, "fit", "recommend", "memory"]
-    assert "<b>broken</b> <code>ValueError: k must be &lt;= 12</code>" in page
+    assert head[: head.index("start")] == ["#", "model", *leaderboard(comparison).heads[2:-5]]
+    assert '<span class="name">broken</span>' in page
+    assert "broken failed: ValueError: k must be &lt;= 12" in page
     assert "lower is better" in page
     cell = comparison.models[0].cells["ndcg@10"]
     assert f">{cell.mean:.4f}<" in page
-    assert f"[{cell.low:.4f}, {cell.high:.4f}]" in page
+    assert f"{cell.low:.4f}–{cell.high:.4f}" in page
 
 
 def test_the_spread_over_folds_is_shown(contests: SimpleNamespace) -> None:
     page = comparison_page([compare(contests.edges()["folds"])])
     assert "Spread over folds" in page
-    assert "0.1000 to 0.3000" in page
+    assert "0.1000–0.3000" in page
     assert "Lists and truth are of the first fold" in page
     assert "Spread over folds" not in comparison_page([compare(contests.contest())])
 
 
 # What it says
-
-
-def said(comparison: Comparison) -> dict[str, str]:
-    return dict(verdict(comparison).lines)
 
 
 def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
@@ -366,28 +338,25 @@ def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     assert told.headline == "knn is the best by ndcg@10 (95 % confidence)"
     pair = comparison.pair("ndcg@10", "knn", "base")
     assert pair is not None
-    lines = said(comparison)
-    assert lines["Against base"].startswith(
-        f"+{pair.paired.interval.mean:.4f} (+{100 * pair.paired.relative:.0f} %)"
+    against, others = told.sentences
+    assert against.startswith(
+        f"knn against base: +{pair.paired.interval.mean:.4f} (+{100 * pair.paired.relative:.0f} %)"
     )
-    assert f"p (Holm) < 0.0001; better for {100 * pair.better:.0f} % of users" in lines["Against base"]
-    assert lines["For whom it differs"] == "for no group by activity, as far as is shown"
-    assert lines["Other metrics"] == "better by recall@10, rmse"
-    assert lines["Failed"] == "broken"
-    assert "over 39 users; 1 more without a value" in lines["Mean"]
+    assert f"p (Holm) < 0.0001; better for {100 * pair.better:.0f} % of users" in against
+    assert others == "It is better than the baseline by recall@10, rmse too."
 
 
 def _few(models: str) -> str:
-    return f"only 29 users have different scores with {models}: below 30, {MAY_ERR}"
+    return f"Only 29 users have different scores with {models}: below 30, {MAY_ERR}."
 
 
 @pytest.mark.parametrize(
     ("edge", "status", "headline"),
     [
-        ("no baseline", "one", f"knn is the best by ndcg@10 (95 % confidence); {_few('knn and base')}"),
+        ("no baseline", "one", "knn is the best by ndcg@10 (95 % confidence)"),
         ("one model", "none", "base is the only model with a value of ndcg@10"),
         ("no model", "none", "No model has a value of ndcg@10"),
-        ("baseline leads", "one", f"base is the best by ndcg@10 (95 % confidence); {_few('base and knn')}"),
+        ("baseline leads", "one", "base is the best by ndcg@10 (95 % confidence)"),
         ("lower is better", "one", "knn is the best by rmse (95 % confidence)"),
         (
             "neither is better",
@@ -403,8 +372,13 @@ def test_verdict_of_each_edge_case(contests: SimpleNamespace, edge: str, status:
     assert (told.status, told.headline) == (status, headline)
 
 
-def test_a_leading_baseline_is_said_to_lead(contests: SimpleNamespace) -> None:
-    assert "no model is ahead of it" in said(compare(contests.edges()["baseline leads"]))["Baseline"]
+def test_few_users_and_a_leading_baseline_are_said(contests: SimpleNamespace) -> None:
+    edges = contests.edges()
+    assert verdict(compare(edges["no baseline"])).sentences == (_few("knn and base"),)
+    assert verdict(compare(edges["baseline leads"])).sentences == (
+        _few("base and knn"),
+        "The baseline base leads.",
+    )
 
 
 def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(
@@ -448,43 +422,37 @@ def test_charts_hold_no_colour_of_their_own() -> None:
     assert not re.search(r"#[0-9A-Fa-f]{6}", json.dumps(chart_specs()).replace("https://vega.github.io", ""))
 
 
-def test_overlap_has_rbo_above_the_diagonal_and_jaccard_below(
-    comparison: Comparison, data: dict[str, Any]
-) -> None:
-    matrix = overlap_matrix(comparison, data["models"])
-    assert matrix is not None
-    assert tuple(row["model"]["name"] for row in matrix["rows"]) == MODELS
-    pairs = {(pair.model, pair.against): pair for pair in overlap.overlaps(comparison)}
-    for (a, b), pair in pairs.items():
-        row, column = MODELS.index(a), MODELS.index(b)
-        assert row < column
-        assert matrix["rows"][row]["cells"][column]["text"] == f"{pair.rbo:.2f}"
-        assert matrix["rows"][column]["cells"][row]["text"] == f"{pair.jaccard:.2f}"
-    assert all(row["cells"][i] is None for i, row in enumerate(matrix["rows"]))
+def test_overlap_is_shown_of_every_two_models(comparison: Comparison) -> None:
+    table = overlap_table(comparison)
+    shown = {frozenset(cell.text for cell in row[:2]): (row[2].text, row[3].text) for row in table.rows}
+    assert shown == {
+        frozenset((pair.model, pair.against)): (f"{pair.rbo:.4f}", f"{pair.jaccard:.4f}")
+        for pair in comparison.overlaps
+    }
+    assert '<div class="scroll" tabindex="0" role="group" aria-label="Overlap of lists">' in comparison_page(
+        [comparison]
+    )
 
 
-def test_the_legend_says_of_how_many_lists_those_compared_were_drawn(
+def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(
     contests: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overlap, "_MOST_LISTS", 7)
     some = compare(contests.contest())
-    matrix = overlap_matrix(some, contest_data(some)["models"])
-    assert matrix is not None
-    top_n = facts_of(some.contest, some.scored[0].model).top_n
-    assert top_n is not None
-    n_lists = len(top_n["user"].unique())
-    assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in matrix["legend"][0]
+    assert some.scored[0].top_n is not None
+    n_lists = len(some.scored[0].top_n["user"].unique())
+    (footnote,) = overlap_table(some).footnotes
+    assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in footnote
 
 
 def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
-    contest = contests.contest()
-    some = compare(contests.without(contest, "top_n", "base"))
-    matrix = overlap_matrix(some, contest_data(some)["models"])
-    assert matrix is not None
-    assert [row["model"]["name"] for row in matrix["rows"]] == ["knn", "svd"]
-    assert matrix["legend"][-1] == "Without lists: base."
-    none = compare(contests.without(contest, "top_n", *contest.facts))
-    assert overlap_matrix(none, contest_data(none)["models"]) is None
+    models = contests.contest().models
+    some = compare(contests.contest([dataclasses.replace(models[0], top_n=None), *models[1:]]))
+    assert [[cell.text for cell in row[:2]] for row in overlap_table(some).rows] == [["knn", "svd"]]
+    assert overlap_table(some).footnotes[-1] == "Without lists: base."
+    none = compare(contests.contest([dataclasses.replace(model, top_n=None) for model in models]))
+    assert not overlap_table(none).rows
+    assert "<h3>Overlap of lists</h3>" not in comparison_page([none])
 
 
 def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dict[str, Any]) -> None:

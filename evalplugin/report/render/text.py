@@ -6,34 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from evalplugin.base.text import cut, escape_controls
-from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import Finding
-from evalplugin.report.competition import warnings_on
-from evalplugin.report.tables import TextCell, TextTable, comparison_tables
-from evalplugin.report.words import MARKS
+from evalplugin.report.table import MARKS, Table, TableCell
 
 LINES, WIDTH = 40, 100  # at most
 _NAME = 48  # characters of a cell
 
 
-def comparisons_text(
-    comparisons: Sequence[Comparison], sentences: Iterable[str] = (), findings: Sequence[Finding] = ()
-) -> str:
-    """Return the sentences, the verdict on each comparison, its models by the primary metric, and warnings.
-
-    ``findings``: of checks of the results.
-    """
-    tables = [table for comparison in comparisons for table in comparison_tables(comparison)]
-    warnings = [f"Warning: {text}" for c in comparisons for text in warnings_on(c.contest, findings)]
-    return plain_text(tables, sentences, warnings)
-
-
-def plain_text(tables: Sequence[TextTable], first: Iterable[str] = (), last: Iterable[str] = ()) -> str:
+def plain_text(tables: Sequence[Table], first: Iterable[str] = (), last: Iterable[str] = ()) -> str:
     """Return sentences, verdicts, tables and last sentences in at most ``LINES`` lines; the others are counted."""
     verdicts = [f"{table.title}: {table.verdict}" for table in tables if table.verdict]
     lines = _wrapped([*first, *verdicts])
     for table in tables:
-        lines += ["", *_wrapped([table.title]), *_table_lines(table), *_wrapped(table.legend)]
+        lines += ["", *_wrapped([table.title]), *_table_lines(table), *_wrapped(table.footnotes)]
     lines += _wrapped(last)
     if len(lines) > LINES:
         left = len(lines) - LINES + 1
@@ -45,7 +29,7 @@ def _wrapped(texts: Iterable[str]) -> list[str]:
     return [line for text in texts for line in wrap(escape_controls(text), WIDTH)]
 
 
-def _table_lines(table: TextTable) -> Iterator[str]:
+def _table_lines(table: Table) -> Iterator[str]:
     """Yield the head and the rows, with the first columns as far as there is room for them."""
     rows = [
         [escape_controls(head) for head in table.heads],
@@ -56,14 +40,14 @@ def _table_lines(table: TextTable) -> Iterator[str]:
         widths.pop()
     for row in rows:
         cells = (
-            text.ljust(width) if i < table.words else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=False))
+            text.rjust(width) if column.is_number else text.ljust(width)
+            for text, width, column in zip(row, widths, table.columns, strict=False)
         )
         yield "  ".join(cells).rstrip()
     if hidden := rows[0][len(widths) :]:
         yield cut(f"Too wide to show: {', '.join(hidden)}", WIDTH)
 
 
-def _text(cell: TextCell) -> str:
-    small = f"({cell.small})" if cell.small else ""
-    return cut(escape_controls(" ".join(filter(None, (cell.text, MARKS[cell.mark], small)))), _NAME)
+def _text(cell: TableCell) -> str:
+    notes = [f"({note})" for note in (cell.tag, cell.small) if note]
+    return cut(escape_controls(" ".join(filter(None, (cell.text, MARKS[cell.mark], *notes)))), _NAME)

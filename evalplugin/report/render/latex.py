@@ -1,12 +1,9 @@
-"""LaTeX tables of comparisons, for the package booktabs."""
+"""Tables as LaTeX, for the package booktabs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from evalplugin.base.text import escape_controls
-from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.tables import TextCell, TextTable, comparison_tables
+from evalplugin.report.table import Table, TableCell
 
 _LATEX = str.maketrans(
     {
@@ -18,26 +15,14 @@ _LATEX = str.maketrans(
 )  # fmt: skip
 
 
-def compare_latex(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
-) -> str:
-    """Return a ``table`` for each metric, without ``metrics`` for the primary one; it needs the package booktabs."""
-    tables = [
-        _table(table)
-        for comparison in comparisons
-        for table in comparison_tables(comparison, metrics, segment)
-    ]
-    return "% \\usepackage{booktabs}\n" + "\n".join(tables)
-
-
-def _table(table: TextTable) -> str:
-    columns = "l" * table.words + "r" * (len(table.heads) - table.words)
-    caption = " ".join(filter(None, (f"{table.title}.", table.verdict, *table.legend)))
+def latex(table: Table) -> str:
+    """Return a ``table`` with its title, verdict and footnotes as caption; it needs the package booktabs."""
+    caption = " ".join(filter(None, (f"{table.title}.", table.verdict, *table.footnotes)))
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\begin{{tabular}}{{{columns}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if c.is_number else 'l' for c in table.columns)}}}",
             r"\toprule",
             " & ".join(map(_escape, table.heads)) + r" \\",
             r"\midrule",
@@ -51,10 +36,11 @@ def _table(table: TextTable) -> str:
     )
 
 
-def _cell(cell: TextCell) -> str:
+def _cell(cell: TableCell) -> str:
     mark = {"+": "$^{+}$", "-": "$^{-}$", "": ""}[cell.mark]
+    tag = f" ({_escape(cell.tag)})" if cell.tag else ""
     small = rf" {{\scriptsize {_escape(cell.small)}}}" if cell.small else ""
-    return f"{_escape(cell.text)}{mark}{small}"
+    return f"{_escape(cell.text)}{mark}{tag}{small}"
 
 
 def _escape(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Tables as text of each kind: Markdown, LaTeX, HTML for notebooks, plain text. The terminal's is in ``cli/show/``."""
