@@ -25,6 +25,7 @@ from evalplugin.report.charts.pictures import Chart, stacked
 from evalplugin.report.competition import warnings_on
 from evalplugin.report.documents import comparisons_text
 from evalplugin.report.frames import compare_frame, group_statistics_frame, overlap_frame
+from evalplugin.report.page import comparison_page
 from evalplugin.report.render.html import small_html, table_html
 from evalplugin.report.sections import Section
 from evalplugin.report.table import MARKS, Table
@@ -159,8 +160,6 @@ class Comparisons:
             DataError: The folder does not exist, or the file cannot be written.
             TrackingError: The data for the page cannot be read from the tracking store.
         """
-        from evalplugin.report.page import comparison_page
-
         if not is_remote(path):
             path = local_path(path)
             if not path.absolute().parent.is_dir():

@@ -79,7 +79,7 @@ def record(out: str, *command: str) -> None:
     """Run a command of evalplugin in this process, and write the seconds of its tasks."""
     from evalplugin.bakeoff import flow
     from evalplugin.cli import main as evalplugin
-    from evalplugin.features.tuning import command as studies
+    from evalplugin.features.tuning import alone as studies
 
     seconds = 0.0
 

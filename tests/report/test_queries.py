@@ -274,5 +274,5 @@ def test_one_bakeoff_of_users_and_queries_counts_both(
     lines = capsys.readouterr().out.splitlines()
     assert "Queries: 36 of 12 sessions compared." in lines
     assert "Users: 36 compared." in lines
-    text = leaderboard_markdown(ran.outcome.result.bakeoff, [comparison, of_users])
+    text = leaderboard_markdown(ran.outcome.plan, [comparison, of_users])
     assert "means over queries and users with" in text

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.seeding import generator
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Candidates, Interactions, Split
+from evalplugin.execution.executor import sequential_executor
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import PreparedData
+from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.features.checks.base import Found, model_check
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
-    from evalplugin.data import Interactions, Split
-    from evalplugin.execution.runner import PreparedData
+from evalplugin.models import MODELS, Recommender, defines
 
 _USERS, _ITEMS = 200, 300  # of the sample, at most
 _EVERY = 5  # interaction of the sample is held out
@@ -35,12 +36,6 @@ _EVERY = 5  # interaction of the sample is held out
     "libraries use one thread where their sums depend on the number. Where chance is meant, repeat it: `seeds: 5`.",
 )
 def _not_deterministic(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.data import Candidates
-    from evalplugin.execution.executor import sequential_executor
-    from evalplugin.execution.observer import Observer
-    from evalplugin.execution.tasks import Task, TaskResult
-    from evalplugin.models import MODELS, Recommender, defines
-
     split = _sample(data.folds[0].train)
     if split is None:
         return
@@ -97,6 +92,5 @@ def _sample(train: Interactions) -> Split | None:
         return None
     sample = train.restrict(inside)
     held_out = np.arange(len(sample)) % _EVERY == _EVERY - 1
-    from evalplugin.data import Split
 
     return Split(sample.select(~held_out), sample.select(held_out))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,14 @@ import numpy.typing as npt
 from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import number, share
 from evalplugin.base.units import plural
+from evalplugin.data import Split
+from evalplugin.execution.executor import sequential_executor
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import jobs_of, results_of
 from evalplugin.features.checks.base import Found, SplitResults, result_check
-
-if TYPE_CHECKING:
-    from evalplugin.data import Split
-    from evalplugin.execution.results import ModelResult
+from evalplugin.metrics import parse
+from evalplugin.models import MODELS, Recommender, defines
 
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
@@ -79,8 +81,6 @@ def _bad_lists(results: SplitResults) -> Iterator[Found]:
 
 
 def _cutoff(results: SplitResults) -> int:
-    from evalplugin.metrics import parse
-
     n = results.config.spec.recommend.n
     return min(n, parse(results.comparison.contest.primary).k or n)
 
@@ -148,8 +148,6 @@ def _ties(results: SplitResults, model: ModelResult, k: int, again: _OtherOrders
 
 def _turned(results: SplitResults, model: ModelResult, means: list[float]) -> str:
     """Return a text that the model would lead, or not, by another order of ties; its own mean is the first."""
-    from evalplugin.metrics import parse
-
     primary = results.comparison.contest.primary
     sign = -1 if parse(primary).metric.higher_is_better is False else 1
     rows = [row for row in results.comparison.models if row.model != model.model and primary in row.cells]
@@ -188,12 +186,6 @@ class _OtherOrders:
 
     def of(self, model: ModelResult) -> list[ModelResult]:
         """Return two more results of a model; an empty list where that takes too long, or its code is a plugin's."""
-        from evalplugin.execution.executor import sequential_executor
-        from evalplugin.execution.observer import Observer
-        from evalplugin.execution.runner import jobs_of, results_of
-        from evalplugin.metrics import parse
-        from evalplugin.models import MODELS, Recommender, defines
-
         config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
         recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
         if (

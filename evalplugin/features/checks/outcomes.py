@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number, p_equals, signed
 from evalplugin.base.units import count_text, plural
+from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import with_choice
+from evalplugin.comparison.statistics.clusters import independent_units
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
+from evalplugin.config.spaces import Space, values_text
 from evalplugin.features.checks.base import Found, SplitResults, result_check
-
-if TYPE_CHECKING:
-    from evalplugin.comparison.compared import ComparedModel
-    from evalplugin.config.spaces import Space
+from evalplugin.features.words import CHAMPION
+from evalplugin.metrics import parse
+from evalplugin.report.competition import facts_of
 
 _BASELINES = ("random", "popularity")  # types that learn no taste
 _LEAST_VALUES = 3  # of two values, each is at an end
@@ -35,8 +41,6 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     "whether the split tests tastes. Where popularity is simply hard to beat, that is a result.",
 )
 def _popularity_leads(results: SplitResults) -> Iterator[Found]:
-    from evalplugin.report.competition import facts_of
-
     ranked = [row for row in results.comparison.models if row.rank is not None]
     types = {row.model: facts_of(results.comparison.contest, row.model).type for row in ranked}
     popular = [row for row in ranked if types[row.model] == "popularity"]
@@ -108,8 +112,6 @@ def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
 
 
 def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str = "") -> Found:
-    from evalplugin.config.spaces import values_text
-
     low, high = ends
     return Found(
         f"{model}: the best {values_text(value)} is at an edge of its range, {low:g} to {high:g}{where}: a wider one "
@@ -130,8 +132,6 @@ def _edge(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: 
     "that these users can show.",
 )
 def _too_few_users(results: SplitResults) -> Iterator[Found]:
-    from evalplugin.metrics import parse
-
     gate, contest, champion = results.config.section("gate"), results.comparison.contest, _champion(results)
     if gate is None or champion is None or gate.least_gain.value <= 0 or results.promoted:
         return
@@ -161,8 +161,6 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
 
 def _champion(results: SplitResults) -> ComparedModel | None:
     """Return the champion if a gate decides on this dataset and split: a model with scores, or else the baseline."""
-    from evalplugin.features.words import CHAMPION
-
     gate, contest = results.config.section("gate"), results.comparison.contest
     if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
         return None
@@ -175,11 +173,6 @@ def _power(
     champion: ComparedModel, challenger: ComparedModel, metric: str, gain: float, level: float
 ) -> tuple[float, int, int, str] | None:
     """Return the detectable gain, the users, the users needed, the challenger; None where it has no spread."""
-    from evalplugin.comparison.compared import aligned
-    from evalplugin.comparison.statistics.clusters import independent_units
-    from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
-    from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
-
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None
@@ -234,9 +227,6 @@ def _few_clusters(results: SplitResults) -> Iterator[Found]:
     "gate refuse the leader: `guardrails: {segments: {activity: {margin: 2 %}}}`.",
 )
 def _loses_in_group(results: SplitResults) -> Iterator[Found]:
-    from evalplugin.comparison.comparison import compare
-    from evalplugin.comparison.contest import with_choice
-
     comparison, champion = results.comparison, _champion(results)
     contest, best = comparison.contest, comparison.best.get(comparison.contest.primary)
     now = contest.baseline if champion is None else champion.model

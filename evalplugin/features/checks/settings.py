@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,16 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Flags, row_entries, search
 from evalplugin.base.numbers import share
 from evalplugin.base.units import plural
+from evalplugin.config import CheckedConfig, ModelRecipe
+from evalplugin.data import Interactions
+from evalplugin.execution.data_checks import looks_at_relevance
+from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
-
-if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig, ModelRecipe
-    from evalplugin.data import Interactions
-    from evalplugin.execution.runner import PreparedData
-    from evalplugin.metrics import MetricSpec
-    from evalplugin.metrics.relevance import Relevance
+from evalplugin.features.words import CHAMPION
+from evalplugin.files.inputs import inputs_named_in
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.relevance import Relevance
+from evalplugin.models import MODELS, Recommender, defines
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
@@ -56,9 +58,6 @@ def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterato
 
 def _could_be_tuned(model: ModelRecipe) -> bool:
     """Return whether a model is not tuned and has numbers among its parameters, apart from seeds."""
-    from evalplugin.features.words import CHAMPION
-    from evalplugin.models import MODELS, Recommender, defines
-
     is_from_elsewhere = defines(MODELS.entry(model.type).cls, Recommender.recommend_task)
     # A champion has the parameters that it was promoted with.
     return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
@@ -218,8 +217,6 @@ def relevance_warnings(
         data: The ratings.
         setting: The name of the threshold in the text.
     """
-    from evalplugin.execution.data_checks import looks_at_relevance
-
     if not looks_at_relevance(specs) or kind_of_values(data) != "ratings":
         return
     lowest, highest = data.rating_scale
@@ -307,8 +304,6 @@ def _zeros_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fou
     "the metric.",
 )
 def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.models import MODELS
-
     full = (
         data.info.full.merged() if data.info.full.events else data.info.full
     )  # models see numbers of events
@@ -350,8 +345,6 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
     "cutoff: 2026-01-31}`, and put the code under `checks.ignore`.",
 )
 def _seen_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    from evalplugin.files.inputs import inputs_named_in
-
     for model in config.models:
         named = [name for name in inputs_named_in(model.params, []) if name.startswith("models:/")]
         if model.type == "mlflow":  # from a run or a folder too

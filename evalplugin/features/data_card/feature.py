@@ -18,6 +18,7 @@ from evalplugin.data import in_one_piece
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
+from evalplugin.features.checks.feature import data_findings
 from evalplugin.features.data_card.card import (
     DataCard,
     DescribedData,
@@ -160,8 +161,6 @@ def describe_data(workspace: Workspace) -> DataReport:
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
     """
-    from evalplugin.features.checks.feature import data_findings
-
     observer = workspace.observer
     prepared = workspace.prepare(cached=False)
     with observer.progress("count"):

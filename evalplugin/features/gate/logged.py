@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
 from evalplugin.comparison.contest import Contest, with_choice, with_common_users
 from evalplugin.components.parameters import problems_of
+from evalplugin.features.config import load
 from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
 from evalplugin.features.gate.decide import (
     check_challengers,
@@ -50,8 +51,6 @@ def gate_of(
     """
     gate, register, uri, experiment = Gate(), None, None, None
     if config is not None:
-        from evalplugin.features.config import load
-
         loaded = load(config, overrides=overrides)
         gate, register = loaded.section("gate"), loaded.section("register")
         uri, experiment = loaded.spec.tracking.uri, loaded.spec.experiment

@@ -59,3 +59,6 @@ def history(
     else:
         echo_data((frame_csv if shown == "csv" else frame_json)(bakeoffs.to_frame()), nl=shown == "json")
     return EXIT_DONE
+
+
+COMMAND = history

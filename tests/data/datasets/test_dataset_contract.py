@@ -32,7 +32,7 @@ def test_every_registered_dataset_keeps_the_contract(name: str) -> None:
     elif name == "pairs":
         Path("train.txt").write_text("1 5 6\n2 5\n")
         Path("test.txt").write_text("1 5\n2 6\n")
-        params = {"train": "train.txt", "test": "test.txt", "format": "adjacency"}
+        params = {"path": {"train": "train.txt", "test": "test.txt"}, "format": "adjacency"}
     elif name == "dataframe":
         params = {"frame": FRAME, "rating": "rating"}
     elif name == "sql":

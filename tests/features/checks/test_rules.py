@@ -23,7 +23,7 @@ from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_
 from evalplugin.features.checks.base import SplitResults
 from evalplugin.features.checks.catalogue import of_data, of_results
 from evalplugin.features.config import load
-from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
 from evalplugin.segments import Segmentation
 
@@ -62,7 +62,7 @@ def results_of_models(
 
 def one_metric(name: str, column: Any) -> ModelResult:
     """Return a model with values of ndcg@10 for users 0, 1, 2 ..."""
-    scores = PerUserScores(np.arange(len(column)), column[:, None], ("ndcg@10",))
+    scores = PerUserScores(Units(np.arange(len(column))), column[:, None], ("ndcg@10",))
     return model_result(name, scores=scores)
 
 

@@ -20,6 +20,7 @@ from evalplugin.report import overlap
 from evalplugin.report.charts.palette import BASELINE_COLOUR, IN_THE_DARK, PALETTE
 from evalplugin.report.charts.specs import chart_specs
 from evalplugin.report.charts.theme import DARK, LIGHT
+from evalplugin.report.competition import facts_of
 from evalplugin.report.hit_rates import hit_rates
 from evalplugin.report.leaderboard import leaderboard
 from evalplugin.report.page import comparison_page
@@ -427,7 +428,7 @@ def test_overlap_is_shown_of_every_two_models(comparison: Comparison) -> None:
     shown = {frozenset(cell.text for cell in row[:2]): (row[2].text, row[3].text) for row in table.rows}
     assert shown == {
         frozenset((pair.model, pair.against)): (f"{pair.rbo:.4f}", f"{pair.jaccard:.4f}")
-        for pair in comparison.overlaps
+        for pair in overlap.overlaps(comparison)
     }
     assert '<div class="scroll" tabindex="0" role="group" aria-label="Overlap of lists">' in comparison_page(
         [comparison]
@@ -439,18 +440,19 @@ def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(
 ) -> None:
     monkeypatch.setattr(overlap, "_MOST_LISTS", 7)
     some = compare(contests.contest())
-    assert some.scored[0].top_n is not None
-    n_lists = len(some.scored[0].top_n["user"].unique())
+    top_n = facts_of(some.contest, some.scored[0].model).top_n
+    assert top_n is not None
+    n_lists = len(top_n["user"].unique())
     (footnote,) = overlap_table(some).footnotes
     assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in footnote
 
 
 def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(contests: SimpleNamespace) -> None:
-    models = contests.contest().models
-    some = compare(contests.contest([dataclasses.replace(models[0], top_n=None), *models[1:]]))
+    contest = contests.contest()
+    some = compare(contests.without(contest, "top_n", "base"))
     assert [[cell.text for cell in row[:2]] for row in overlap_table(some).rows] == [["knn", "svd"]]
     assert overlap_table(some).footnotes[-1] == "Without lists: base."
-    none = compare(contests.contest([dataclasses.replace(model, top_n=None) for model in models]))
+    none = compare(contests.without(contest, "top_n", *contest.facts))
     assert not overlap_table(none).rows
     assert "<h3>Overlap of lists</h3>" not in comparison_page([none])
 
