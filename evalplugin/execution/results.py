@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pa
-from evalplugin.base.places import DataSplit as DataSplit
-from evalplugin.base.places import OnDataSplit
+from evalplugin.base.places import DataSplit, OnDataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
 from evalplugin.data import Interactions

@@ -15,6 +15,7 @@ from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
+from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.components.registry import call_component
@@ -25,7 +26,7 @@ from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.per_item import items_table
-from evalplugin.execution.results import Costs, DataInfo, DataSplit, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in

@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
-from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
+from evalplugin.execution.results import DataInfo, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.checks.base import Check, SplitResults

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import about, number, percent, signed
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.conditions import Judge
 from evalplugin.features.gate.decision import Condition, Decision, DecisionBudget
 from evalplugin.features.gate.schema import CostLimit, Gate, Guardrails

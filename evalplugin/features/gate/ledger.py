@@ -9,8 +9,8 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value

@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import unset_variables
+from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config.load import read_source
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
 from evalplugin.features.notifications.section import Notify

@@ -13,6 +13,7 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent
+from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import aligned
@@ -21,7 +22,6 @@ from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, Dependence, detectable_gain, users_needed
 from evalplugin.data.queries import Unit
-from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined

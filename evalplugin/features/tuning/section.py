@@ -247,4 +247,5 @@ def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
     return values
 
 
-SECTIONS = (FeatureSection("tune", Tune, "scores", check=check_tuning),)
+SECTIONS = (FeatureSection("tune", Tune, "scores"),)
+CHECKS = {"tune": check_tuning}

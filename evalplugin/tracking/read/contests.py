@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
-from evalplugin.execution.results import DataSplit
 from evalplugin.metrics.given import with_all_bounds
 from evalplugin.report.competition import Competition, ModelFacts, Rules, competition_of
 from evalplugin.segments import HistoryLengths, Segmentation

@@ -17,12 +17,13 @@ import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.libraries import pa
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Costs, DataSplit, Finding
+from evalplugin.execution.results import Costs, Finding
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores, Units

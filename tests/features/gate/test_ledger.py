@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
-from evalplugin.execution.results import DataSplit
+from evalplugin.base.places import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.logged import log_decision
