@@ -56,7 +56,7 @@ class Contest:
 
     @cached_property
     def units(self) -> Units:
-        """What any of the models has scores of."""
+        """The units with scores of any model."""
         scores = [model.scores for model in self.models if model.scores is not None]
         return aligned_units(scores) if scores else Units(np.empty(0, dtype=np.int64))
 

@@ -127,7 +127,7 @@ class CheckedSection(Protocol):
         ...
 
     def codes(self) -> Iterator[str]:
-        """Yield the names of the code that applies it."""
+        """Yield the versions and hashes of the code that applies it."""
         ...
 
 

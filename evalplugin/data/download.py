@@ -1,4 +1,4 @@
-"""Downloads, checked by the checksum of what came."""
+"""Downloads, verified by their checksums."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class JsonLines:
 
 
 def _kind(value: object) -> type:
-    """Return the kind of a JSON value, by which those of a column must agree: numbers are one kind."""
+    """Return the kind of a JSON value, which must be the same in a whole column: all numbers are one kind."""
     return type(value) if isinstance(value, bool | str) else float
 
 

@@ -88,7 +88,7 @@ class Costs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """What models were scored on, as it is logged: the units of a table of scores, or a bake-off's data."""
+    """The data that models were scored on, as it is logged: the units of a table of scores, or a bake-off's data."""
 
     dataset: str  # name in the config, or of the table
     type: str  # registered dataset type, or scores
@@ -263,7 +263,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a bake-off before it runs: what is compared, by which rules."""
+    """The plan of a bake-off, complete before it runs: data, models, metrics and rules of scoring."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str

@@ -297,7 +297,7 @@ def _split(
 
 
 def _units(folds: Sequence[Split]) -> Units:
-    """Return what is tested in any fold."""
+    """Return the units that are tested in any fold."""
     test = folds[0].test
     tested = np.bincount(np.concatenate([fold.test.user for fold in folds]), minlength=test.n_users) > 0
     return Units.of_lists(test.users[tested], folds[0].unit, clustering_of(folds))

@@ -148,7 +148,7 @@ def _by_fsspec(scheme: str, root: str) -> FileStore:
 
 
 def delta_options(uri: str) -> dict[str, str]:
-    """Return what deltalake needs to know of a store beside the credentials, which it finds as pyarrow does."""
+    """Return deltalake's options for a store, without credentials, which it finds as pyarrow does."""
     store, endpoint = store_of(uri), _endpoint()
     if store.kind != "s3":
         return {}
@@ -171,7 +171,7 @@ def is_store_error(error: Exception, uri: str) -> bool:
 
 
 def store_reason(error: Exception, uri: str) -> str | None:
-    """Return what a server refused, and what to do; None for an error of another kind."""
+    """Return the reason of a server's refusal and its remedy; None for an error of another kind."""
     match = _AWS_ERROR.search(str(error))
     if match is None:
         if "DefaultAzureCredential" in str(error):

@@ -138,7 +138,7 @@ def _check_inputs(engine: Engine, folder: Path, workers: int | None) -> None:
 
 
 def _value_of_call(engine: Engine, needs: Needs) -> object:
-    """Return what doubling 1 returns, or the error of the engine."""
+    """Return the value of a call that doubles 1, or the error of the engine."""
     try:
         with engine.open(needs) as session:
             ((_, value),) = run_calls(session, [Call(0, _double, rest={"n": 1})])

@@ -117,7 +117,7 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
 
 
 def show_bakeoff(bakeoff: Bakeoff) -> None:
-    """Print a leaderboard for each dataset and split, the legend of its marks, the links, and who won."""
+    """Print a leaderboard for each dataset and split with its footnotes, the links, and the verdict."""
     console = stdout()
     for table in with_shared_footnotes(list(map(leaderboard, bakeoff.comparisons))):
         show_table(table)

@@ -33,7 +33,7 @@ _READY = "ready"  # a file in the folder of a session: this machine has all that
 
 @dataclass(frozen=True)
 class Setup:
-    """What the calls of a session need on a node: as plain values, with the content of files."""
+    """The needs of a session's calls on a node: plain values, with the content of files."""
 
     session: str  # its id
     versions: Mapping[str, str]  # by name, of what the driver and a node must share

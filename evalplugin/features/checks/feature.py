@@ -46,7 +46,7 @@ class ChecksFeature(Feature):
         ]
 
     def after(self, bakeoff: Bakeoff) -> None:
-        """Find what is wrong with the results."""
+        """Add the findings in the results."""
         observer, prepared, comparisons = bakeoff.workspace.observer, bakeoff.prepared, bakeoff.comparisons
         with observer.progress("check the results"):
             promoted = bakeoff.facts().get("decision", {}).get("promoted") is not None

@@ -72,7 +72,7 @@ class GateFeature(Feature):
         bakeoff.workspace = replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
-        """Return that the champion is another one than the last bake-off has left."""
+        """Return the change of the champion since the last bake-off as a sentence; None if there is none."""
         left = (last.tag("promoted") if last.tag("registered") else "") or last.tag("champion")
         if self.gated is None or self.gated.champion == left:
             return None

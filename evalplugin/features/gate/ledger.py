@@ -101,7 +101,7 @@ class Ledger:
         return DecisionBudget(decisions, len(others), sum(others))
 
     def _spent(self) -> dict[str, float]:
-        """Return what each bake-off has spent, by its id."""
+        """Return the error that each bake-off has used, by its id."""
         if self.experiment is None:
             return {}
         with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
@@ -124,7 +124,7 @@ class Ledger:
         )
 
     def _write(self, error: float) -> None:
-        """Count what the bake-off has spent."""
+        """Add the error that the bake-off has used."""
         assert self.experiment is not None  # the runs that are decided on are in it
         with existing_store(self.uri, "count the decision") as client:
             entry = {"bakeoff": self.bakeoff, **self.place._asdict(), "error": error}

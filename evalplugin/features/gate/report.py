@@ -1,4 +1,4 @@
-"""A gate's decision as text: outcome, conditions, legend; and as Markdown and log items."""
+"""A gate's decision as tables and sentences, as Markdown, and as log items."""
 
 from __future__ import annotations
 

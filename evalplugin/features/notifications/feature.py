@@ -36,7 +36,7 @@ class NotificationsFeature(Feature):
 
     @contextmanager
     def around(self, bakeoff: Bakeoff) -> Iterator[None]:
-        """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
+        """Send the end of the bake-off: its outcome, an error, an interruption, or that nothing had changed."""
         workspace, config = bakeoff.workspace, bakeoff.workspace.config
         header = ConfigHeader(config.name, config.folder, workspace.experiment, config.section("notify"))
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):

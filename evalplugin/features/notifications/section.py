@@ -1,4 +1,4 @@
-"""The section ``notify``: who is told of the outcome of a bake-off, and of which outcomes."""
+"""The section ``notify``: the receivers of a bake-off's outcome, and the outcomes that they receive."""
 
 from __future__ import annotations
 

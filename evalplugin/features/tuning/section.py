@@ -96,7 +96,7 @@ class TuningPlan:
         }
 
     def codes(self) -> Iterator[str]:
-        """Yield the version of the sampler, and what names the code of the split."""
+        """Yield the version of the sampler, and the versions and hash of the split's code."""
         from evalplugin.execution.store.versions import code_of  # sections are imported to check any config
 
         yield f"optuna {version('optuna')}"

@@ -169,7 +169,7 @@ def _train_data(run: LoggedRun) -> str:
 
 
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
-    """Return the shared metrics that depend on what differs: the train data and catalogue, or the length."""
+    """Return the shared metrics that depend on a difference of runs: train data and catalogue, or the length."""
     specs = [runs[0].spec(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
@@ -279,7 +279,7 @@ def _only(
 
 
 def _unit(runs: Sequence[LoggedRun]) -> Unit:
-    """Return what has scores in runs; where they differ in it, users."""
+    """Return the noun of the units in runs; ``user`` where runs differ."""
     units: set[Unit] = {run.result.scores.units.noun for run in runs if run.result.scores is not None}
     return units.pop() if len(units) == 1 else "user"
 

@@ -69,7 +69,7 @@ def read_contests(
 
 
 def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
-    """Return a contest that was read from a store with models' lists and counts of items, truth, history and titles.
+    """Return a contest read from a store, with the models' lists, counts of items, truth, history and titles.
 
     Raises:
         TrackingError: The store cannot be reached.

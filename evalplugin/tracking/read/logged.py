@@ -104,7 +104,7 @@ class LoggedRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what was found in a table of scores."""
+        """Notes from reading the table of scores."""
         return tuple(map(str, self._json_tag("notes", list)))
 
     @property
