@@ -50,9 +50,9 @@ def compare_scores(scores: str | None, output: comparisons.Output, **choices: An
     """
     log, runs = choices["log"], choices["runs"]
     if choices["experiment"] is not None and not log:
-        raise click.UsageError("--experiment is where --log logs: give --log too")
+        raise click.UsageError("--experiment goes with --log: give it too")
     if choices["tracking_uri"] is not None and not (log or runs):
-        raise click.UsageError("--tracking-uri is of --runs and of --log: give one of them too")
+        raise click.UsageError("--tracking-uri goes with --runs or --log: give one of them too")
     if choices["unit"] is None and not runs:
         raise click.UsageError("name the column of ids of what was scored: --unit COLUMN")
     from evalplugin import api

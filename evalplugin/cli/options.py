@@ -71,7 +71,7 @@ def _can_be_written(context: click.Context, parameter: click.Parameter, value: P
         with value.open("rb") as file:
             if file.read(1) not in (b"", b"{"):
                 raise click.BadParameter(
-                    f"{value}: is no file of outcomes, which has lines of JSON: name another"
+                    f"{value}: is not a file of outcomes, which has lines of JSON: name another"
                 )
     return value
 

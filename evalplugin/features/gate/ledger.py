@@ -119,8 +119,8 @@ class Ledger:
         except (ValueError, TypeError, KeyError):
             pass
         raise DataError(
-            f"the tag {key} of the experiment with the id {self.experiment} counts no decision: {text[:200]!r}; "
-            f"restore it, or begin anew in another experiment, where all decisions are left"
+            f"the tag {key} of the experiment with the id {self.experiment} is not a count of decisions: "
+            f"{text[:200]!r}; restore it, or begin anew in another experiment, where all decisions are left"
         )
 
     def _write(self, error: float) -> None:

@@ -200,7 +200,7 @@ def _problems_of_conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
             for value in values:
                 if not spaces[other].holds(value):
                     yield Problem(
-                        path, f"{value!r} is no value of {other}, so that {key} would never be tuned"
+                        path, f"{value!r} is not a value of {other}, so that {key} would never be tuned"
                     )
         if key in _needed(key, spaces):
             yield Problem(("tune", key, "when"), f"depends on {key} itself: conditions must not form a cycle")
