@@ -206,9 +206,9 @@ class Temporal(Splitter):
             )
         if not test.any():
             later = time[after]
-            there = f"; the next one is at {moment(int(later.min()))}" if len(later) else ""
+            next_time = f"; the next one is at {moment(int(later.min()))}" if len(later) else ""
             raise _error(
-                f"{which}no interaction is in the test period from {moment(cut)} until {moment(last)}{there}; make "
+                f"{which}no interaction is in the test period from {moment(cut)} until {moment(last)}{next_time}; make "
                 f"every longer, or lower folds",
                 "every",
             )

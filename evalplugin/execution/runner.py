@@ -231,13 +231,13 @@ def _repeated(fold: Split) -> Iterator[str]:
     """Yield a sentence on the truth of a log of events that the user, or the session, has met before."""
     if fold.test.from_events:
         repeated, pairs = len(fold.shared_pairs(fold.known)), len(fold.test)
-        what = (
+        counted = (
             "queries ({}) repeat an item of their session"
             if fold.unit == "query"
             else "test pairs ({}) repeat one of the train data"
         )
         yield (
-            f"{repeated:,} of {pairs:,} {what.format(share(repeated / pairs))}; metrics with truth=repeat and "
+            f"{repeated:,} of {pairs:,} {counted.format(share(repeated / pairs))}; metrics with truth=repeat and "
             f"truth=explore, such as recall(truth=repeat)@10, tell these from the others"
         )
 

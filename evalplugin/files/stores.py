@@ -186,15 +186,15 @@ def store_reason(error: Exception, uri: str) -> str | None:
     if code in _MISSING:
         return "file not found"
     if code in _DENIED or status in (401, 403):
-        said = "" if code == "ACCESS_DENIED" else f", {code}"
+        reason = "" if code == "ACCESS_DENIED" else f", {code}"
         return (
-            f"no permission (403, {operation}{said}){_place()}: give credentials that allow it: AWS_ACCESS_KEY_ID and "
-            f"AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
+            f"no permission (403, {operation}{reason}){_place()}: give credentials that allow it: AWS_ACCESS_KEY_ID "
+            f"and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
         )
-    said = f"status {status}" if status > 0 else code
+    reason = f"status {status}" if status > 0 else code
     times = f"up to {max_attempts()} attempts" if max_attempts() > 1 else "1 attempt"
     return (
-        f"the server{_place()} failed in {times}: {said}, {operation}: {shorten(detail, 200)}; see AWS_ENDPOINT_URL, "
+        f"the server{_place()} failed in {times}: {reason}, {operation}: {shorten(detail, 200)}; see AWS_ENDPOINT_URL, "
         f"AWS_REGION"
     )
 

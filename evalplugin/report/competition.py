@@ -113,8 +113,8 @@ def facts_of(contest: Contest, model: str) -> ModelFacts:
 def findings_on(contest: Contest, further: Iterable[Finding] = ()) -> tuple[Finding, ...]:
     """Return the findings of checks on a contest: of its data, then ``further`` ones, such as of all results."""
     own = contest.findings if isinstance(contest, Competition) else ()
-    here = (f for f in further if f.dataset == contest.dataset and f.split in ("", contest.split))
-    return (*own, *here)
+    relevant = (f for f in further if f.dataset == contest.dataset and f.split in ("", contest.split))
+    return (*own, *relevant)
 
 
 def findings_of(comparisons: Iterable[Comparison], further: Sequence[Finding] = ()) -> tuple[Finding, ...]:

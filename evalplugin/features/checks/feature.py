@@ -122,9 +122,9 @@ def result_findings(
     findings: list[Finding] = []
     for data, comparison in zip(prepared, comparisons, strict=True):
         place = DataSplit.of(data.info)
-        here = [model for model in models if DataSplit.of(model.data) == place]
+        results = [model for model in models if DataSplit.of(model.data) == place]
         findings += _run(
-            of_results, config, data.info, (SplitResults(config, data, here, comparison, promoted),)
+            of_results, config, data.info, (SplitResults(config, data, results, comparison, promoted),)
         )
     return _merged(findings, prepared)
 
