@@ -103,7 +103,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
-        "is_table": competition is None,
+        "is_competition": competition is not None,
         "sample": sample_sentence(comparison, data["examples"]),
         "data": data,
         "json": _json(data),
