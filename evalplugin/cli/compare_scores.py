@@ -16,7 +16,7 @@ from evalplugin.cli import comparisons, options
     help="In place of a table: MLflow's evaluation runs, row by row, a run each model: of mlflow.genai.evaluate, or "
     "with --unit of mlflow.models.evaluate.",
 )  # fmt: skip
-@click.option("--unit", metavar="COLUMN", help="Ids of what was scored, such as questions.")
+@click.option("--unit", metavar="COLUMN", help="Column of the ids of scored units, such as questions.")
 @click.option("--model", metavar="COLUMN", help="Names of the models, in one column.")
 @click.option("-m", "--metric", metavar="COLUMN", help="Names of the metrics, in one column.")
 @click.option(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @options.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
+@click.option("--sd", type=float, help="Standard deviation of users' differences; else the logged one.")
 @click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")
 @click.option("--gain", type=float, help="The true gain that is to be found; else twice min_gain.")
 @click.option("--experiment", metavar="NAME", help="Take the spreads of its last bake-off.")
