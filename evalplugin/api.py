@@ -258,9 +258,9 @@ def compare_scores(
     from evalplugin.report.notebook import Comparisons
 
     if not log and experiment is not None:
-        raise DataError("an experiment is where a comparison is logged: log=True")
+        raise DataError("experiment goes with log=True, which logs the comparison")
     if not (log or runs) and tracking_uri is not None:
-        raise DataError("a tracking URI is of runs, or of the store that a comparison is logged to: log=True")
+        raise DataError("tracking_uri goes with runs, or with log=True, which logs the comparison")
     table = str(scores) if isinstance(scores, str | Path) else type(scores).__name__
     asked = {
         "scores": None if scores is None else table, "runs": [*_names(runs)], "unit": unit, "model": model,

@@ -1,4 +1,4 @@
-"""Running a bake-off: data, tasks, results logged one by one, comparison, and what its features add."""
+"""The whole bake-off as one function: data, tasks, results logged one by one, comparison, features."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _score_and_compare(bakeoff: Bakeoff) -> str:
 
 
 def _log(bakeoff: Bakeoff, ran_on: str) -> None:
-    """Log the comparisons with what the features add."""
+    """Log the comparisons and the features' items."""
     workspace, features = bakeoff.workspace, bakeoff.features
     with workspace.observer.progress("log the bake-off"):
         sections = bakeoff.sections()

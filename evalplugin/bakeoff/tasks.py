@@ -18,7 +18,7 @@ from evalplugin.workspace import Workspace
 
 
 def load_results(workspace: Workspace, jobs: Sequence[Job], *, of: str = "") -> None:
-    """Fill jobs with what is cached, and report how much that is; ``of`` says which jobs these are."""
+    """Fill jobs with cached results, and report their number; ``of`` names the jobs in the report."""
     cache, observer = workspace.cache, workspace.observer
     load_cached(jobs, cache)
     to_run = [job for job in jobs if not job.failed]

@@ -39,7 +39,7 @@ def check_tracking_uri(uri: str) -> None:
 
 
 def _problem_of(uri: str) -> str | None:
-    """Return what is wrong with a tracking URI, as the end of a message; None if it is well-formed."""
+    """Return the fault of a tracking URI, as the end of a message; None if it is well-formed."""
     if escape_controls(uri) != uri or uri != uri.strip() or "\n" in uri:
         return ": has white space around it, or a control character"
     if variables_in(uri):

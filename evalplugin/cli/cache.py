@@ -44,7 +44,7 @@ def list_(folder: Path) -> int:
 @options.store
 @options.debug
 def show(key: str, folder: Path) -> int:
-    """Show an entry, by the first digits of its key: what it is, what it depends on, whether it is whole."""
+    """Show an entry, by the first digits of its key: its step, the inputs it depends on, whether it is whole."""
     store = open_store(folder)
     if store is None:
         raise UnknownNameError(f"nothing is stored in {folder}")

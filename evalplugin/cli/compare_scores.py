@@ -16,7 +16,7 @@ from evalplugin.cli import comparisons, options
     help="In place of a table: MLflow's evaluation runs, row by row, a run each model: of mlflow.genai.evaluate, or "
     "with --unit of mlflow.models.evaluate.",
 )  # fmt: skip
-@click.option("--unit", metavar="COLUMN", help="Ids of what was scored, such as questions.")
+@click.option("--unit", metavar="COLUMN", help="Column of the ids of scored units, such as questions.")
 @click.option("--model", metavar="COLUMN", help="Names of the models, in one column.")
 @click.option("-m", "--metric", metavar="COLUMN", help="Names of the metrics, in one column.")
 @click.option(
@@ -50,9 +50,9 @@ def compare_scores(scores: str | None, output: comparisons.Output, **choices: An
     """
     log, runs = choices["log"], choices["runs"]
     if choices["experiment"] is not None and not log:
-        raise click.UsageError("--experiment is where --log logs: give --log too")
+        raise click.UsageError("--experiment goes with --log: give it too")
     if choices["tracking_uri"] is not None and not (log or runs):
-        raise click.UsageError("--tracking-uri is of --runs and of --log: give one of them too")
+        raise click.UsageError("--tracking-uri goes with --runs or --log: give one of them too")
     if choices["unit"] is None and not runs:
         raise click.UsageError("name the column of ids of what was scored: --unit COLUMN")
     from evalplugin import api

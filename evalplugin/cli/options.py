@@ -71,7 +71,7 @@ def _can_be_written(context: click.Context, parameter: click.Parameter, value: P
         with value.open("rb") as file:
             if file.read(1) not in (b"", b"{"):
                 raise click.BadParameter(
-                    f"{value}: is no file of outcomes, which has lines of JSON: name another"
+                    f"{value}: is not a file of outcomes, which has lines of JSON: name another"
                 )
     return value
 
@@ -124,7 +124,7 @@ outcome_file = click.option(
     "outcome_file",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_can_be_written,
-    help="Add what came of each config to this file, a line of JSON.",
+    help="Append the outcome of each config to this file, as a line of JSON.",
 )
 experiment = click.option("--experiment", help="MLflow experiment; wins over the config's.")
 tracking_uri = click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")

@@ -48,7 +48,7 @@ def schedule(
     given = [(name, value) for name, value in pairs if value is not None]
     typed = [part for pair in given for part in pair]
     if outcome_file is not None and not once:
-        raise click.UsageError("--outcome goes with --once; without it, stdout says what came of each run")
+        raise click.UsageError("--outcome goes with --once; without it, stdout has the outcome of each run")
     changed = ["--if-changed"] if if_changed else []
     if once:
         argv = ["--resume", *typed, *map(str, configs), *changed]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Logging(NamedTuple):
-    """Whether the scores are logged, and where."""
+    """Options of logging the scores: whether, and where."""
 
     log: bool
     name: str | None  # of the run; None: that of the lists' file
@@ -193,7 +193,7 @@ def score(
 def _warn(
     systems: Mapping[str, ListJob], scores: Mapping[str, ListScores], specs: Sequence[MetricSpec]
 ) -> None:
-    """Show what is likely a mistake: a catalogue without train data, lists and truth without a user in common."""
+    """Warn of likely mistakes: a catalogue without train data, lists and truth without a user in common."""
     from evalplugin.base.units import count_text, plural
 
     job = next(iter(systems.values()))

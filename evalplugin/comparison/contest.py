@@ -56,7 +56,7 @@ class Contest:
 
     @cached_property
     def units(self) -> Units:
-        """What any of the models has scores of."""
+        """The units with scores of any model."""
         scores = [model.scores for model in self.models if model.scores is not None]
         return aligned_units(scores) if scores else Units(np.empty(0, dtype=np.int64))
 
@@ -109,7 +109,7 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
 def with_common_users(contest: Contest) -> Contest:
     """Return a contest of the users that every model with scores has."""
     users = [m.scores.users for m in contest.models if m.scores is not None]
-    if all(np.array_equal(these, users[0]) for these in users):
+    if all(np.array_equal(ids, users[0]) for ids in users):
         return contest
     common = reduce(np.intersect1d, users)
     models = (

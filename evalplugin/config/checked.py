@@ -64,7 +64,7 @@ class NamedDataset(Named[DatasetLoader]):
         return super().params | ({"filters": filters} if filters else {})
 
     def load(self, context: LoadContext) -> Interactions:
-        """Return what the filters leave of the interactions.
+        """Return the interactions that pass the filters.
 
         Raises:
             DataError: The data is missing or breaks a rule, or a filter leaves nothing.

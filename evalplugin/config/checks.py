@@ -30,7 +30,7 @@ from evalplugin.config.components import (
     params_at,
 )
 from evalplugin.config.document import Document
-from evalplugin.config.schema import Config, EnvironmentInput, ModelSpec, SegmentSpec
+from evalplugin.config.schema import CheckedSection, Config, EnvironmentInput, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare, Recommend
 from evalplugin.data import DATASETS, FILTERS, LoadContext
 from evalplugin.files.inputs import ENV
@@ -302,6 +302,11 @@ class Checks:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""
         nested = (*path, key)
         return nested if nested in self.document.values else path
+
+
+# A feature's check of its section, given the models and the metric that ranks them. It adds problems, and returns what
+# replaces the section; None: nothing.
+SectionCheck = Callable[[Checks, Sequence[ModelRecipe], MetricSpec | None], CheckedSection | None]
 
 
 def _own_problems(component: Component, context: LoadContext) -> list[Problem]:

@@ -14,7 +14,7 @@ from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.config.candidate_checks import check_candidates
 from evalplugin.config.checked import CheckedConfig
-from evalplugin.config.checks import Checks
+from evalplugin.config.checks import Checks, SectionCheck
 from evalplugin.config.components import EngineSpec, InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.engines import ENGINES
@@ -29,6 +29,7 @@ def load(
     source: Path | Mapping[str, Any],
     *,
     schema: type[Config],
+    section_checks: Mapping[str, SectionCheck],
     overrides: Sequence[str] = (),
     data_home: Path | None = None,
     engine: str | None = None,
@@ -38,6 +39,7 @@ def load(
     Args:
         source: The file or the mapping.
         schema: From ``root_schema``.
+        section_checks: The checks of features' sections, by key.
         overrides: Assignments such as ``models.0.params.k=20``.
         data_home: The folder of downloaded datasets.
         engine: The type of the engine, which wins over the config's; one of the same type keeps its parameters.
@@ -52,10 +54,10 @@ def load(
         document = document.with_engine(engine)
     register_secrets(document.data)
     checks = Checks(document, LoadContext(data_home=data_home, base=folder), schema)
-    return _checked(checks)
+    return _checked(checks, section_checks)
 
 
-def _checked(checks: Checks) -> CheckedConfig:
+def _checked(checks: Checks, section_checks: Mapping[str, SectionCheck]) -> CheckedConfig:
     folder = checks.context.base
     tracking = checks.section("tracking", Tracking)
     if tracking is not None and tracking.uri is not None:
@@ -80,7 +82,7 @@ def _checked(checks: Checks) -> CheckedConfig:
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)
     primary = checks.primary(compare, metrics)
-    checked = {section.key: section.check(checks, models, primary) for section in checks.schema.SECTIONS}
+    checked = {key: check(checks, models, primary) for key, check in section_checks.items()}
     check_new(checks, splits, models)
     check_units(checks, splits, segments)
     engines = checks.components("engine", EngineSpec, ENGINES)

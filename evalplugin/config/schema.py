@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import (
     AfterValidator,
@@ -30,11 +30,6 @@ from evalplugin.config.sections import (
 )
 from evalplugin.config.spaces import Space
 from evalplugin.metrics.relevance import Relevance
-
-if TYPE_CHECKING:
-    from evalplugin.config.checked import ModelRecipe
-    from evalplugin.config.checks import Checks
-    from evalplugin.metrics import MetricSpec
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them
@@ -125,14 +120,14 @@ def _not_empty(value: Any) -> Any:
 
 
 class CheckedSection(Protocol):
-    """What the check of a feature has made of its section, with all names looked up."""
+    """A feature's section after its check, with all names looked up."""
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the section as a config has it, with every default."""
         ...
 
     def codes(self) -> Iterator[str]:
-        """Yield what names the code that decides by it."""
+        """Yield the versions and hashes of the code that applies it."""
         ...
 
 
@@ -144,10 +139,6 @@ class FeatureSection:
     model: type[Closed]
     effect: Effect
     may_be_empty: bool = False  # whether the key alone, without a value, is the same as nothing
-    # Given the models and the metric that ranks them, adds problems; returns what stands for the section, None: itself.
-    check: Callable[[Checks, Sequence[ModelRecipe], MetricSpec | None], CheckedSection | None] = (
-        lambda checks, models, primary: None
-    )
     # Returns the names of segments that are shown even where all users are in one group.
     segments: Callable[[Any], Collection[str]] = lambda section: ()
     # A note on why the section holds only for all models of the config; None: it holds for a part of them too.

@@ -205,7 +205,7 @@ class StoreSpec(Closed):
     )
     max_size: Size = Field(
         default="10GB",
-        description="Beyond it, what was not used for the longest time goes.",
+        description="Beyond it, entries that were not used for the longest time are removed.",
         examples=["5GB"],
     )
 

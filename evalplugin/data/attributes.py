@@ -25,9 +25,7 @@ from evalplugin.data.vocabulary import check_kinds, unicode_notes
 Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
     str,
-    Field(
-        min_length=1, max_length=2, description="what stands between values of a CSV file, such as ; or ::"
-    ),
+    Field(min_length=1, max_length=2, description="separator of the values of a CSV file, such as ; or ::"),
 ]
 
 

@@ -254,7 +254,7 @@ class Splitter(Component):
         return self
 
     def newest(self, data: Interactions) -> Interactions:
-        """Return what a model that is registered learns from."""
+        """Return the train data of a model that is to be registered."""
         return data
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:

@@ -1,4 +1,4 @@
-"""Downloads, checked by the checksum of what came."""
+"""Downloads, verified by their checksums."""
 
 from __future__ import annotations
 
@@ -42,4 +42,6 @@ def download(url: str, target: Path, md5: str | None, report: Report) -> None:
     if size and done != size:
         raise DataError(f"cannot download {url}: the transfer ended after {done} of {size} bytes")
     if md5 is not None and digest.hexdigest() != md5:
-        raise DataError(f"{url}: the MD5 checksum of what came is {digest.hexdigest()}, but should be {md5}")
+        raise DataError(
+            f"{url}: the MD5 checksum of the download is {digest.hexdigest()}, but should be {md5}"
+        )

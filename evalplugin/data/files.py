@@ -264,7 +264,7 @@ class TableFiles:
             if is_csv and (first.startswith("sep=") or (first.startswith("#") and len(names) == 1)):
                 raise DataError(
                     f"{path_text(file)}: line 1 is {shorten(first, 60)!r}, and not the names of the columns: delete "
-                    f"what stands above these (as by tail -n +2), and name the separator if it is no comma"
+                    f"the lines above these (as by tail -n +2), and name the separator if it is not a comma"
                 )
             marks = ("::", ";", "\t", "|", ",") if len(names) == 1 else ()
             if is_csv and (mark := next((mark for mark in marks if mark in first), None)):

@@ -174,7 +174,7 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
 
 
 def _kept(step: Filter, data: Interactions) -> Kept:
-    """Return what a filter keeps; a pair in several parts counts once."""
+    """Return the interactions that a filter keeps; a pair in several parts counts once."""
     if data.part is None or not step.depends_on_others:
         return step.keep(data)
     whole = in_one_piece(data) if data.events else data.merged()
@@ -194,7 +194,7 @@ def filter_text(type: str, step: Filter) -> str:
 
 
 def _contents(data: Interactions) -> str:
-    """Return what a filter could have kept, for its error."""
+    """Describe the data that a filter was given, for its error."""
     most_active = np.bincount(data.user).max() if len(data) else 0
     lowest, highest = data.rating_scale
     text = (

@@ -250,7 +250,7 @@ class JsonLines:
 
 
 def _kind(value: object) -> type:
-    """Return the kind of a JSON value, by which those of a column must agree: numbers are one kind."""
+    """Return the kind of a JSON value, which must be the same in a whole column: all numbers are one kind."""
     return type(value) if isinstance(value, bool | str) else float
 
 
@@ -273,8 +273,8 @@ def _objects(file: File) -> Iterator[tuple[int, dict[str, Any]]]:
                 row = json.loads(line)
             if not isinstance(row, dict):
                 raise DataError(
-                    f"{path_text(file)}: line {number} is {shorten(line.strip(), 60)!r}, which is no JSON object: each "
-                    f'line must be one, such as {{"user": 1, "item": 2}}; jq -c .[] makes such lines of an array, '
+                    f"{path_text(file)}: line {number} is {shorten(line.strip(), 60)!r}, which is not a JSON object: "
+                    f'each line must be one, such as {{"user": 1, "item": 2}}; jq -c .[] makes such lines of an array, '
                     f"jq -c . of objects on several lines"
                 )
             yield number, row

@@ -384,12 +384,13 @@ def _of_users(
     if len(differs):
         row = int(differs[0])
         before = int(first[user[row]])
-        name, (one, other) = users[user[[row]]].tolist()[0], values[code[[before, row]]].tolist()
+        name, (first_value, other) = users[user[[row]]].tolist()[0], values[code[[before, row]]].tolist()
         count = len(np.unique(user[differs]))
+        more = f" (and for {count - 1:,} more)" if count > 1 else ""
         raise DataError(
-            f"{table.name}: column {column!r} has two values for {of} {name!r}, {one!r} in {table.row_name(before)} "
-            f"and {other!r} in {table.row_name(row)}{f' (and for {count - 1:,} more)' if count > 1 else ''}: a "
-            f"cluster has all rows of a session"
+            f"{table.name}: column {column!r} has two values for {of} {name!r}, {first_value!r} in "
+            f"{table.row_name(before)} and {other!r} in {table.row_name(row)}{more}: a cluster has "
+            f"all rows of a session"
         )
     texts: npt.NDArray[Any] = values.astype(str).astype(object)[code[first]]
     return texts

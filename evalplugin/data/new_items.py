@@ -52,12 +52,12 @@ class NewItems(Splitter):
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
-        there = data.item_counts > 0
-        new = draw(there, self.n_items, self.fraction, rng)
-        if new is None or new.sum() == there.sum():
+        in_data = data.item_counts > 0
+        new = draw(in_data, self.n_items, self.fraction, rng)
+        if new is None or new.sum() == in_data.sum():
             raise DataError(
-                f"split new_items: {self.n_items or self.fraction} of {there.sum()} items with interactions leaves no "
-                f"train data; make fewer items new",
+                f"split new_items: {self.n_items or self.fraction} of {in_data.sum()} items with interactions leaves "
+                f"no train data; make fewer items new",
                 parameter="n_items" if self.fraction is None else "fraction",
             )
         if self.hold == "latest":
@@ -65,13 +65,13 @@ class NewItems(Splitter):
             np.minimum.at(first, data.item, time)
             seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
             order = np.lexsort((hashed_ranks(data.items, seed, "first times"), first))
-            order, n_new = order[there[order]], int(new.sum())
+            order, n_new = order[in_data[order]], int(new.sum())
             new = np.zeros(data.n_items, dtype=np.bool_)
             new[order[-n_new:]] = True
         test = new[data.item]
         first = data.items[new][:_SHOWN].tolist()
         note = (
-            f"{int(new.sum()):,} of {int(there.sum()):,} items are new ({', '.join(map(str, first))}"
+            f"{int(new.sum()):,} of {int(in_data.sum()):,} items are new ({', '.join(map(str, first))}"
             f"{', ...' if new.sum() > _SHOWN else ''}): their {int(test.sum()):,} interactions are the truth"
         )
         offered = new if self.candidates == "new" else None

@@ -120,7 +120,7 @@ class NewUsers(Splitter):
             from_end = counts[data.user] - positions_in_user(data, by_time(data, "new_users", rng))
             return drawn[data.user] & (from_end <= self.n), tied_cuts(data, drawn, from_end, self.n)
         # The number of the others is rounded, halves down: 1 - 0.9 is less than 0.1.
-        told = np.ceil(float(self.fold_in) * counts - 0.5).astype(np.int64)
-        told = np.clip(told, self.min_history, np.maximum(counts - 1, self.min_history))
+        n_told = np.ceil(float(self.fold_in) * counts - 0.5).astype(np.int64)
+        n_told = np.clip(n_told, self.min_history, np.maximum(counts - 1, self.min_history))
         position = positions_in_user(data, shuffled(data, rng))
-        return drawn[data.user] & (position >= told[data.user]), []
+        return drawn[data.user] & (position >= n_told[data.user]), []

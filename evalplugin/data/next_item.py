@@ -158,16 +158,16 @@ class NextItem(Splitter):
         """Return which sessions are tested by the time of their last event, bool (n_users,), and notes."""
         last = np.full(data.n_users, np.iinfo(np.int64).min)
         np.maximum.at(last, data.user, times_of(data, "next_item"))
-        there = data.rows.counts > 0
-        n_there = int(there.sum())
+        has_events = data.rows.counts > 0
+        n_there = int(has_events.sum())
         if n_there == 1:
             raise DataError(
                 f"split next_item: all {count_text(len(data), 'event')} are of one session, "
-                f"{data.users[there].tolist()[0]!r}: two are needed at least, one to learn from and one to test; the "
-                f"dataset's user is the column of session ids"
+                f"{data.users[has_events].tolist()[0]!r}: two are needed at least, one to learn from and one to test; "
+                f"the dataset's user is the column of session ids"
             )
         if self.n_sessions is None:
-            return there & (last >= self._since(data, last[there], n_there)), []
+            return has_events & (last >= self._since(data, last[has_events], n_there)), []
         if self.n_sessions >= n_there:
             raise DataError(
                 f"split next_item: n_sessions is {self.n_sessions}, but there are {n_there:,} sessions, so that none "
@@ -175,10 +175,10 @@ class NextItem(Splitter):
                 parameter="n_sessions",
             )
         tested = np.zeros(data.n_users, dtype=np.bool_)
-        tested[np.lexsort((last, there))[-self.n_sessions :]] = True
+        tested[np.lexsort((last, has_events))[-self.n_sessions :]] = True
         cut = last[tested].min()
         notes = []
-        if tied := int((there & ~tested & (last == cut)).sum()):
+        if tied := int((has_events & ~tested & (last == cut)).sum()):
             notes.append(
                 f"{tied:,} train sessions end at the same time as {int((tested & (last == cut)).sum()):,} tested ones: "
                 f"of these, those with the larger ids are tested"

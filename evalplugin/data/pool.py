@@ -157,8 +157,8 @@ class _Reading:
         if seen.any():
             place = "history of the query" if fold.unit == "query" else "train data"
             are = f"{count_text(int(seen.sum()), 'pair')} {'is' if seen.sum() == 1 else 'are'} in the {place}"
-            what = "ranked too" if keeps_seen else "left out (recommend.seen: keep ranks such pairs)"
-            notes.append(f"pool {self.name}: {are}: {what}")
+            treatment = "ranked too" if keeps_seen else "left out (recommend.seen: keep ranks such pairs)"
+            notes.append(f"pool {self.name}: {are}: {treatment}")
         notes += self._sizes(fold, rows, tested)
         notes.append(
             f"pool {self.name}: it has {inside.sum():,} of {count_text(len(truth), 'relevant held-out item')} "

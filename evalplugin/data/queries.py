@@ -1,4 +1,4 @@
-"""Ids of queries, which name a session and what is known of it: ``SESSION:EVENTS``."""
+"""Ids of queries, which name a session and the number of its events so far: ``SESSION:EVENTS``."""
 
 from __future__ import annotations
 

@@ -176,10 +176,10 @@ def check_parquet(file: File) -> None:
         raw.seek(max(size - 4, 0))
         tail = raw.read()
     if not head:
-        raise DataError(f"{path_text(file)}: is empty (0 bytes), which no Parquet file is")
+        raise DataError(f"{path_text(file)}: is empty (0 bytes), and so not Parquet")
     if not head.startswith(b"PAR1"):
-        what = _format_of(head) or ("of another format" if b"\0" in head else "text")
-        raise DataError(f"{path_text(file)}: cannot be read: it is not Parquet but {what}")
+        content = _format_of(head) or ("of another format" if b"\0" in head else "text")
+        raise DataError(f"{path_text(file)}: cannot be read: it is not Parquet but {content}")
     if tail != b"PAR1":
         raise DataError(
             f"{path_text(file)}: cannot be read: the end of the Parquet file is missing; copy it again, or wait until "

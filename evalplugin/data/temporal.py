@@ -122,7 +122,7 @@ class Temporal(Splitter):
         return replace(self, cutoff=None, quantile=None, folds=1, window=None)
 
     def newest(self, data: Interactions) -> Interactions:
-        """Return what a model learns from that is fitted to be used from now on: the last window of the data."""
+        """Return the train data of a model that is to be registered: the last window of the data."""
         if self.window is None:
             return data
         time = times_of(data, "temporal")
@@ -206,9 +206,9 @@ class Temporal(Splitter):
             )
         if not test.any():
             later = time[after]
-            there = f"; the next one is at {moment(int(later.min()))}" if len(later) else ""
+            next_time = f"; the next one is at {moment(int(later.min()))}" if len(later) else ""
             raise _error(
-                f"{which}no interaction is in the test period from {moment(cut)} until {moment(last)}{there}; make "
+                f"{which}no interaction is in the test period from {moment(cut)} until {moment(last)}{next_time}; make "
                 f"every longer, or lower folds",
                 "every",
             )

@@ -190,7 +190,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class RangeResult:
-    """What the users of a range contribute to the result of a task."""
+    """The part of a task's result for one range of users."""
 
     lists: TaskLists
     state: ScorerState

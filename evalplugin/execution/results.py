@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pa
-from evalplugin.base.places import DataSplit as DataSplit
-from evalplugin.base.places import OnDataSplit
+from evalplugin.base.places import DataSplit, OnDataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.base.text import page_of
 from evalplugin.data import Interactions
@@ -89,7 +88,7 @@ class Costs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """What models were scored on, as it is logged: the units of a table of scores, or a bake-off's data."""
+    """The data that models were scored on, as it is logged: the units of a table of scores, or a bake-off's data."""
 
     dataset: str  # name in the config, or of the table
     type: str  # registered dataset type, or scores
@@ -264,7 +263,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a bake-off before it runs: what is compared, by which rules."""
+    """The plan of a bake-off, complete before it runs: data, models, metrics and rules of scoring."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str

@@ -15,6 +15,7 @@ from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import share
+from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.components.registry import call_component
@@ -25,7 +26,7 @@ from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.per_item import items_table
-from evalplugin.execution.results import Costs, DataInfo, DataSplit, ModelResult, Tuning
+from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskLists, TaskResult
 from evalplugin.files.inputs import inputs_named_in
@@ -230,13 +231,13 @@ def _repeated(fold: Split) -> Iterator[str]:
     """Yield a sentence on the truth of a log of events that the user, or the session, has met before."""
     if fold.test.from_events:
         repeated, pairs = len(fold.shared_pairs(fold.known)), len(fold.test)
-        what = (
+        counted = (
             "queries ({}) repeat an item of their session"
             if fold.unit == "query"
             else "test pairs ({}) repeat one of the train data"
         )
         yield (
-            f"{repeated:,} of {pairs:,} {what.format(share(repeated / pairs))}; metrics with truth=repeat and "
+            f"{repeated:,} of {pairs:,} {counted.format(share(repeated / pairs))}; metrics with truth=repeat and "
             f"truth=explore, such as recall(truth=repeat)@10, tell these from the others"
         )
 
@@ -296,7 +297,7 @@ def _split(
 
 
 def _units(folds: Sequence[Split]) -> Units:
-    """Return what is tested in any fold."""
+    """Return the units that are tested in any fold."""
     test = folds[0].test
     tested = np.bincount(np.concatenate([fold.test.user for fold in folds]), minlength=test.n_users) > 0
     return Units.of_lists(test.users[tested], folds[0].unit, clustering_of(folds))

@@ -230,7 +230,7 @@ class Work:
 
 
 def _train_data(model: Recommender, split: Split) -> Interactions:
-    """Return what a model learns from: each pair once, or the events of each user in order."""
+    """Return the train data in a model's form: each pair once, or the events of each user in order."""
     return split.train_events.in_order() if model.sequential else split.train
 
 

@@ -63,7 +63,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What the processes of a session have in common."""
+    """Settings that all processes of a session share."""
 
     folder: Path  # for the files of calls
     threads: int  # that each may use
@@ -155,7 +155,7 @@ def _import_script(preparation: Mapping[str, Any]) -> None:
 
 
 def _import_libraries(models: Sequence[str]) -> None:
-    """Import what tasks need, while the parent prepares the first."""
+    """Import the libraries of tasks, while the parent prepares the first."""
     for module in _LIBRARIES:
         import_module(module)
     with one_blas_thread():

@@ -22,8 +22,8 @@ FEATURES = (
 def modules(name: str) -> Iterator[ModuleType]:
     """Yield the module of a name of each feature that has one: ``section``, ``cli`` or ``feature``.
 
-    ``section`` has ``SECTIONS``, the sections of the config; ``cli`` has ``COMMAND``, for the command line;
-    ``feature`` has ``FEATURE``, the subclass of ``Feature``.
+    ``section`` has ``SECTIONS``, the sections of the config, and may have ``CHECKS``, their checks by key; ``cli`` has
+    ``COMMAND``, for the command line; ``feature`` has ``FEATURE``, the subclass of ``Feature``.
     """
     for feature in FEATURES:
         if (Path(__file__).parent / feature / f"{name}.py").exists():

@@ -88,12 +88,12 @@ class Bakeoff:
         return [finding for finding in self.findings if finding.is_error]
 
     def sections(self, comparisons: Sequence[Comparison] | None = None) -> list[Section]:
-        """Return what the features add to the reports on the comparisons, or on others of the same results."""
+        """Return the features' sections of the reports on the comparisons, or on others of the same results."""
         shown = self.comparisons if comparisons is None else comparisons
         return list(chain.from_iterable(feature.sections(self, shown) for feature in self.features))
 
     def facts(self) -> dict[str, Any]:
-        """Return what the features tell programs, as values of JSON; of two with one key the first one wins."""
+        """Return the features' values for programs, as values of JSON; of two with one key the first one wins."""
         return dict(chain.from_iterable(feature.facts(self).items() for feature in reversed(self.features)))
 
     @property
@@ -170,18 +170,18 @@ class Feature:
         """Add to ``bakeoff.found``: all models are scored and compared, and the comparisons not logged yet."""
 
     def sections(self, bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Section]:
-        """Yield what reports on the comparisons show of this feature."""
+        """Yield this feature's sections of the reports on the comparisons."""
         yield from ()
 
     def items(self, bakeoff: Bakeoff) -> Iterator[Item]:
-        """Yield what the summary run holds of this feature."""
+        """Yield this feature's log items of the summary run."""
         yield from ()
 
     def end(self, bakeoff: Bakeoff) -> None:
         """Do what is left to do once everything is logged."""
 
     def facts(self, bakeoff: Bakeoff) -> Mapping[str, Any]:
-        """Return what programs are told of this feature, as values of JSON by the keys of the outcome."""
+        """Return this feature's values for programs, as values of JSON by the keys of the outcome."""
         return {}
 
     def fails(self, bakeoff: Bakeoff) -> bool:

@@ -148,7 +148,7 @@ def _by_fsspec(scheme: str, root: str) -> FileStore:
 
 
 def delta_options(uri: str) -> dict[str, str]:
-    """Return what deltalake needs to know of a store beside the credentials, which it finds as pyarrow does."""
+    """Return deltalake's options for a store, without credentials, which it finds as pyarrow does."""
     store, endpoint = store_of(uri), _endpoint()
     if store.kind != "s3":
         return {}
@@ -171,7 +171,7 @@ def is_store_error(error: Exception, uri: str) -> bool:
 
 
 def store_reason(error: Exception, uri: str) -> str | None:
-    """Return what a server refused, and what to do; None for an error of another kind."""
+    """Return the reason of a server's refusal and its remedy; None for an error of another kind."""
     match = _AWS_ERROR.search(str(error))
     if match is None:
         if "DefaultAzureCredential" in str(error):
@@ -186,15 +186,15 @@ def store_reason(error: Exception, uri: str) -> str | None:
     if code in _MISSING:
         return "file not found"
     if code in _DENIED or status in (401, 403):
-        said = "" if code == "ACCESS_DENIED" else f", {code}"
+        reason = "" if code == "ACCESS_DENIED" else f", {code}"
         return (
-            f"no permission (403, {operation}{said}){_place()}: give credentials that allow it: AWS_ACCESS_KEY_ID and "
-            f"AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
+            f"no permission (403, {operation}{reason}){_place()}: give credentials that allow it: AWS_ACCESS_KEY_ID "
+            f"and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
         )
-    said = f"status {status}" if status > 0 else code
+    reason = f"status {status}" if status > 0 else code
     times = f"up to {max_attempts()} attempts" if max_attempts() > 1 else "1 attempt"
     return (
-        f"the server{_place()} failed in {times}: {said}, {operation}: {shorten(detail, 200)}; see AWS_ENDPOINT_URL, "
+        f"the server{_place()} failed in {times}: {reason}, {operation}: {shorten(detail, 200)}; see AWS_ENDPOINT_URL, "
         f"AWS_REGION"
     )
 

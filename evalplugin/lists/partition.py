@@ -70,7 +70,7 @@ class PartitionWork:
 
 
 def score_partition(work: PartitionWork, partition: Partition) -> ScorerState:
-    """Return what the users of a partition contribute to the scores."""
+    """Return the state of scoring of a partition's users."""
     lists, truth, _ = work.read(partition)
     return work.scoring.state(lists, truth)
 

@@ -284,7 +284,7 @@ class _Run:
 def _states(
     run: _Run, work: PartitionWork, partitions: Sequence[Partition], history: PairColumns | None
 ) -> tuple[Scoring, list[ScorerState]]:
-    """Return the states of all partitions, and by what they were scored.
+    """Return the scoring that all partitions share, and the state of each.
 
     Raises:
         DataError: A value, a list or a truth that breaks a rule.

@@ -167,9 +167,9 @@ def read_scores(
         table.name, {metric: values for metric, (values, _) in matrices.items()}, lower_is_better, notes
     )
     for metrics_alike in _alike(matrices):
-        values, there = matrices[metrics_alike[0]]
+        values, has_unit = matrices[metrics_alike[0]]
         by = f" by {', '.join(metrics_alike)}" if len(metrics_alike) < len(matrices) else ""
-        notes += _empty(values, there, models, noun, by)
+        notes += _empty(values, has_unit, models, noun, by)
     for metric, (values, _) in matrices.items():
         notes += _constant(values, models, noun, f" by {metric}" if len(matrices) > 1 else "")
     units = Units(ids, noun)
@@ -292,10 +292,10 @@ def _specs(
 def _alike(matrices: Mapping[str, tuple[Floats, Flags]]) -> list[list[str]]:
     """Return the metrics in groups, of which each has values of the same units and models."""
     groups: list[list[str]] = []
-    for metric, (values, there) in matrices.items():
+    for metric, (values, has_unit) in matrices.items():
         for group in groups:
-            others, others_there = matrices[group[0]]
-            if np.array_equal(there, others_there) and np.array_equal(np.isnan(values), np.isnan(others)):
+            others, others_have = matrices[group[0]]
+            if np.array_equal(has_unit, others_have) and np.array_equal(np.isnan(values), np.isnan(others)):
                 group.append(metric)
                 break
         else:
@@ -303,9 +303,9 @@ def _alike(matrices: Mapping[str, tuple[Floats, Flags]]) -> list[list[str]]:
     return groups
 
 
-def _empty(values: Floats, there: Flags, models: Sequence[str], noun: str, by: str) -> list[str]:
+def _empty(values: Floats, has_unit: Flags, models: Sequence[str], noun: str, by: str) -> list[str]:
     """Return a note on scores that are missing though the unit has a row; ``by`` names metrics."""
-    empty = (there & np.isnan(values)).sum(axis=0).tolist()
+    empty = (has_unit & np.isnan(values)).sum(axis=0).tolist()
     lacking = [f"{model} {n:,}" for model, n in zip(models, empty, strict=True) if n]
     if not lacking:
         return []
@@ -328,7 +328,7 @@ def _shortened(texts: Sequence[str]) -> str:
 
 
 def _of_model(number: int, units: Units, matrices: Mapping[str, tuple[Floats, Flags]]) -> PerUserScores:
-    having = [metric for metric, (_, there) in matrices.items() if there[:, number].any()]
+    having = [metric for metric, (_, has_unit) in matrices.items() if has_unit[:, number].any()]
     rows = np.any([matrices[metric][1][:, number] for metric in having], axis=0)
     every = rows.all()
     columns = [matrices[metric][0][:, number] for metric in having]

@@ -180,7 +180,7 @@ def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
     if unknown := sorted(stated.keys() - _DECLARED):
         allowed = ", ".join(_DECLARED)
         raise PluginError(
-            f"metric {name!r}: {unknown[0]!r} is nothing that a metric states; it states {allowed}"
+            f"metric {name!r}: {unknown[0]!r} is not a property of a metric; allowed: {allowed}"
         )
 
     def decorate(target: Any) -> Any:

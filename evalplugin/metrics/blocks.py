@@ -44,8 +44,8 @@ class Broken(NamedTuple):
     @classmethod
     def repeated(cls, role: Role, user: object, item: object) -> Broken:
         """Return that a user has an item twice."""
-        what = {"lists": "list", "truth": "truth", "train": "train data"}[role]
-        rule = f"the {what} of user {raw_text(user)} has item {raw_text(item)} twice"
+        noun = {"lists": "list", "truth": "truth", "train": "train data"}[role]
+        rule = f"the {noun} of user {raw_text(user)} has item {raw_text(item)} twice"
         return cls(role, user, "item", item, 2, rule)
 
 

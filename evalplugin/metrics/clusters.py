@@ -36,7 +36,7 @@ class Alike(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterMoments:
-    """What the interval of a clustered mean needs; it merges exactly, in any order.
+    """The sums from which the interval of a clustered mean follows; they merge exactly, in any order.
 
     Parts must have no cluster in common: the sum of a cluster is rounded once, so all its values must be in one part.
     """

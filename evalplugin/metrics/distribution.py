@@ -106,7 +106,7 @@ class FewValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """What is kept of a metric's values where the values themselves are not: it merges exactly, in any order."""
+    """A metric's values over users, summarised so that many users fit in memory; it merges exactly, in any order."""
 
     moments: Moments = field(default_factory=Moments)
     undefined: int = 0  # users for whom it is undefined

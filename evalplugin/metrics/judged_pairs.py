@@ -31,7 +31,7 @@ def _probabilities(context: ScoringContext) -> Floats:
     wrong = context.predictions[~((context.predictions >= 0) & (context.predictions <= 1))]
     if len(wrong):
         raise DataError(
-            f"the model predicts {wrong[0]:g}, which is no probability: predictions must be from 0 to 1"
+            f"the model predicts {wrong[0]:g}, which is not a probability: predictions must be from 0 to 1"
         )
     return context.predictions
 

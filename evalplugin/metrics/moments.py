@@ -170,7 +170,7 @@ def _square_units(block: Floats) -> int:
 
 
 def _squares(block: Floats) -> tuple[Floats, Floats]:
-    """Return squares that are normal numbers, and what each lacks."""
+    """Return squares that are normal numbers, and the rounding error of each."""
     square = block * block
     scaled = _SPLITTER * block
     high = scaled - (scaled - block)

@@ -170,11 +170,11 @@ class _Scanner:
     def fail(self, message: str) -> NoReturn:
         raise ParameterError([Problem((), f"{self.text!r}: {message}")])
 
-    def expected(self, what: str) -> NoReturn:
+    def expected(self, wanted: str) -> NoReturn:
         self._skip_space()
         rest = self.text[self.position :]
         actual = f"{rest[0]!r} at position {self.position + 1}" if rest else "the end"
-        self.fail(f"expected {what}, found {actual}")
+        self.fail(f"expected {wanted}, found {actual}")
 
     def take(self, symbol: str) -> bool:
         self._skip_space()
@@ -183,8 +183,8 @@ class _Scanner:
         self.position += len(symbol)
         return True
 
-    def word(self, what: str) -> str:
-        return self._match(NAME) or self.expected(what)
+    def word(self, wanted: str) -> str:
+        return self._match(NAME) or self.expected(wanted)
 
     def parameters(self) -> dict[str, object]:
         params: dict[str, object] = {}

@@ -22,7 +22,7 @@ from evalplugin.segments import Segmentation
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What has a score each, such as users, and the clusters of those whose scores depend on each other."""
+    """The units that have a score each, such as users, and their clusters: units whose scores depend on each other."""
 
     ids: npt.NDArray[np.generic]  # raw (U,)
     noun: Unit = "user"  # of one

@@ -49,7 +49,7 @@ def score_top_n(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequenc
 
 
 def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence[int] = ()) -> ScorerState:
-    """Return what users contribute to the scores of ``score_top_n``, by their codes.
+    """Return the contribution of some users, by their codes, to the scores of ``score_top_n``.
 
     Merged states give the scores of all users, which ``with_ids`` completes.
     """
@@ -66,7 +66,7 @@ def with_ids(scores: PerUserScores, split: Split) -> PerUserScores:
 
 
 def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
-    """Return what the users of blocks contribute to the scores; ``users`` (U,) are their raw ids or codes."""
+    """Return the contribution of the users of blocks to the scores; ``users`` (U,) are their raw ids or codes."""
     overall = {
         name: call_component(f"metric {name}", metric.start, request.n_items)
         for name, metric in request.overall.items()

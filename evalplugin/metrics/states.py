@@ -1,4 +1,4 @@
-"""States of scoring: what some users contribute, merged exactly in any order and grouping."""
+"""States of scoring: the contributions of groups of users, merged exactly in any order and grouping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evalplugin.metrics.separation import RECALL_PERCENT
 
 @dataclass(frozen=True)
 class Request:
-    """What is computed: the same for all parts of the users."""
+    """The metrics to compute, the same for all parts of the users."""
 
     metrics: tuple[MetricSpec, ...]
     n: int  # length of the longest list of all users
@@ -70,7 +70,7 @@ class UserValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScorerState:
-    """What some users contribute to all scores. A worker returns it; merged states give the scores of all users.
+    """The contribution of some users to all scores. A worker returns it; merged states give the scores of all users.
 
     The scores are the same to the last bit as if all users had been scored at once, however they were divided and in
     whatever order states are merged. Users' values may be left out: distributions then take their place, which

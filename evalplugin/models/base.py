@@ -63,7 +63,7 @@ class Recommender(Component):
 
     @property
     def cold_users(self) -> str | None:
-        """What users without train data get; None: the model is asked, and says nothing about it.
+        """The answer to users without train data; None: the model is asked, and declares nothing.
 
         ``popularity``: the model cannot know such users, and evalplugin lists the most popular items of the train data
         for them, in place of the model. Any other text describes in a few words the model's own answer.

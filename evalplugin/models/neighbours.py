@@ -153,7 +153,7 @@ class _Neighbours(ProductModel):
         return matrix
 
     def _divisor(self, rows: Floats, others: Floats) -> Divisor:
-        """Return what the product of two rows is divided by to be their similarity, given their sums of squares."""
+        """Return the divisor that makes the product of two rows their similarity, given their sums of squares."""
         from evalplugin.models.kernels.products import Divisor
 
         n = len(rows)

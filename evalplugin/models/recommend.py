@@ -324,7 +324,7 @@ def _checked_lists(
     resumed, rises = np.zeros_like(listed), np.zeros_like(listed)
     resumed[:, 1:] = listed[:, 1:] & ~listed[:, :-1]
     refuse(resumed, "goes on behind its end")
-    refuse(listed & ~np.isfinite(score), "has a score that is no finite number")
+    refuse(listed & ~np.isfinite(score), "has a score that is not a finite number")
     by_code = np.sort(item, axis=1)
     twice = (by_code[:, 1:] == by_code[:, :-1]) & (by_code[:, 1:] != NO_ITEM)
     if twice.any():

@@ -1,4 +1,4 @@
-"""Contests of recommenders: what is known of models and their data beside the scores that are compared."""
+"""Contests of recommenders: facts about the models and their data beside the scores that are compared."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def budget_text(budget: Mapping[str, float | None]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ModelFacts:
-    """What is known of a model beside its scores; nothing of a model of a table of scores."""
+    """Facts about a model beside its scores; all are unknown for a model of a table of scores."""
 
     type: str = ""  # registered
     costs: Costs | None = None
@@ -106,15 +106,15 @@ def competition_of(contest: Contest) -> Competition | None:
 
 
 def facts_of(contest: Contest, model: str) -> ModelFacts:
-    """Return what is known of a model beside its scores."""
+    """Return the facts about a model beside its scores."""
     return contest.facts.get(model, ModelFacts()) if isinstance(contest, Competition) else ModelFacts()
 
 
 def findings_on(contest: Contest, further: Iterable[Finding] = ()) -> tuple[Finding, ...]:
     """Return the findings of checks on a contest: of its data, then ``further`` ones, such as of all results."""
     own = contest.findings if isinstance(contest, Competition) else ()
-    here = (f for f in further if f.dataset == contest.dataset and f.split in ("", contest.split))
-    return (*own, *here)
+    relevant = (f for f in further if f.dataset == contest.dataset and f.split in ("", contest.split))
+    return (*own, *relevant)
 
 
 def findings_of(comparisons: Iterable[Comparison], further: Sequence[Finding] = ()) -> tuple[Finding, ...]:

@@ -134,7 +134,7 @@ def _ranks(slots: Ints, n_slots: int, k: int) -> Codes:
 
 
 def _tails(k: int) -> Floats:
-    """Return what a common item adds to rbo: float64 (k + 1, k + 1), by depth of the lists and first depth, from 0."""
+    """Return the part of rbo that a common item adds: float64 (k + 1, k + 1), by depth of the lists and first depth."""
     weights = PERSISTENCE ** np.arange(k)
     tails = np.zeros((k + 1, k + 1))
     for depth in range(1, k + 1):

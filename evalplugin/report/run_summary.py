@@ -39,14 +39,14 @@ _OPTIMISM = (
 _COLUMNS = (*words("metric"), *numbers("mean", _INTERVAL, "std", "p10", "median", "p90"))
 
 
-def note_markdown(bakeoff: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> str:
+def note_markdown(plan: Plan, result: ModelResult, cells: Mapping[str, Cell]) -> str:
     """Return the short description of a model's run: model, data and means."""
     kind = f" ({escape(result.type)})" if result.type != result.model else ""  # that of a table is its name
     lines = [f"**{escape(result.model)}**{kind} on {_data_name(result.data)}", ""]
     if result.error is not None:
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     means = (
-        (heading(bakeoff.spec(cell.metric)), number(cell.mean), span(cell.low, cell.high))
+        (heading(plan.spec(cell.metric)), number(cell.mean), span(cell.low, cell.high))
         for cell in cells.values()
     )
     lines += table_lines(Table("", _COLUMNS[:3], text_rows(means)))
@@ -55,11 +55,11 @@ def note_markdown(bakeoff: Plan, result: ModelResult, cells: Mapping[str, Cell])
             "",
             f"Tuned: {count_text(len(result.tuning.trials), 'trial')}, optimism {signed(result.optimism)}.",
         ]
-    return "\n".join([*lines, "", f"Bake-off {escape(bakeoff.id)}. Everything: `summary.md`."])
+    return "\n".join([*lines, "", f"Bake-off {escape(plan.id)}. Everything: `summary.md`."])
 
 
 def summary_markdown(
-    bakeoff: Plan,
+    plan: Plan,
     result: ModelResult,
     cells: Mapping[str, Cell],
     *,
@@ -69,7 +69,7 @@ def summary_markdown(
     """Return a run's summary: model, data, means of all headline metrics, costs, and decisions taken.
 
     Args:
-        bakeoff: The bake-off.
+        plan: The plan of the bake-off.
         result: The model's result.
         cells: The model's values by metric.
         notes: Further decisions, such as the choice of users for a sample.
@@ -78,7 +78,7 @@ def summary_markdown(
     info = result.data
     units = plural(info.units.noun)
     lines = [f"# {escape(result.model)}", ""]
-    lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
+    lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(plan.id)}", ""]
     lines += [escape(verdict), ""] if verdict else []
     if result.error is not None:
         lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
@@ -86,14 +86,14 @@ def summary_markdown(
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
         columns = (*_COLUMNS, *numbers(f"{units} at 0", units, "undefined"))
-        rows = text_rows(_metric_row(bakeoff.spec(cell.metric), cell) for cell in cells.values())
+        rows = text_rows(_metric_row(plan.spec(cell.metric), cell) for cell in cells.values())
         methods = {cell.method for cell in cells.values()}
         footnotes = [_MEANS.format(units=units, whom=whom(info.units.noun))]
         if names := method_names(methods, info.units.noun, info.units.independent):
             footnotes.append(_INTERVALS.format(methods=names))
         lines += titled_lines(Table("Metrics", columns, rows, footnotes=tuple(footnotes)))
-    lines += _cluster_lines(bakeoff, info, cells)
-    lines += _group_lines(bakeoff, result)
+    lines += _cluster_lines(plan, info, cells)
+    lines += _group_lines(plan, result)
     lines += _tuning_lines(result)
     if result.costs is not None:
         lines += titled_lines(Table("Costs", COST_COLUMNS, (tuple(cost_cells(result.costs)),)))
@@ -101,23 +101,23 @@ def summary_markdown(
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
     rules = {
-        "list length": bakeoff.n,
-        "candidates": bakeoff.candidates or AS_LISTED,
+        "list length": plan.n,
+        "candidates": plan.candidates or AS_LISTED,
         "relevant": "every held-out item with a positive rating"
-        if bakeoff.relevance.threshold is None
-        else f"rating >= {bakeoff.relevance.threshold:g}",
+        if plan.relevance.threshold is None
+        else f"rating >= {plan.relevance.threshold:g}",
     }
-    lines += _list({**({} if bakeoff.given else rules), "seed": bakeoff.seed, "config": bakeoff.config_name})
+    lines += _list({**({} if plan.given else rules), "seed": plan.seed, "config": plan.config_name})
     if decisions := [*info.notes, *notes]:
         lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in decisions)]
     return "\n".join(lines) + "\n"
 
 
-def _cluster_lines(bakeoff: Plan, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
+def _cluster_lines(plan: Plan, info: Scored, cells: Mapping[str, Cell]) -> list[str]:
     """Return the means in which each cluster counts once; empty where users are independent."""
     rows = [
         (
-            heading(bakeoff.spec(cell.metric)),
+            heading(plan.spec(cell.metric)),
             number(over.mean),
             span(over.low, over.high) or UNDEFINED,
             f"{over.n:,}",
@@ -133,13 +133,13 @@ def _cluster_lines(bakeoff: Plan, info: Scored, cells: Mapping[str, Cell]) -> li
     return [title, "", *table_lines(Table(title, columns, text_rows(rows))), ""]
 
 
-def _group_lines(bakeoff: Plan, result: ModelResult) -> list[str]:
+def _group_lines(plan: Plan, result: ModelResult) -> list[str]:
     """Return the section on groups of users: the primary metric's mean in each; empty without groups."""
     rows = []
-    if (scores := result.per_user) is not None and bakeoff.primary in scores.metrics:
+    if (scores := result.per_user) is not None and plan.primary in scores.metrics:
         for segment in result.data.segments:
             for label, interval in _group_intervals(
-                scores, segment, bakeoff.spec(bakeoff.primary), bakeoff.seed
+                scores, segment, plan.spec(plan.primary), plan.seed
             ).items():
                 shown = span(interval.low, interval.high) or UNDEFINED
                 rows.append((segment.name, label, f"{interval.n:,}", number(interval.mean), shown))
@@ -147,7 +147,7 @@ def _group_lines(bakeoff: Plan, result: ModelResult) -> list[str]:
         return []
     units = plural(result.data.units.noun)
     columns = (*words("segment", "group"), *numbers(units, "mean", _INTERVAL))
-    lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of {units}:", ""]
+    lines = ["## For whom", "", f"{escape(plan.primary)} by group of {units}:", ""]
     return [*lines, *table_lines(Table("For whom", columns, text_rows(rows))), ""]
 
 

@@ -1,4 +1,4 @@
-"""Two models user by user, or query by query: both scores, the difference, and what is known of the user."""
+"""Two models user by user, or query by query: both scores, the difference, and facts about the user."""
 
 from __future__ import annotations
 

@@ -69,14 +69,15 @@ def _check_results(engine: Engine, folder: Path, workers: int | None) -> None:
     jobs = jobs_of(config, prepare(config, None, Observer()))
     tasks = [task for job in jobs for task in job.tasks]
     numbered = [(number, str(number), task) for number, task in enumerate(tasks)]
-    here = dict(sequential_executor(Observer())(iter(numbered)))
+    expected = dict(sequential_executor(Observer())(iter(numbered)))
     used = [("model", "ease"), ("metric", "ndcg")]
     with engine.open(Needs(folder, workers=workers, components=used)) as session:
         require(not session.in_process, "with several workers, calls run in processes of their own")
-        there = dict(task_executor(session, Observer())(iter(numbered)))
+        returned = dict(task_executor(session, Observer())(iter(numbered)))
         for number, task in enumerate(tasks):
             require(
-                _bits(there[number]) == _bits(here[number]), f"{task.model.name}: other results than here"
+                _bits(returned[number]) == _bits(expected[number]),
+                f"{task.model.name}: other results than here",
             )
 
 
@@ -138,7 +139,7 @@ def _check_inputs(engine: Engine, folder: Path, workers: int | None) -> None:
 
 
 def _value_of_call(engine: Engine, needs: Needs) -> object:
-    """Return what doubling 1 returns, or the error of the engine."""
+    """Return the value of a call that doubles 1, or the error of the engine."""
     try:
         with engine.open(needs) as session:
             ((_, value),) = run_calls(session, [Call(0, _double, rest={"n": 1})])

@@ -202,8 +202,9 @@ def check_lists_of_cold_users(make: Make) -> None:
     scores = whole.score[whole.item != NO_ITEM]
     require(
         answer is not None or len(scores) < 2 or bool(np.ptp(scores)),
-        f"all items of a user without train data have the score {scores[0]:g}, which is no order: declare `cold_users "
-        f"= 'popularity'` to have evalplugin list popular items, or say in `cold_users` what the model answers",
+        f"all items of a user without train data have the score {scores[0]:g}, which is not an order: declare "
+        f"`cold_users = 'popularity'` to have evalplugin list popular items, or say in `cold_users` what the model "
+        f"answers",
     )
 
 

@@ -57,8 +57,8 @@ def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture
     [
         (["compare-scores", "scores.csv"], "--unit COLUMN"),
         ([*TABLE, "--runs", "1"], "name a table or runs, not both"),
-        ([*TABLE, "--experiment", "llms"], "--experiment is where --log logs"),
-        ([*TABLE, "--tracking-uri", "sqlite:///x.db"], "--tracking-uri is of --runs and of --log"),
+        ([*TABLE, "--experiment", "llms"], "--experiment goes with --log"),
+        ([*TABLE, "--tracking-uri", "sqlite:///x.db"], "--tracking-uri goes with --runs or --log"),
         ([*TABLE, "--wide"], "name either wide or model and metric"),
         ([*TABLE, "--html", "scores.csv"], "scores.csv"),
         ([*TABLE, "--primary", "point"], "there is no metric 'point'; did you mean 'points'?"),

@@ -321,7 +321,11 @@ def test_csv_text_longer_than_pythons_limit_is_read() -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("sep=;\nuser;item\n1;2\n", {}, "line 1 is 'sep=;', and not the names of the columns: delete what"),
+        (
+            "sep=;\nuser;item\n1;2\n",
+            {},
+            "line 1 is 'sep=;', and not the names of the columns: delete the lines",
+        ),
         ("sep=;\nuser;item\n1;2\n", {"separator": ";"}, "line 1 is 'sep=', and not the names of the columns"),
         ("# of May\nuser,item\n1,2\n", {}, "line 1 is '# of May', and not the names of the columns: delete"),
         ("# of May\n1,2\n", {"columns": ["user", "item"]}, "is the separator another one, or this line a"),

@@ -75,9 +75,9 @@ def test_json_times_may_be_text_as_in_iso_8601() -> None:
         ({**REVIEWS[0], "overall": [5]}, "line 18: 'overall' is [5]"),
         ({"reviewerID": "x", "asin": "y"}, "column 'overall', row 18 (counted from 1) is empty: no rating"),
         ({**REVIEWS[0], "asin": None}, "column 'asin', row 18 (counted from 1) is empty: no item id may be"),
-        ("[1, 2]", "line 18 is '[1, 2]', which is no JSON object: each line must be one"),
-        ("{'overall': 5}", "line 18 is \"{'overall': 5}\", which is no JSON object"),
-        ('{"overall": 5', "line 18 is '{\"overall\": 5', which is no JSON object"),
+        ("[1, 2]", "line 18 is '[1, 2]', which is not a JSON object: each line must be one"),
+        ("{'overall': 5}", "line 18 is \"{'overall': 5}\", which is not a JSON object"),
+        ('{"overall": 5', "line 18 is '{\"overall\": 5', which is not a JSON object"),
     ],
 )
 def test_bad_json_line_is_named(line: Any, words: str) -> None:

@@ -111,7 +111,7 @@ def test_one_bin_is_the_gap_of_the_means_and_true_probabilities_are_calibrated(p
 @pytest.mark.parametrize("name", ["logloss", "ece"])
 @pytest.mark.parametrize("wrong", [1.5, -0.1])
 def test_what_is_no_probability_is_refused(name: str, wrong: float) -> None:
-    with pytest.raises(DataError, match=f"the model predicts {wrong}, which is no probability"):
+    with pytest.raises(DataError, match=f"the model predicts {wrong}, which is not a probability"):
         measured(name, [{1: 1.0, 2: 0.0}], [{1: 0.5, 2: wrong}])
 
 

@@ -289,7 +289,7 @@ def unannotated(context: ScoringContext, k: int, *, weight=1) -> np.ndarray:
         (three, {}, r"it takes \(context, k, weight\)"),
         (unannotated, {}, "unannotated: parameter weight needs an annotation, such as weight: float"),
         (Right, {}, "the class Right states higher_is_better, bounds itself"),
-        (three, {"beter": True}, "'beter' is nothing that a metric states; it states higher_is_better"),
+        (three, {"beter": True}, "'beter' is not a property of a metric; allowed: higher_is_better"),
     ],
 )
 def test_metric_decorator_refuses_invalid_functions(function, stated, message):

@@ -195,7 +195,7 @@ class Unpicklable(Good):
         (BlockBound, "lists differ in blocks of 1 users"),
         (Shy, "lists differ in blocks of 1 users: user code 40"),
         (Vandal, "the train data was changed"),
-        (Level, r"have the score 0, which is no order: declare `cold_users = 'popularity'"),
+        (Level, r"have the score 0, which is not an order: declare `cold_users = 'popularity'"),
         (Wordless, "cold_users must be 'popularity', or say in words"),
         (Unpicklable, "a fitted model makes other lists after pickling"),
         (OffScale, "predicted ratings must be from 1 to 5"),

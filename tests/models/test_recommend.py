@@ -230,7 +230,7 @@ def listing(items, scores):
         ([[1, -2, 3]], [[3.0, 2, 1]], "outside 0 to 299 (position 2: item code -2"),
         ([[1, -1, 3]], [[3.0, np.nan, 1]], "goes on behind its end (position 3: item 3"),
         ([[1, 2, 1]], [[3.0, 2, 1]], "the list of user 0 has item 1 twice"),
-        ([[1, 2, 3]], [[3.0, np.nan, 1]], "has a score that is no finite number (position 2"),
+        ([[1, 2, 3]], [[3.0, np.nan, 1]], "has a score that is not a finite number (position 2"),
         (
             [[1, 2, -1]],
             [[3.0, 4.0, np.nan]],

@@ -434,7 +434,7 @@ def test_a_mean_without_an_honest_interval_has_a_dash_and_a_reason() -> None:
     )
 
 
-def test_the_legend_names_test_interval_family_users_and_power(comparison: Comparison) -> None:
+def test_footnotes_name_test_interval_family_users_and_power(comparison: Comparison) -> None:
     intervals, tests, further, users, power, failure = lines_of(comparison, "ndcg@10")
     assert intervals.startswith(
         "Intervals (95 %): of means, bootstrap over users (BCa); of mean differences, "

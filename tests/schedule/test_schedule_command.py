@@ -115,7 +115,7 @@ def test_outcomes_are_never_added_to_the_config(capsys: pytest.CaptureFixture[st
     config()
     before = Path("nightly.yaml").read_text()
     assert main(["schedule", "--once", "--outcome", "nightly.yaml", "nightly.yaml"]) == 2
-    assert "is no file of outcomes, which has lines of JSON: name another" in capsys.readouterr().err
+    assert "is not a file of outcomes, which has lines of JSON: name another" in capsys.readouterr().err
     assert Path("nightly.yaml").read_text() == before
     text = json.dumps(yaml.safe_load(Path("nightly.yaml").read_text()))
     Path("nightly.yaml").write_text(text)

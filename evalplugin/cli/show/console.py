@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -54,6 +56,23 @@ def show_table(table: Table) -> None:
     for line in table.footnotes:
         console.print(f"[dim]{coloured(line)}[/dim]", highlight=False)
     console.print()
+
+
+def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Print a title, and below it a line for each name and value."""
+    console = stdout()
+    console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
+    grid = RichTable.grid(padding=(0, 2))
+    for name, text in facts:
+        grid.add_row(f"[dim]{escape(name)}[/dim]", escape(text))
+    console.print(Padding(grid, (0, 0, 0, 1), expand=False), highlight=False)
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Print sentences below a table."""
+    console = stdout()
+    for line in lines:
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
 
 
 def rich_table(table: Table) -> RichTable:

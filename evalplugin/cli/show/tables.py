@@ -1,4 +1,4 @@
-"""Plans, results, comparisons, scores, data cards and power in the terminal."""
+"""Plans, results, comparisons and scores in the terminal."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table as Grid
 
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import UNDEFINED, memory, number, span
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import count_text, plural
 from evalplugin.cli.shared import print_diagnostic, show_error, show_warning
 from evalplugin.cli.show.console import show_statement, show_table, stdout
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.data.queries import Unit, independent_unit
-from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.competition import competition_of
 from evalplugin.report.leaderboard import leaderboard
@@ -30,8 +28,6 @@ from evalplugin.report.tables import comparison_tables
 if TYPE_CHECKING:
     from evalplugin.bakeoff.dry_run import DryRun
     from evalplugin.features.base import Bakeoff
-    from evalplugin.features.data_card.feature import DataReport
-    from evalplugin.features.power.power import PowerReport
     from evalplugin.lists.output import Row
     from evalplugin.tracking.write.board import Links
 
@@ -121,7 +117,7 @@ def show_users(users: pd.DataFrame, contest: Contest) -> None:
 
 
 def show_bakeoff(bakeoff: Bakeoff) -> None:
-    """Print a leaderboard for each dataset and split, the legend of its marks, the links, and who won."""
+    """Print a leaderboard for each dataset and split with its footnotes, the links, and the verdict."""
     console = stdout()
     for table in with_shared_footnotes(list(map(leaderboard, bakeoff.comparisons))):
         show_table(table)
@@ -209,58 +205,3 @@ def show_numbers(values: Mapping[str, float], *, title: str) -> None:
     """Print numbers by name."""
     rows = text_rows((name, number(value)) for name, value in values.items())
     show_table(Table(title, (*words("metric"), *numbers("value")), rows))
-
-
-def show_data(report: DataReport) -> None:
-    """Print the cards of all datasets of a config; findings are warnings."""
-    from evalplugin.features.data_card.report import card_facts, splits_table
-
-    console = stdout()
-    for card in report.cards:
-        splits = splits_table(card)
-        console.print(f"[bold]{escape(splits.title)}[/bold]", highlight=False, soft_wrap=True)
-        facts = Grid.grid(padding=(0, 2))
-        for name, text in card_facts(card):
-            facts.add_row(f"[dim]{escape(name)}[/dim]", escape(text))
-        console.print(Padding(facts, (0, 0, 0, 1), expand=False), highlight=False)
-        show_table(splits._replace(title=""))
-    for finding in report.findings:
-        show_warning(finding.line)
-
-
-def show_power(report: PowerReport) -> None:
-    """Print a table for each dataset and split: a row for each spread."""
-    for place in dict.fromkeys(map(DataSplit.of, report.rows)):
-        rows = [row for row in report.rows if DataSplit.of(row) == place]
-        named = any(row.model for row in rows)
-        units = plural(rows[0].unit)
-        is_planned = any(row.is_planned for row in rows)
-        shown = []
-        for row in rows:
-            names = [row.metric, row.model, row.against] if named else [row.origin]
-            cells = [number(row.sd), "" if row.users is None else f"{row.users:,}", _gain(row.detectable)]
-            if is_planned:
-                needed = row.users_needed if row.is_planned else None
-                cells += [_gain(row.gain if row.is_planned else None)]
-                cells += ["" if needed is None else f"{needed:,} {units}"]
-            shown.append((*names, *cells))
-        heads = words("metric", "model", "against") if named else words("spread")
-        planned = ("gain", "it needs") if is_planned else ()
-        columns = (*heads, *numbers("sd", units, "they find", *planned))
-        show_table(Table(str(place) or "Power", columns, text_rows(shown)))
-    console = stdout()
-    margins = {row.margin for row in report.rows if row.margin}
-    above = (
-        f" Gains are those that are shown to be above min_gain ({', '.join(map(number, sorted(margins)))})."
-        if margins
-        else ""
-    )
-    console.print(f"[dim]Test: {escape(report.test.words)}.{above}[/dim]", highlight=False)
-    if any(row.measured and not row.is_planned for row in report.rows):
-        console.print("[dim]--gain tells how many users a gain needs; a measured one may be chance.[/dim]")
-    for note in report.notes:
-        console.print(f"[dim]{escape(note)}.[/dim]", highlight=False)
-
-
-def _gain(value: float | None) -> str:
-    return "" if value is None else number(value)

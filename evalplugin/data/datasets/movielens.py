@@ -138,7 +138,7 @@ class MovieLens(DatasetLoader):
             raise DataError(f"cannot write to the data home {home}: {error}") from None
         except DataError as error:
             raise DataError(
-                f"MovieLens {self.version} is not in {home}, and could not be had: {error}. "
+                f"MovieLens {self.version} is not in {home}: {error}. "
                 f"Put the folder {folder} (with {edition.ratings} and {edition.movies}) or the archive "
                 f"{archive} there (from {url}), or name another folder by --data-home or EVALPLUGIN_DATA_HOME"
             ) from None

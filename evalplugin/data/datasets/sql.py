@@ -156,7 +156,7 @@ def _frames(url: URL, query: str, name: str) -> Generator[pd.DataFrame]:
 
 
 @contextmanager
-def _failing(what: str) -> Generator[None]:
+def _failing(problem: str) -> Generator[None]:
     """Turn an error of a database's driver into a DataError; drivers share no class of errors."""
     try:
         yield
@@ -165,7 +165,7 @@ def _failing(what: str) -> Generator[None]:
     except Exception as error:  # noqa: BLE001 - whatever a driver raises
         cause = error.__cause__ or error  # pandas repeats the query
         text = " ".join(str(getattr(cause, "orig", None) or cause).split())
-        raise DataError(f"{what}: {shorten(text or type(error).__name__, 300)}") from None
+        raise DataError(f"{problem}: {shorten(text or type(error).__name__, 300)}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -299,7 +299,7 @@ class PartPaths:
 
 
 def _fold_in(path: str, file: File) -> str:
-    """Return what stands for ``{fold}`` in the path of a file; empty where there is none."""
+    """Return the value of ``{fold}`` in the path of a file; empty where there is none."""
     name = path.rpartition("/")[2]
     if FOLD not in name:
         if FOLD in path:

@@ -91,7 +91,7 @@ class Executor:
             ) from error
         if not callable(getattr(executor, "submit", None)):
             raise EngineError(
-                f"engine executor: {self.factory} returns {type(executor).__name__}, and no executor of "
+                f"engine executor: {self.factory} returns {type(executor).__name__}, which is not an executor of "
                 f"concurrent.futures"
             )
         return executor

@@ -279,7 +279,7 @@ class Server:
 
 
 def _preparation(imports_script: bool) -> dict[str, Any]:
-    """Return what ``multiprocessing`` tells a new process of this one: its path, and its script."""
+    """Return the path and the script of this process, as ``multiprocessing`` passes them to a new one."""
     data = spawn.get_preparation_data("evalplugin")
     if not imports_script:
         return {"sys_path": data["sys_path"]}

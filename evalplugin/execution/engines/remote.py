@@ -33,7 +33,7 @@ _READY = "ready"  # a file in the folder of a session: this machine has all that
 
 @dataclass(frozen=True)
 class Setup:
-    """What the calls of a session need on a node: as plain values, with the content of files."""
+    """The needs of a session's calls on a node: plain values, with the content of files."""
 
     session: str  # its id
     versions: Mapping[str, str]  # by name, of what the driver and a node must share
@@ -113,10 +113,10 @@ def run_call(setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Cal
 def _answer(
     setup: Setup, call: bytes | None, shared: Sequence[str], fetch: Callable[[str], Any]
 ) -> tuple[str, Any]:
-    there = package_versions()
-    for name, here in setup.versions.items():
-        if there.get(name) != here:
-            text = f"{name} is {there.get(name, 'not installed')} there and {here} here"
+    node_versions = package_versions()
+    for name, version in setup.versions.items():
+        if node_versions.get(name) != version:
+            text = f"{name} is {node_versions.get(name, 'not installed')} there and {version} here"
             return "problem", f"{text}: install the same on every node"
     try:
         if (problem := _prepare(setup)) is not None:
@@ -144,14 +144,14 @@ def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping
     """Return the first component or input that is missing or different on this machine, as text; or None."""
     for (kind, name), code in components.items():
         try:
-            there = _component_code(kind, name)
+            on_node = _component_code(kind, name)
         except EvalpluginError as error:
             return f"{error}; install the package of the {kind} there, or name its file under plugins"
-        if there != code:
-            return f"the {kind} {name} is {there} there and {code} here: install the same on every node"
+        if on_node != code:
+            return f"the {kind} {name} is {on_node} there and {code} here: install the same on every node"
     for name, fingerprint in inputs.items():
-        if scheme_of(name) is None and (there := fingerprint_of(name, lambda uri: "")) != fingerprint:
-            state = there if there in ("missing", "unset") else "another one than here"
+        if scheme_of(name) is None and (on_node := fingerprint_of(name, lambda uri: "")) != fingerprint:
+            state = on_node if on_node in ("missing", "unset") else "another one than here"
             return f"{name} is {state}: tasks read it, so it must be the same on every node, as on a shared folder"
     return None
 

@@ -21,7 +21,7 @@ Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> writer of the file
 
 @dataclass(frozen=True)
 class EntryInfo:
-    """The facts about an entry, known without reading its files."""
+    """The facts about an entry: its manifest, and the time of its last use."""
 
     key: str
     step: str  # folds, lists or scores; "damaged" where the manifest cannot be read

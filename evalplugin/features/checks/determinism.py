@@ -80,11 +80,11 @@ def _sample(train: Interactions) -> Split | None:
     rng = generator(0, "checks", "EV112", "sample")
     chosen = []
     for counts, size in ((train.rows.counts, _USERS), (train.item_counts, _ITEMS)):
-        there = np.flatnonzero(counts)
+        active = np.flatnonzero(counts)
         # Popular items and active users are more likely, so that the sample is no sparser than need be.
-        share_of = counts[there] / counts.sum()
+        share_of = counts[active] / counts.sum()
         mask = np.zeros(len(counts), dtype=np.bool_)
-        mask[rng.choice(there, min(size, len(there)), replace=False, p=share_of)] = True
+        mask[rng.choice(active, min(size, len(active)), replace=False, p=share_of)] = True
         chosen.append(mask)
     users, items = chosen
     inside = users[train.user] & items[train.item]

@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
-from evalplugin.execution.results import DataInfo, DataSplit, Finding, ModelResult
+from evalplugin.execution.results import DataInfo, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.checks.base import Check, SplitResults
@@ -45,7 +46,7 @@ class ChecksFeature(Feature):
         ]
 
     def after(self, bakeoff: Bakeoff) -> None:
-        """Find what is wrong with the results."""
+        """Add the findings in the results."""
         observer, prepared, comparisons = bakeoff.workspace.observer, bakeoff.prepared, bakeoff.comparisons
         with observer.progress("check the results"):
             promoted = bakeoff.facts().get("decision", {}).get("promoted") is not None
@@ -121,9 +122,9 @@ def result_findings(
     findings: list[Finding] = []
     for data, comparison in zip(prepared, comparisons, strict=True):
         place = DataSplit.of(data.info)
-        here = [model for model in models if DataSplit.of(model.data) == place]
+        results = [model for model in models if DataSplit.of(model.data) == place]
         findings += _run(
-            of_results, config, data.info, (SplitResults(config, data, here, comparison, promoted),)
+            of_results, config, data.info, (SplitResults(config, data, results, comparison, promoted),)
         )
     return _merged(findings, prepared)
 

@@ -101,10 +101,10 @@ def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]
     listed = top_n.filter(rows)
     seen = 0
     for place, fold in enumerate(folds, 1):
-        here = listed.filter(np.asarray(listed["fold"]) == place) if len(folds) > 1 else listed
+        of_fold = listed.filter(np.asarray(listed["fold"]) == place) if len(folds) > 1 else listed
         train = fold.known
         user, item = (
-            np.searchsorted(ids, here[name].to_numpy(zero_copy_only=False))
+            np.searchsorted(ids, of_fold[name].to_numpy(zero_copy_only=False))
             for name, ids in (("user", train.users), ("item", train.items))
         )
         keys = train.user.astype(np.int64) * train.n_items + train.item
@@ -171,8 +171,8 @@ def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
     tied = lists = 0
     for place, fold in enumerate(folds, 1):
         has_history = fold.known.rows.counts > 0
-        here = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
-        user = np.searchsorted(fold.train.users, here["user"].to_numpy(zero_copy_only=False))
+        of_fold = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
+        user = np.searchsorted(fold.train.users, of_fold["user"].to_numpy(zero_copy_only=False))
         tied += int(np.count_nonzero(has_history[user]))
         lists += int(np.count_nonzero(has_history[np.unique(fold.test.user)]))
     return tied / max(1, lists)
@@ -256,11 +256,14 @@ def _share_of_same(a: pa.Table, b: pa.Table) -> float:
     if len(a) != len(b) or not len(a):
         return 0.0
     for size in (min(_GLANCE, len(a)), len(a)):
-        here, there = a.slice(0, size), b.slice(0, size)
-        if not (here["user"].equals(there["user"]) and here["rank"].equals(there["rank"])):
+        first_lists, second_lists = a.slice(0, size), b.slice(0, size)
+        if not (
+            first_lists["user"].equals(second_lists["user"])
+            and first_lists["rank"].equals(second_lists["rank"])
+        ):
             return 0.0
-        items = [table["item"].to_numpy(zero_copy_only=False) for table in (here, there)]
-        starts = np.flatnonzero(np.asarray(here["rank"]) == 1)
+        items = [table["item"].to_numpy(zero_copy_only=False) for table in (first_lists, second_lists)]
+        starts = np.flatnonzero(np.asarray(first_lists["rank"]) == 1)
         same = float(np.logical_and.reduceat(items[0] == items[1], starts).mean())
         if same < _SAME / 2:
             return same

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, echo_data, open_all
+from evalplugin.cli.shared import echo, echo_data, open_all, show_warning
+
+if TYPE_CHECKING:
+    from evalplugin.features.data_card.feature import DataReport
 
 
 @options.command()
@@ -38,7 +41,6 @@ def data(
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.tables import show_data
     from evalplugin.features.data_card.feature import describe_data, write_pictures
 
     workspaces = open_all(configs, overrides, show.observer(), **where)
@@ -54,6 +56,19 @@ def data(
         for file in write_pictures([card for report in reports for card in report.cards], folder):
             echo(file, err=shown == "json")
     return EXIT_DONE
+
+
+def show_data(report: DataReport) -> None:
+    """Print the cards of all datasets of a config; findings are warnings."""
+    from evalplugin.cli.show.console import show_facts, show_table
+    from evalplugin.features.data_card.report import card_facts, splits_table
+
+    for card in report.cards:
+        splits = splits_table(card)
+        show_facts(splits.title, card_facts(card))
+        show_table(splits._replace(title=""))
+    for finding in report.findings:
+        show_warning(finding.line)
 
 
 COMMAND = data

@@ -101,9 +101,9 @@ def sizes_since(
         if run.bakeoff == bakeoff or run.status not in DONE:
             continue
         if earlier := _cards_of_run(run):
-            then = f"in the bake-off {run.bakeoff} of {run.started.date()}"
+            when = f"in the bake-off {run.bakeoff} of {run.started.date()}"
             return {
-                card.name: f"{sizes_text(earlier[card.name])} {then}; now {sizes_text(card)}"
+                card.name: f"{sizes_text(earlier[card.name])} {when}; now {sizes_text(card)}"
                 for card in cards
                 if card.name in earlier and sizes_text(earlier[card.name]) != sizes_text(card)
             }

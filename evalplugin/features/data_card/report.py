@@ -21,7 +21,7 @@ _DAYS = 86_400
 
 
 def card_title(card: DataCard) -> str:
-    """Return what a dataset holds, in a line."""
+    """Return the name, the type and the sizes of a dataset in one line."""
     return f"{card.name} ({card.type}): {sizes_text(card)}"
 
 
@@ -34,7 +34,7 @@ def sizes_text(card: DataCard) -> str:
 
 
 def card_facts(card: DataCard) -> list[tuple[str, str]]:
-    """Return what else there is to know about a dataset: names and values."""
+    """Return further facts about a dataset: names and values."""
     return [
         ("density", f"{100 * card.density:.3g} % of all pairs of user and item"),
         ("time", _time_text(card)),

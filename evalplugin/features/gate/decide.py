@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import about, number, percent, signed
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import count_text, plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.conditions import Judge
 from evalplugin.features.gate.decision import Condition, Decision, DecisionBudget
 from evalplugin.features.gate.schema import CostLimit, Gate, Guardrails
@@ -177,7 +177,7 @@ def _obstacle(decision: Decision, champion: ComparedModel | None) -> str | None:
 
 
 def _doubt(decision: Decision, gain: Condition) -> str:
-    """Return why it cannot be told whether a challenger is better by enough, and what it takes."""
+    """Return why a challenger's gain is undecided, and the users or seeds that would decide it."""
     assert gain.limit is not None and gain.users is not None and gain.sought is not None
     units = plural(decision.unit)
     parts = [
@@ -212,7 +212,7 @@ def _power(decision: Decision, gain: Condition) -> str:
 
 
 def _failures(decision: Decision) -> str:
-    """Return what each challenger fails by, those with the largest gain first: not a gain that is undecided."""
+    """Return the failed conditions of each challenger, largest gain first; undecided gains are left out."""
     first: dict[str, Condition] = {}
     failed = (c for name in decision.ranked for c in decision.of(name) if not c.passed)
     for condition in (c for c in failed if not c.is_undecided):
@@ -230,7 +230,7 @@ def _shortfall(condition: Condition) -> str:
 
 
 def _found(condition: Condition) -> str:
-    """Return what was measured, such as ``gain +0.0120 ndcg@10, at least +0.0040 with 95 % confidence``."""
+    """Return the measured value as text, such as ``gain +0.0120 ndcg@10, at least +0.0040 with 95 % confidence``."""
     if condition.kind in ("users", "cost"):
         return f"{condition.name} {condition.measured_text}"
     if condition.kind == "gain":

@@ -132,7 +132,7 @@ class Decision:
 
     @property
     def error_spent(self) -> float:
-        """What this decision spends of the error: nothing where it is a refusal."""
+        """The part of the error that this decision uses; 0 for a refusal."""
         return 0.0 if self.outcome == "refuse" else self.error
 
     @property

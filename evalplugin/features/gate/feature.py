@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 from evalplugin.base.errors import EXIT_DONE, EngineError, ModelError, StoreError, TrackingError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import ModelRecipe
 from evalplugin.data import Interactions, in_one_piece
 from evalplugin.execution.engines import Call, run_calls
 from evalplugin.execution.isolation import TaskFailure, last_line
-from evalplugin.execution.results import DataInfo, DataSplit
+from evalplugin.execution.results import DataInfo
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.gate.champion import GatedConfig, with_champion
 from evalplugin.features.gate.decide import (
@@ -71,7 +72,7 @@ class GateFeature(Feature):
         bakeoff.workspace = replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
-        """Return that the champion is another one than the last bake-off has left."""
+        """Return the change of the champion since the last bake-off as a sentence; None if there is none."""
         left = (last.tag("promoted") if last.tag("registered") else "") or last.tag("champion")
         if self.gated is None or self.gated.champion == left:
             return None

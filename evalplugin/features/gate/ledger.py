@@ -9,8 +9,8 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value
@@ -101,7 +101,7 @@ class Ledger:
         return DecisionBudget(decisions, len(others), sum(others))
 
     def _spent(self) -> dict[str, float]:
-        """Return what each bake-off has spent, by its id."""
+        """Return the error that each bake-off has used, by its id."""
         if self.experiment is None:
             return {}
         with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
@@ -119,12 +119,12 @@ class Ledger:
         except (ValueError, TypeError, KeyError):
             pass
         raise DataError(
-            f"the tag {key} of the experiment with the id {self.experiment} counts no decision: {text[:200]!r}; "
-            f"restore it, or begin anew in another experiment, where all decisions are left"
+            f"the tag {key} of the experiment with the id {self.experiment} is not a count of decisions: "
+            f"{text[:200]!r}; restore it, or begin anew in another experiment, where all decisions are left"
         )
 
     def _write(self, error: float) -> None:
-        """Count what the bake-off has spent."""
+        """Add the error that the bake-off has used."""
         assert self.experiment is not None  # the runs that are decided on are in it
         with existing_store(self.uri, "count the decision") as client:
             entry = {"bakeoff": self.bakeoff, **self.place._asdict(), "error": error}

@@ -144,7 +144,7 @@ def _registered(
             return model.model, gate, f"the champion is {model.model}, as {recipe.origin}"
     models = ", ".join(model.model for model in contest.models)
     raise DataError(
-        f"the champion ({recipe.origin}) is none of the models of {contest.name}: {models}; a bake-off whose config "
+        f"the champion ({recipe.origin}) is not among the models of {contest.name}: {models}; a bake-off whose config "
         f"has this gate fits it anew"
     )
 

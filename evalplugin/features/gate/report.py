@@ -1,4 +1,4 @@
-"""A gate's decision as text: outcome, conditions, legend; and as Markdown and log items."""
+"""A gate's decision as tables and sentences, as Markdown, and as log items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from evalplugin.base.numbers import p_value, percent, signed
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import plural
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.gate.decision import Condition, Decision
 from evalplugin.features.words import GateOutcome, outcome_words
 from evalplugin.report.documents import statement_markdown

@@ -138,10 +138,10 @@ SECTIONS = (
         "gate",
         Gate,
         "decision",
-        check=check_gate,
         segments=lambda gate: gate.guardrails.segments,
         # How sure a decision is depends on their number.
         of_all_models="the gate decides nothing: this is a part of the models of the config",
     ),
     FeatureSection("register", Register, "decision", of_all_models=""),
 )
+CHECKS = {"gate": check_gate}

@@ -1,1 +1,1 @@
-"""History: what the models did from one bake-off to the next."""
+"""History: the means of models from one bake-off to the next."""

@@ -162,7 +162,7 @@ def _cells(point: Point) -> list[object]:
 
 
 def _signs(points: Sequence[Point]) -> Iterator[str]:
-    """Yield what the signs on the chart mean, those alone that it has."""
+    """Yield the meanings of the signs that the chart has."""
     if any(point.value is not None and not math.isnan(point.value.low) for point in points):
         yield f"shaded: {percent(LEVEL)} interval of the mean"
     if any(point.role == "promoted" for point in points):

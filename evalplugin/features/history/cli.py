@@ -34,7 +34,7 @@ def history(
     chart: str | Path | None,
     tracking_uri: str | None,
 ) -> int:
-    """Show how models did from one bake-off to the next, and what was decided."""
+    """Show the means of models from one bake-off to the next, and the decisions."""
     from evalplugin.cli import show
     from evalplugin.cli.show.console import show_table
     from evalplugin.features.history.chart import check_picture, write_history

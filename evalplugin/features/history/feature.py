@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.history.chart import history_tab
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import UNDEFINED, number, span
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.compared import LEVEL
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.history.past import PastBakeoff, PastModel, Value
 from evalplugin.features.words import outcome_words
 from evalplugin.metrics import MetricSpec

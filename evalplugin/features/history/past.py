@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evalplugin.execution.results import DataSplit
+from evalplugin.base.places import DataSplit
 from evalplugin.metrics import MetricSpec
 
 

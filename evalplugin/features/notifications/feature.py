@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import unset_variables
+from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config.load import read_source
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataSplit
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.notifications.delivery import deliver, is_wanted
 from evalplugin.features.notifications.section import Notify
@@ -36,7 +36,7 @@ class NotificationsFeature(Feature):
 
     @contextmanager
     def around(self, bakeoff: Bakeoff) -> Iterator[None]:
-        """Send what came of the bake-off: its outcome, an error, or that it was interrupted or had nothing to do."""
+        """Send the end of the bake-off: its outcome, an error, an interruption, or that nothing had changed."""
         workspace, config = bakeoff.workspace, bakeoff.workspace.config
         header = ConfigHeader(config.name, config.folder, workspace.experiment, config.section("notify"))
         if header.notify is not None and (missing := unset_variables(*header.notify.texts)):

@@ -1,4 +1,4 @@
-"""The section ``notify``: who is told of the outcome of a bake-off, and of which outcomes."""
+"""The section ``notify``: the receivers of a bake-off's outcome, and the outcomes that they receive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check_address(address: str) -> None:
     schemes = [*NotificationManager().schemas(), "http", "https"]
     if not address.startswith("${") and not (separator and scheme.lower() in schemes):
         near = did_you_mean(scheme, schemes, noun=None)
-        raise DataError(f"begins with no scheme of apprise, such as slack:// or mailto://{near}")
+        raise DataError(f"does not begin with a scheme of apprise, such as slack:// or mailto://{near}")
 
 
 class Notify(Closed):

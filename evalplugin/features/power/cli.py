@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +11,13 @@ from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo_data, open_all
 
+if TYPE_CHECKING:
+    from evalplugin.features.power.power import PowerReport
+
 
 @options.command()
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
+@click.option("--sd", type=float, help="Standard deviation of users' differences; else the logged one.")
 @click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")
 @click.option("--gain", type=float, help="The true gain that is to be found; else twice min_gain.")
 @click.option("--experiment", metavar="NAME", help="Take the spreads of its last bake-off.")
@@ -60,7 +63,6 @@ def power(
     CONFIG: with the users of its data and the test of its gate. For a CONFIG without --experiment, spreads are assumed.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.tables import show_power
     from evalplugin.features.power import power as power_of
     from evalplugin.tracking.read.contests import read_contests
 
@@ -103,6 +105,16 @@ def power(
     else:
         show_power(report)
     return EXIT_DONE
+
+
+def show_power(report: PowerReport) -> None:
+    """Print the tables of a report on power, and its sentences below them."""
+    from evalplugin.cli.show.console import show_lines, show_table
+    from evalplugin.features.power.report import power_lines, power_tables
+
+    for table in power_tables(report):
+        show_table(table)
+    show_lines(power_lines(report))
 
 
 COMMAND = power

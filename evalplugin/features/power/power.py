@@ -13,6 +13,7 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent
+from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import aligned
@@ -21,7 +22,6 @@ from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, Dependence, detectable_gain, users_needed
 from evalplugin.data.queries import Unit
-from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -219,16 +219,16 @@ def power_of_config(
     rows = []
     for data in prepared:
         users = len(data.info.units)
-        here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
+        known_here = [pair for pair in known if DataSplit.of(pair[0]) == DataSplit.of(data.info)]
         place = PowerRow("assumed", math.nan, *DataSplit.of(data.info), metric)
-        for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
+        for row, mean in known_here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
             limit = 0.0 if least is None else least.beside(mean)
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
             sought = gain if gain is not None else 2 * limit or _size(row.measured)
             rows.append(
                 _solved(test, replace(row, users=users, margin=limit, gain=sought, unit=data.info.units.noun))
             )
-        if least is not None and least.is_share and not here:
+        if least is not None and least.is_share and not known_here:
             notes.append(
                 f"min_gain is a share of a mean that is not known yet: gains are above {gate and gate.min_gain}"
             )

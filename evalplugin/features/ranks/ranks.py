@@ -98,7 +98,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
     ranks = rank_models(
         contest.primary,
         [each.contest.dataset for each in counted],
-        {model: [here.get(model, math.nan) for here in means] for model in chain(*means)},
+        {model: [by_model.get(model, math.nan) for by_model in means] for model in chain(*means)},
         split=split,
         seed=contest.seed,
         given=contest.given,

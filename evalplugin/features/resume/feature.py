@@ -1,4 +1,4 @@
-"""Resuming the newest bake-off that was cut off, and skipping one whose data, config and code have not changed."""
+"""Resuming the newest bake-off that was interrupted, and skipping one whose inputs have not changed."""
 
 from __future__ import annotations
 

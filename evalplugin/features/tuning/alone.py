@@ -11,6 +11,7 @@ import yaml
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.base.numbers import number, seconds
+from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
@@ -19,7 +20,7 @@ from evalplugin.config.components import params_at
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.isolation import TaskFailure, last_line
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataSplit, Tuning
+from evalplugin.execution.results import Tuning
 from evalplugin.execution.runner import Job
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning.engine import run_studies

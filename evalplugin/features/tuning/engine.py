@@ -134,8 +134,10 @@ class _Progress:
 
 def _done(study: Study) -> int:
     """Return how many trials are done; trials that are left when a study ends early count as done."""
-    told = len(study.outcomes)
-    return max(told, study.plan.budget.trials or 0) if study.ended and told == len(study.trials) else told
+    n_told = len(study.outcomes)
+    return (
+        max(n_told, study.plan.budget.trials or 0) if study.ended and n_told == len(study.trials) else n_told
+    )
 
 
 def _tuned(job: Job, studies: Sequence[Study]) -> Job:

@@ -11,6 +11,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import share
+from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.components.registry import call_component
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
@@ -18,7 +19,6 @@ from evalplugin.data import Candidates, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import Job, PreparedData, candidates_of
 from evalplugin.features.base import Bakeoff, Feature
 from evalplugin.features.tuning.engine import run_studies

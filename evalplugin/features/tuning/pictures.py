@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.numbers import number, share
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import cut
 from evalplugin.base.units import count_text
-from evalplugin.execution.results import DataSplit, ModelResult, Plan, Tuning
+from evalplugin.execution.results import ModelResult, Plan, Tuning
 from evalplugin.features.tuning.summary import importance
 from evalplugin.metrics import parse
 from evalplugin.report.charts.palette import SHAPES, model_colours

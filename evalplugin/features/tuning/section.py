@@ -96,7 +96,7 @@ class TuningPlan:
         }
 
     def codes(self) -> Iterator[str]:
-        """Yield the version of the sampler, and what names the code of the split."""
+        """Yield the version of the sampler, and the versions and hash of the split's code."""
         from evalplugin.execution.store.versions import code_of  # sections are imported to check any config
 
         yield f"optuna {version('optuna')}"
@@ -200,7 +200,7 @@ def _problems_of_conditions(spaces: Mapping[str, Space]) -> Iterator[Problem]:
             for value in values:
                 if not spaces[other].holds(value):
                     yield Problem(
-                        path, f"{value!r} is no value of {other}, so that {key} would never be tuned"
+                        path, f"{value!r} is not a value of {other}, so that {key} would never be tuned"
                     )
         if key in _needed(key, spaces):
             yield Problem(("tune", key, "when"), f"depends on {key} itself: conditions must not form a cycle")
@@ -247,4 +247,5 @@ def _met(key: str, spaces: Mapping[str, Space]) -> dict[str, Any]:
     return values
 
 
-SECTIONS = (FeatureSection("tune", Tune, "scores", check=check_tuning),)
+SECTIONS = (FeatureSection("tune", Tune, "scores"),)
+CHECKS = {"tune": check_tuning}

@@ -177,9 +177,9 @@ class Study:
         values = next(filter(is_new, chain(drawn, self.space.points())), None)
         if values is None:
             return None
-        told = self.space.told(values)
-        assert told is not None
-        self._study.enqueue_trial(told[0])
+        in_optuna = self.space.told(values)
+        assert in_optuna is not None
+        self._study.enqueue_trial(in_optuna[0])
         return self._study.ask()
 
     def tell(self, trials: list[Trial]) -> None:
@@ -224,9 +224,9 @@ class Study:
         with quiet():
             if trial.asked is None:
                 # Optuna is not told of defaults that are outside of the space or fail.
-                told = self.space.told(trial.values)
-                if told is not None and outcome.state == "done":
-                    params, distributions = told
+                in_optuna = self.space.told(trial.values)
+                if in_optuna is not None and outcome.state == "done":
+                    params, distributions = in_optuna
                     self._study.add_trial(
                         optuna.create_trial(params=params, distributions=distributions, value=outcome.value)
                     )

@@ -169,7 +169,9 @@ def _of_fold(rows: list[dict[str, Any]], tuning: Tuning) -> dict[str, float] | s
     }
     asked = SearchSpace(spaces)
     scored = [row for row in rows if row["value"] is not None]
-    usable = [(row, told) for row in scored if (told := asked.told(_values(row, spaces))) is not None]
+    usable = [
+        (row, in_optuna) for row in scored if (in_optuna := asked.told(_values(row, spaces))) is not None
+    ]
     if len(usable) < _LEAST:
         return f"not known: {len(usable)} trials count, and it takes {_LEAST}"
     quantile = max(0.1, _TOP / len(usable))

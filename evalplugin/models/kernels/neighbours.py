@@ -67,7 +67,7 @@ def neighbour_means(
 def pair_means(
     similarity: nb.Matrix, xs: nb.Ints, ys: nb.Ints, by_y: sparse.csr_array, options: MeanOptions
 ) -> nb.Floats:
-    """Return what ``neighbour_means`` does, of single pairs: float64 (len(xs),)."""
+    """Return the means of ``neighbour_means`` for single pairs: float64 (len(xs),)."""
     means, lists = np.empty(len(xs)), entries_of(by_y)
 
     def some(start: int, stop: int) -> None:

@@ -84,7 +84,7 @@ class BslOptions:
                     object.__setattr__(self, option, defaults[option])
             elif getattr(self, option) is not None:
                 raise ValueError(
-                    f"{option} is no option of the method {self.method!r}; it takes {', '.join(defaults)}"
+                    f"{option} is not an option of the method {self.method!r}; it takes {', '.join(defaults)}"
                 )
 
 

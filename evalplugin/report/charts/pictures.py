@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from evalplugin.base.libraries import vl_convert
 from evalplugin.base.numbers import number
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import escape_nested
-from evalplugin.execution.results import DataSplit
 from evalplugin.report.charts.library import chart_library
 from evalplugin.report.charts.theme import LIGHT
 

@@ -1,4 +1,4 @@
-"""All charts as Vega-Lite specifications without data: the page fills them, and ``report/pictures.py`` for files.
+"""All charts as Vega-Lite specifications without data: the page and ``charts/pictures.py`` fill them.
 
 A text ``$name`` in a specification is a placeholder: a title or the end of an axis. Each row of ``rows`` has its own
 colour, shape and position, so that a model looks the same in all charts. The ``label`` of a mark is for screen readers:

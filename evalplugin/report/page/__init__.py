@@ -103,7 +103,7 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
-        "is_table": competition is None,
+        "is_competition": competition is not None,
         "sample": sample_sentence(comparison, data["examples"]),
         "data": data,
         "json": _json(data),
@@ -133,7 +133,7 @@ def _group_statistics(comparison: Comparison, metric: str) -> list[Table]:
 
 
 def _labels(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what stands beside each model's name in the leaderboard: its swatch, tags with their titles, its type."""
+    """Return the labels beside each model's name in the leaderboard: its swatch, tags with their titles, its type."""
     best = "the best" if len(comparison.may_be_best) == 1 else "may be best"
     labels = {}
     for row, model in zip(comparison.scored, models, strict=True):
@@ -181,7 +181,7 @@ def _template() -> Any:
 
 
 def _sortable(cell: TableCell, column: Column) -> str:
-    """Return what the scripts sort a cell by; empty for an undefined number, which stays last."""
+    """Return the key by which scripts sort a cell; empty for an undefined number, which stays last."""
     if not column.is_number and math.isnan(cell.value):
         return cell.text
     return repr(cell.value) if math.isfinite(cell.value) else ""

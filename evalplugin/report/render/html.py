@@ -13,7 +13,7 @@ _COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 
 
 def table_html(table: Table) -> str:
-    """Return a table for a notebook, with its title, verdict and legend."""
+    """Return a table for a notebook, with its title, verdict and footnotes."""
     aligned = ["right" if column.is_number else "left" for column in table.columns]
     heads = "".join(
         f'<th style="{_CELL};text-align:{side};font-weight:600">{escape_html(head)}</th>'

@@ -1,4 +1,4 @@
-"""Tables as plain text: what ``print`` shows of the results of the Python API."""
+"""Tables as plain text, as ``print`` shows the results of the Python API."""
 
 from __future__ import annotations
 

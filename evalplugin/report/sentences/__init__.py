@@ -1,1 +1,1 @@
-"""What reports say, as whole sentences: one module for each topic, its templates first."""
+"""The sentences of reports: one module for each topic, its templates first."""

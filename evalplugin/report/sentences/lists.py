@@ -47,9 +47,9 @@ def overlap_sentence(comparison: Comparison) -> str:
     most, least = (of(pairs, key=lambda pair: pair.rbo) for of in (max, min))
     differences = primary_differences(comparison)
     tested = [(pair, differences.get(frozenset((pair.model, pair.against)))) for pair in pairs]
-    told = [pair for pair, difference in tested if difference is not None and difference.mark]
+    differing = [pair for pair, difference in tested if difference is not None and difference.mark]
     untold = [pair for pair, difference in tested if difference is not None and not difference.mark]
-    alike = max(told, key=lambda pair: pair.rbo, default=None)
+    alike = max(differing, key=lambda pair: pair.rbo, default=None)
     apart = min(untold, key=lambda pair: pair.rbo, default=None)
     sentences = [
         (_MOST_DIFFER if alike is most else _MOST, most),

@@ -176,7 +176,7 @@ def to_tell_apart(best: BestModels) -> list[str]:
 
 
 def _further_sentences(comparison: Comparison, best: BestModels) -> Iterator[str]:
-    """Yield what the headline rests on, the groups in which it does not hold, and the leader against the baseline."""
+    """Yield sentences on the basis of the headline, the groups where it does not hold, and leader against baseline."""
     yield from _basis(comparison, best)
     yield from group_sentences(comparison, best.metric)
     if (pair := _against_baseline(comparison, best)) is not None:

@@ -160,8 +160,8 @@ def _loaded_model(
         files, origin = folder, f"the model {uri}"
         if files is None:
             files, origin = _download(uri, request.tracking_uri, scratch)
-        said: list[str] = []
-        with _listening(said):
+        messages: list[str] = []
+        with _listening(messages):
             try:
                 pyfunc = mlflow.pyfunc.load_model(str(files))
             except (ImportError, mlflow.exceptions.MlflowException) as error:
@@ -170,7 +170,7 @@ def _loaded_model(
                 raise ModelError(f"the model {uri} cannot be loaded here: {error}{hint}") from error
         made = (pyfunc.metadata.metadata or {}).get("fitted_on")  # of a model that a bake-off has registered
         origin += f", made from {made}" if made is not None else ""
-        yield pyfunc, [f"evaluated is {origin}", *(f"while it was loaded: {text}" for text in said)]
+        yield pyfunc, [f"evaluated is {origin}", *(f"while it was loaded: {text}" for text in messages)]
 
 
 def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, str]:
@@ -199,7 +199,7 @@ def _download(uri: str, tracking_uri: str | None, folder: str) -> tuple[Path, st
 
 
 @contextmanager
-def _listening(said: list[str]) -> Iterator[None]:
+def _listening(messages: list[str]) -> Iterator[None]:
     """Collect warnings of MLflow and the libraries of a model, in one line each, in place of printing them."""
     logger, heard = logging.getLogger("mlflow"), BufferingHandler(sys.maxsize)
     heard.setLevel(logging.WARNING)
@@ -212,6 +212,6 @@ def _listening(said: list[str]) -> Iterator[None]:
         # Others are for those who write libraries.
         texts += [str(w.message) for w in warned if issubclass(w.category, UserWarning)]
         lines = dict.fromkeys(shorten(" ".join(text.split()), _MAX_NOTE) for text in texts)
-        said += [line for line in lines if not any(words in line for words in _TO_AUTHORS)]
+        messages += [line for line in lines if not any(words in line for words in _TO_AUTHORS)]
     finally:
         logger.handlers = before

@@ -73,8 +73,8 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     dependent = _dependent(runs)
     other_rules = [
         line
-        for what, (value_of, binds_lists) in _RULES.items()
-        for line in _differing(what, value_of, runs if binds_lists else made)
+        for rule, (value_of, binds_lists) in _RULES.items()
+        for line in _differing(rule, value_of, runs if binds_lists else made)
     ]
     other_rules += [
         *_differing("ids of users", _kind_of_ids, scored),
@@ -110,9 +110,11 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
             f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
             f"definition: {', '.join(left_out)}"
         )
-    in_common, said = _common_users(scored, users, same)
-    notes += [f"differs: {line}" for line in other_data] + said
-    reasons = {f"they depend on the {what}, which differs": metrics for what, metrics in dependent.items()}
+    in_common, note = _common_users(scored, users, same)
+    notes += [f"differs: {line}" for line in other_data] + note
+    reasons = {
+        f"they depend on the {reason}, which differs": metrics for reason, metrics in dependent.items()
+    }
     if in_common is not None:
         of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
         overall = [m for m in common if m not in of_users]
@@ -169,20 +171,22 @@ def _train_data(run: LoggedRun) -> str:
 
 
 def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
-    """Return the shared metrics that depend on what differs: the train data and catalogue, or the length."""
+    """Return the shared metrics that depend on a difference of runs: train data and catalogue, or the length."""
     specs = [runs[0].spec(m) for m in runs[0].definitions if all(m in run.definitions for run in runs)]
     dependent: dict[str, list[str]] = {}
     if len(set(map(_train_data, runs))) > 1:
         dependent["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
     if len(lengths := {run.rules.n for run in runs}) > 1 and any(run.is_from_elsewhere for run in runs):
         dependent[_LENGTH] = [spec.name for spec in specs if spec.k is None or spec.k > min(lengths)]
-    return {what: metrics for what, metrics in dependent.items() if metrics}
+    return {reason: metrics for reason, metrics in dependent.items() if metrics}
 
 
-def _differing(what: str, value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> Iterator[str]:
+def _differing(
+    subject: str, value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]
+) -> Iterator[str]:
     """Yield a line with each value in which runs differ and the runs that have it; nothing where they agree."""
     if len({value_of(run) for run in runs}) > 1:
-        yield f"{what}: {_by_value(value_of, runs)}"
+        yield f"{subject}: {_by_value(value_of, runs)}"
 
 
 def _by_value(value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str:
@@ -219,7 +223,7 @@ def _differing_definitions(metric: str, runs: Sequence[LoggedRun]) -> Iterator[s
 
 def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iterator[str]:
     """Yield a line on the users of runs with scores, which are given in the same order."""
-    if not all(np.array_equal(these, users[0]) for these in users):
+    if not all(np.array_equal(ids, users[0]) for ids in users):
         units = plural(_unit(runs))
         yield from [*_differing(units, _n_users, runs)] or [f"{units}: as many, but others"]
 
@@ -233,7 +237,7 @@ def _common_users(
     """
     # The units of tables are the same if their ids are.
     truths = {same[run.rules.test_digest]: run for run in runs if not run.given}
-    if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
+    if len(truths) < 2 and all(np.array_equal(ids, users[0]) for ids in users):
         return None, []
     common, every, words = reduce(np.intersect1d, users), reduce(np.union1d, users), ""
     if len(truths) > 1:
@@ -279,7 +283,7 @@ def _only(
 
 
 def _unit(runs: Sequence[LoggedRun]) -> Unit:
-    """Return what has scores in runs; where they differ in it, users."""
+    """Return the noun of the units in runs; ``user`` where runs differ."""
     units: set[Unit] = {run.result.scores.units.noun for run in runs if run.result.scores is not None}
     return units.pop() if len(units) == 1 else "user"
 

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.places import DataSplit
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
-from evalplugin.execution.results import DataSplit
 from evalplugin.metrics.given import with_all_bounds
 from evalplugin.report.competition import Competition, ModelFacts, Rules, competition_of
 from evalplugin.segments import HistoryLengths, Segmentation
@@ -69,7 +69,7 @@ def read_contests(
 
 
 def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
-    """Return a contest that was read from a store with models' lists and counts of items, truth, history and titles.
+    """Return a contest read from a store, with the models' lists, counts of items, truth, history and titles.
 
     Raises:
         TrackingError: The store cannot be reached.
@@ -239,13 +239,13 @@ def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
 def _baseline(runs: Sequence[LoggedRun], labels: Sequence[str], notes: list[str]) -> str | None:
     """Return the label of the bake-offs' baseline; None unless exactly one of the runs is a baseline."""
     named = list(dict.fromkeys(filter(None, (run.param("eval.baseline") for run in runs))))
-    there = [label for label, run in zip(labels, runs, strict=True) if run.model in named]
-    if len(there) == 1:
-        return there[0]
+    labels_of_named = [label for label, run in zip(labels, runs, strict=True) if run.model in named]
+    if len(labels_of_named) == 1:
+        return labels_of_named[0]
     if named:
         why = (
-            f"there are several: {', '.join(there)}"
-            if there
+            f"there are several: {', '.join(labels_of_named)}"
+            if labels_of_named
             else f"{' and '.join(named)} is not among the runs"
         )
         notes.append(f"no model is the baseline ({why}); --baseline MODEL chooses one")

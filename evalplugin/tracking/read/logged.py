@@ -17,12 +17,13 @@ import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.libraries import pa
+from evalplugin.base.places import DataSplit
 from evalplugin.base.text import json_of
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.config import ModelRecipe
 from evalplugin.data.background import Background
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Costs, DataSplit, Finding
+from evalplugin.execution.results import Costs, Finding
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.given import metrics_of_plain, spec_of
 from evalplugin.metrics.scores import PerUserScores, Units
@@ -103,7 +104,7 @@ class LoggedRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what was found in a table of scores."""
+        """Notes from reading the table of scores."""
         return tuple(map(str, self._json_tag("notes", list)))
 
     @property

@@ -10,8 +10,8 @@ from itertools import chain, islice
 from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact
-from evalplugin.execution.results import DataSplit
 from evalplugin.tracking import mlflow
 from evalplugin.tracking.connection import FAIL_FAST, attempt, existing_store, store_exists
 from evalplugin.tracking.read.logged import LoggedRun

@@ -14,15 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pd, pq
+from evalplugin.base.places import DataSplit
 from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
-from evalplugin.execution.results import (
-    DataInfo,
-    DataSplit,
-    ModelResult,
-    Plan,
-    Scored,
-)
+from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.charts.distribution import Curve, axis_limits, user_pictures
 from evalplugin.report.charts.palette import model_styles

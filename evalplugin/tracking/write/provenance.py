@@ -34,8 +34,8 @@ def is_gone(tags: dict[str, str]) -> bool:
 
     A process that cannot be seen from here (another host, another container) is never gone.
     """
-    here = process_tags()
-    same = all(tags.get(key) == here[key] for key in ("evalplugin.host", "evalplugin.pid_namespace"))
+    own_tags = process_tags()
+    same = all(tags.get(key) == own_tags[key] for key in ("evalplugin.host", "evalplugin.pid_namespace"))
     pid = tags.get("evalplugin.pid", "")
     if not (same and pid.isascii() and pid.isdigit()) or sys.platform == "win32":
         return False  # on Windows, signal 0 would end the process

@@ -10,10 +10,11 @@ from itertools import starmap
 from typing import Self
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.places import DataSplit
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.execution.results import DataSplit, ModelResult, Plan, Scored
+from evalplugin.execution.results import ModelResult, Plan, Scored
 from evalplugin.report.charts.palette import model_colours
 from evalplugin.report.charts.pictures import ModelPicture
 from evalplugin.report.sections import Section

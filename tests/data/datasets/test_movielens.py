@@ -163,7 +163,7 @@ def test_published_checksums_are_required(tmp_path: Path, server: Server) -> Non
     server.files["/ml-1m.zip"] = archive = archive_of("1m")
     message = refusal(load, "1m", tmp_path)
     was = hashlib.md5(archive).hexdigest()
-    assert f"checksum of what came is {was}, but should be c4d9eecfca2ab87c1945afe126590906" in message
+    assert f"checksum of the download is {was}, but should be c4d9eecfca2ab87c1945afe126590906" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_offline_and_absent_says_where_to_put_which_file(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SERVER", "http://127.0.0.1:1")
     message = refusal(load, "1m", tmp_path)
     for part in (
-        f"MovieLens 1m is not in {tmp_path}, and could not be had: cannot download http://127.0.0.1:1/ml-1m.zip: ",
+        f"MovieLens 1m is not in {tmp_path}: cannot download http://127.0.0.1:1/ml-1m.zip: ",
         f"Put the folder {tmp_path}/ml-1m (with ratings.dat and movies.dat) or the archive {tmp_path}/ml-1m.zip there",
         "--data-home or EVALPLUGIN_DATA_HOME",
     ):

@@ -62,7 +62,7 @@ def test_lost_worker_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_factory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "factories.py").write_text("def number():\n    return 3\n\ndef broken():\n    return 1 / 0\n")
     for factory, said in {
-        "factories.py:number": "factories.py:number returns int, and no executor of concurrent.futures",
+        "factories.py:number": "factories.py:number returns int, which is not an executor of concurrent.futures",
         "factories.py:broken": "factories.py:broken fails: ZeroDivisionError: division by zero",
         "factories.py:other": "factories.py has no function other",
         "no_such_module:other": "no_such_module:other fails: ModuleNotFoundError: No module named 'no_such_module'",

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
-from evalplugin.execution.results import DataSplit
+from evalplugin.base.places import DataSplit
 from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.logged import log_decision
@@ -163,5 +163,5 @@ def test_a_tag_that_counts_no_decision_is_named(nights: Nights, text: str) -> No
     nights.decide("b-1")
     (key,) = nights.tags
     nights.client.set_experiment_tag(nights.experiment, key, text)
-    with pytest.raises(DataError, match=f"the tag {key} of the experiment .* counts no decision: '"):
+    with pytest.raises(DataError, match=f"the tag {key} of the experiment .* is not a count of decisions: '"):
         nights.budget()

@@ -176,7 +176,7 @@ def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal()
     ("changes", "said"),
     [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])],
 )
-def test_the_legend_explains_only_what_is_shown(
+def test_footnotes_explain_only_the_signs_that_are_shown(
     changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]

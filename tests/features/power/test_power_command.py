@@ -11,11 +11,11 @@ import pytest
 from samples import write_config
 
 from evalplugin.cli import main
-from evalplugin.cli.show.tables import show_power
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.config import load
+from evalplugin.features.power.cli import show_power
 from evalplugin.features.power.power import (
     ASSUMED,
     PowerTest,

@@ -216,12 +216,12 @@ def test_parameters_are_those_of_surprise(name):
         (
             "BaselineOnly",
             {"bsl_options": {"method": "sgd", "reg_i": 1}},
-            "reg_i is no option of the method 'sgd'; it takes",
+            "reg_i is not an option of the method 'sgd'; it takes",
         ),
         (
             "BaselineOnly",
             {"bsl_options": {"reg": 1}},
-            "reg is no option of the method 'als'; it takes reg_i, reg_u, n_epochs",
+            "reg is not an option of the method 'als'; it takes reg_i, reg_u, n_epochs",
         ),
         ("BaselineOnly", {"bsl_options": {"method": "asl"}}, "did you mean 'als'?"),
         ("NMF", {"init_low": -1}, "init_low: must be greater than or equal to 0"),
