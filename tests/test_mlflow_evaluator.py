@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mlflow.data.evaluation_dataset import EvaluationDataset
 
 import evalplugin
-from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
+from evalplugin.base.errors import DataError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
 from evalplugin.lists.evaluation import DEFAULT_METRICS, Cells, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
@@ -104,9 +104,7 @@ def files_of(client: mlflow.MlflowClient, run_id: str, folder: str | None = None
 
 
 @pytest.mark.parametrize("as_cell", [list, tuple])
-def test_a_table_with_one_row_a_user_has_the_scores_of_its_lists(
-    client: mlflow.MlflowClient, as_cell: Callable[[Any], Any]
-) -> None:
+def test_a_table_with_one_row_a_user_has_the_scores_of_its_lists(client, as_cell):
     data = TABLE.assign(listed=cells([as_cell(c) for c in LISTS]), held=cells([as_cell(c) for c in TRUTHS]))
     result = evaluate(data=data, evaluator_config={"metrics": METRICS})
     expected = evalplugin.score(LONG, TRUTH, METRICS)
@@ -182,9 +180,7 @@ def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.Mlfl
         assert ours.data.params[key] == theirs.data.params[key]
 
 
-def test_the_result_has_tables_pictures_and_every_number_but_curves(
-    client: mlflow.MlflowClient, tmp_path: Path
-) -> None:
+def test_the_result_has_tables_pictures_and_every_number_but_curves(client, tmp_path):
     result = evaluate(evaluator_config={"metrics": ["rr"]})
     run = client.get_run(result.run_id)
     assert result.metrics == {
@@ -263,9 +259,7 @@ def test_every_row_of_a_table_of_pairs_is_a_candidate(client: mlflow.MlflowClien
 @pytest.mark.parametrize(
     ("threshold", "rr"), [(None, 1 / 3), (1, 1 / 3), (2, 1 / 3), (2.5, math.nan), (0, 1 / 2), (-1, 1)]
 )
-def test_pairs_at_0_or_below_or_below_the_threshold_are_not_relevant(
-    threshold: float | None, rr: float
-) -> None:
+def test_pairs_at_0_or_below_or_below_the_threshold_are_not_relevant(threshold, rr):
     data = PAIRS.assign(label=[1.0, 2.0, 0.0, -1.0, 0.0, 0.0])
     found = scored(data, {"metrics": ["rr"], "threshold": threshold, **OF_PAIRS}, "score", "label")
     assert found.scores.column("rr")[0] == pytest.approx(rr, nan_ok=True)
@@ -503,9 +497,7 @@ def test_a_dataset_of_mlflow_brings_its_columns_and_its_name(client: mlflow.Mlfl
     assert only_run(client).data.tags["evalplugin.dataset"] == "letters"
 
 
-def test_evaluations_of_one_table_can_be_compared(
-    client: mlflow.MlflowClient, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluations_of_one_table_can_be_compared(client, capsys):
     data = TABLE.assign(better=cells([["y", "x", "z"], ["z"], ["y"], ["x"]]))
     for name in ("listed", "better"):
         with mlflow.start_run(run_name=name):
@@ -588,9 +580,7 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"metrics": ["rmse"]}, DataError, "rmse needs the ratings that a model predicts .*; lists have none"),
     ],
 )  # fmt: skip
-def test_options_that_are_refused(
-    run_id: str, config: dict[str, Any], error: type[EvalpluginError], message: str
-) -> None:
+def test_options_that_are_refused(run_id, config, error, message):
     dataset = EvaluationDataset(TABLE, targets="held", predictions="listed")
     with pytest.raises(error, match=message):
         RankingEvaluator().evaluate(
@@ -637,9 +627,7 @@ def test_lists_that_are_refused(run_id: str, data: pd.DataFrame, message: str) -
         (PAIRS.assign(score=cells([[1]] * 6)), OF_PAIRS, "column 'score', row 1 .*: scores must be finite numbers"),
     ],
 )  # fmt: skip
-def test_pairs_that_are_refused(
-    run_id: str, data: pd.DataFrame, config: dict[str, Any], message: str
-) -> None:
+def test_pairs_that_are_refused(run_id, data, config, message):
     dataset = EvaluationDataset(data, targets="label", predictions="score")
     with pytest.raises(DataError, match=message):
         RankingEvaluator().evaluate(
@@ -688,9 +676,7 @@ def test_rankings_are_ours_where_no_evaluator_is_named(client: mlflow.MlflowClie
 @pytest.mark.parametrize(
     ("model_type", "metric"), [("classifier", "accuracy_score"), ("regressor", "mean_absolute_error")]
 )
-def test_other_models_are_evaluated_by_mlflow_as_ever(
-    client: mlflow.MlflowClient, model_type: str, metric: str
-) -> None:
+def test_other_models_are_evaluated_by_mlflow_as_ever(client, model_type, metric):
     data = pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [0, 1, 1, 0], "made": [0, 1, 0, 0]})
     given = {"data": data, "targets": "y", "predictions": "made", "model_type": model_type}
     result = mlflow.models.evaluate(evaluators=None, **given)

@@ -37,9 +37,7 @@ def nights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.slow
-def test_only_the_better_challenger_is_promoted(
-    nights: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_better_challenger_is_promoted(nights, capsys):
     assert nights.main() == 0
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night ")]
     assert [line.split(": ")[1].split(" in ")[0] for line in printed] == [

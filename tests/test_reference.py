@@ -41,9 +41,7 @@ def test_generated_parts_of_pages_are_up_to_date() -> None:
     assert stale == [], "run: python docs/generate.py"
 
 
-def test_generate_names_and_writes_stale_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generate_names_and_writes_stale_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
     page = tmp_path / "docs" / "long.md"
     page.parent.mkdir()

@@ -109,9 +109,7 @@ STOPS: dict[str, tuple[str | None, int, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same_tables(
-    tmp_path: Path, store: Path
-) -> None:
+def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same_tables(tmp_path, store):
     template = tmp_path / "killed/template"
     template.mkdir(parents=True)
     late = {"name": "late", "type": "dial", "params": {"x": 1.0}}

@@ -256,9 +256,7 @@ with open(out, "w") as file:
 
 
 @pytest.mark.usefixtures("no_drawing", "store")
-def test_new_items_are_shown_once_to_programs_and_in_the_note_and_are_no_finding(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_new_items_are_shown_once_to_programs_and_in_the_note_and_are_no_finding(capsys):
     Path("shown.py").write_text(SHOWN)
     command = [sys.executable, "shown.py", "{candidates}", "{users}", "{out}"]
     models = ["random", {"name": "shown", "type": "command", "params": {"command": command, "format": "csv"}}]

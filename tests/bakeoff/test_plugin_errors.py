@@ -165,9 +165,7 @@ def test_an_error_of_a_plugin_is_one_line_that_names_component_file_and_line(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_metric_that_raises_fails_no_model_and_the_lists_are_kept(
-    workers: int, uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_raises_fails_no_model_and_the_lists_are_kept(workers, uri, monkeypatch, capsys):
     path = config()
     command = ["run", path, "--tracking-uri", uri, "--workers", str(workers)]
     monkeypatch.setenv("FAILS", "metric")
@@ -187,14 +185,7 @@ def test_a_metric_that_raises_fails_no_model_and_the_lists_are_kept(
     ("place", "line", "workers"),
     [("fit", LINE, 1), ("scores", "mine.py:58: numpy.linalg.LinAlgError: Singular matrix", 2)],
 )
-def test_a_model_that_raises_is_shown_with_its_file_and_line(
-    place: str,
-    line: str,
-    workers: int,
-    uri: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_model_that_raises_is_shown_with_its_file_and_line(place, line, workers, uri, monkeypatch, capsys):
     monkeypatch.setenv("FAILS", place)
     path = config()
     assert main(["run", path, "--tracking-uri", uri, "--workers", str(workers)]) == 1
@@ -205,9 +196,7 @@ def test_a_model_that_raises_is_shown_with_its_file_and_line(
     assert line in "".join(capsys.readouterr())
 
 
-def test_a_metric_that_raises_fails_no_trial_of_tuning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_raises_fails_no_trial_of_tuning(monkeypatch, capsys):
     path = config(tune={"metric": "share@10", "budget": {"trials": 3}})
     monkeypatch.setenv("FAILS", "metric")
     tuned = ["--set", "models.2={type: fan, tune: {cut: {int: [0, 9]}}}"]
@@ -219,9 +208,7 @@ def test_a_metric_that_raises_fails_no_trial_of_tuning(
     ("place", "name"),
     [("metric", "share@2"), ("start", "total"), ("update", "total"), ("finish", "total")],
 )
-def test_a_metric_that_raises_is_named_by_score(
-    place: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_that_raises_is_named_by_score(place, name, monkeypatch):
     Path("mine.py").write_text(PLUGIN)
     load_plugin_file(Path("mine.py"))
     monkeypatch.setenv("FAILS", place)

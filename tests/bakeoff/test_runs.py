@@ -139,9 +139,7 @@ def test_a_warning_about_lists_is_printed_once(tmp_path: Path, run: Run) -> None
     assert err.count("vendor: left out: 1 user that the data does not have") == 1
 
 
-def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(
-    tmp_path: Path, run: Run
-) -> None:
+def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(tmp_path, run):
     code, _, err = run("run", str(config(tmp_path, relevance={})))
     assert code == 0, err
     found = runs(Path.cwd())
@@ -245,9 +243,7 @@ def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_pa
 
 
 @pytest.mark.slow
-def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(
-    tmp_path: Path, run: Run
-) -> None:
+def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path, run):
     assert run_process("run", str(config(tmp_path)))[0] == 0
     first = runs(Path.cwd())["random"].data.metrics
     knn = {"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}

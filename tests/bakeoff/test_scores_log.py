@@ -236,9 +236,7 @@ def test_names_that_cannot_be_logged_are_refused_before_anything_is_compared(
     assert not MlflowClient(uri).get_experiment_by_name("scores")
 
 
-def test_a_store_that_cannot_be_reached_is_refused_before_anything_is_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_store_that_cannot_be_reached_is_refused_before_anything_is_compared(monkeypatch):
     monkeypatch.setattr("evalplugin.bakeoff.scores_log.compare", None)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match="cannot reach it"):

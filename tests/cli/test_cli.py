@@ -77,9 +77,7 @@ def test_output_of_any_encoding_is_printed() -> None:
         (["list", "models", "--plugin", "none.py"], "plugin file not found"),
     ],
 )
-def test_usage_error_is_one_message_and_exit_code_2(
-    argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_error_is_one_message_and_exit_code_2(argv, expected, capsys):
     assert main(argv) == 2
     captured = capsys.readouterr()
     assert expected in captured.err.replace("No such option: --sett", "No such option '--sett'")
@@ -98,9 +96,7 @@ def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[tuple[str, 
 @pytest.mark.parametrize(
     ("path", "command"), [*commands()], ids=lambda value: value if isinstance(value, tuple) else ""
 )
-def test_an_option_of_one_value_is_refused_when_it_is_repeated(
-    path: tuple[str, ...], command: click.Command, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_of_one_value_is_refused_when_it_is_repeated(path, command, capsys):
     for option in command.params:
         if isinstance(option, click.Option) and not option.multiple and not option.is_flag:
             given = [option.opts[0], *["1"] * option.nargs]
@@ -142,9 +138,7 @@ def test_validate_reports_errors_of_all_configs(capsys: pytest.CaptureFixture[st
         ("segments", ["activity", "attribute", "cold", "popularity"]),
     ],
 )
-def test_list_prints_each_name_with_a_summary(
-    kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_prints_each_name_with_a_summary(kind, names, capsys):
     assert main(["list", kind]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert set(names) <= set(lines)
@@ -187,9 +181,7 @@ def test_data_goes_to_text_in_memory_too() -> None:
     assert json.loads(out.getvalue())["title"]
 
 
-def test_dry_run_prints_the_plan_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_dry_run_prints_the_plan_and_writes_nothing(capsys, tmp_path):
     before = set(Path.cwd().iterdir())
     assert main(["run", KNN, "--dry-run", "--set", "models.3.params.min_k=2"]) == 0
     out = capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -85,9 +84,7 @@ def test_a_baseline_that_is_nowhere_is_an_error(titles) -> None:
 
 
 @pytest.mark.parametrize("command", ["compare", "history"])
-def test_a_deleted_experiment_is_called_so(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_deleted_experiment_is_called_so(command, tmp_path, capsys):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     table = pd.DataFrame({"q": [1, 2, 3], "a": [1, 0, 1], "b": [0, 0, 1]})
     links = evalplugin.compare_scores(

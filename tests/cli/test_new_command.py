@@ -15,9 +15,7 @@ KINDS = ("model", "metric", "dataset", "split")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_template_passes_its_contract_test_and_is_described(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_template_passes_its_contract_test_and_is_described(kind, capsys):
     name = f"my-new-{kind}"
     assert main(["new", kind, name]) == 0
     module = name.replace("-", "_")

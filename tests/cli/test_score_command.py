@@ -49,9 +49,7 @@ def asked(lists: str = "lists.csv", truth: str = "truth.csv") -> list[str]:
         ("folder/*.parquet", "truth.parquet"),
     ],
 )
-def test_score_json_means_from_every_file_format(
-    files: Path, capsys: pytest.CaptureFixture[str], lists: str, truth: str
-) -> None:
+def test_score_json_means_from_every_file_format(files, capsys, lists, truth):
     assert score(*asked(lists, truth), "--format", "json") == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -87,9 +85,7 @@ def test_score_out_writes_per_user_scores(files: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["--lists", "--truth", "--train"])
-def test_score_out_never_replaces_an_input(
-    files: Path, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_score_out_never_replaces_an_input(files, option, capsys):
     inputs = {"--lists": "lists.csv", "--truth": "truth.csv", "--train": "train.csv"}
     before = {path: Path(path).read_bytes() for path in inputs.values()}
     target = f"./folder/../{inputs[option]}"
@@ -99,9 +95,7 @@ def test_score_out_never_replaces_an_input(
     assert {path: Path(path).read_bytes() for path in inputs.values()} == before
 
 
-def test_score_out_is_no_file_of_the_folder_that_is_read(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_score_out_is_no_file_of_the_folder_that_is_read(files, capsys):
     assert score(*asked("folder"), "--out", "folder/scores.parquet") == 2
     assert not Path("folder/scores.parquet").exists()
     assert score(*asked("folder/*.parquet"), "--out", "folder/scores.csv") == 0
@@ -120,9 +114,7 @@ def test_score_out_is_no_file_of_the_folder_that_is_read(
         "ann:the-secret@host",
     ],
 )
-def test_credentials_in_a_tracking_uri_are_not_printed(
-    files: Path, uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_in_a_tracking_uri_are_not_printed(files, uri, capsys, monkeypatch):
     commands = [
         ["score", *asked(), "--log"],
         ["compare"],
@@ -163,9 +155,7 @@ RUN = "u1 Q0 d2 1 0.5 tag\nu1 Q0 d1 2 0.9 tag\nu2 Q0 d1 1 3 tag\nu2\tQ0\td3  2  
 QRELS = "u1 0 d1 2\nu1 0 d3 0\nu2 0 d3 1\nu3 0 d1 1\n"
 
 
-def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(files, capsys):
     import pytrec_eval
 
     Path("run.txt").write_text(RUN)
@@ -256,9 +246,7 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         ),
     ],
 )
-def test_score_errors_exit_2_with_a_message(
-    files: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
-) -> None:
+def test_score_errors_exit_2_with_a_message(files, capsys, argv, message):
     Path("lists.dat").write_text("x")
     Path("broken.parquet").write_text("x")
     Path("empty.csv").write_text("")
@@ -329,9 +317,7 @@ def test_train_users_and_items_unknown_to_lists_and_truth_are_logged(
     ]
 
 
-def test_run_whose_logging_fails_is_killed_and_named_where_it_is_compared(
-    files: Path, uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_whose_logging_fails_is_killed_and_named_where_it_is_compared(files, uri, capsys, monkeypatch):
     import mlflow
 
     from evalplugin.tracking.write import lists
@@ -349,9 +335,7 @@ def test_run_whose_logging_fails_is_killed_and_named_where_it_is_compared(
     assert 'it\'s "mine" (KILLED)' in capsys.readouterr().err
 
 
-def test_compare_suggests_only_names_of_runs_with_results(
-    files: Path, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_suggests_only_names_of_runs_with_results(files, uri, capsys):
     import mlflow
 
     store = ["--tracking-uri", uri]
@@ -368,9 +352,7 @@ def test_compare_suggests_only_names_of_runs_with_results(
     assert "left out, as they have no results: mines (KILLED)" in capsys.readouterr().err
 
 
-def test_what_the_catalogue_is_without_train_data_is_told(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_catalogue_is_without_train_data_is_told(files, capsys):
     assert score(*asked(), "-m", "coverage@1", "-m", "gini@1") == 0
     assert capsys.readouterr().err == (
         "warning: coverage@1, gini@1: the catalogue is the items of the lists and the truth alone, so these "
@@ -401,9 +383,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_truth_and_train_data_are_read_in_the_formats_of_pairs(
-    files: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_truth_and_train_data_are_read_in_the_formats_of_pairs(files, capsys, name):
     form, text = PAIRS[name]
     Path(name).write_text(text)
     options = ["--truth-format", form, "--train", name, "-m", "coverage@1"]
@@ -449,18 +429,14 @@ def test_matrices_are_read_as_truth(files: Path, capsys: pytest.CaptureFixture[s
         (["--truth", "truth.csv", "--pool", "truth.csv", "--as", "recbole"], "--pool does not go with it"),
     ],
 )
-def test_wrong_formats_and_pools_are_refused_with_the_remedy(
-    files: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
+def test_wrong_formats_and_pools_are_refused_with_the_remedy(files, capsys, options, message):
     Path("a.txt").write_text("1 20 30\n")
     Path("a.inter").write_text("user_id:token\titem_id:token\n1\t20\n")
     assert score("--lists", "lists.csv", "-m", "recall@10", *options) == 2
     assert re.search(re.escape(message).replace(r"\.\*", ".*"), capsys.readouterr().err)
 
 
-def test_lists_of_several_systems_are_compared_in_every_format(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_of_several_systems_are_compared_in_every_format(files, capsys):
     LISTS.assign(rank=[2, 1, 2, 1, 1]).to_parquet("other.parquet", index=False)
     assert score(*asked(), "--lists", "other.parquet") == 0
     out, err = capsys.readouterr()
@@ -484,9 +460,7 @@ def test_lists_of_several_systems_are_compared_in_every_format(
     assert found["metrics"] == ["rr", "hit@1"]
 
 
-def test_systems_are_named_by_their_files_or_else_by_their_paths(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_systems_are_named_by_their_files_or_else_by_their_paths(files, capsys):
     for lists, names in (
         (["lists.csv", "folder"], ["lists", "folder"]),
         (["lists.csv", "lists.parquet"],) * 2,
@@ -506,9 +480,7 @@ def test_systems_are_named_by_their_files_or_else_by_their_paths(
         (["--lists", "./lists.csv", "--lists", "lists.csv"], "--lists: lists.csv is given twice"),
     ],
 )
-def test_what_is_of_one_system_is_refused_for_several(
-    files: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_of_one_system_is_refused_for_several(files, options, message, capsys):
     assert score(*asked(), "--lists", "lists.parquet", *options) == 2
     assert message in capsys.readouterr().err
     assert not Path("scores.csv").exists()

@@ -254,9 +254,7 @@ def test_all_colours_are_distinguishable() -> None:
 
 
 @pytest.mark.parametrize(("at_once", "n_metrics"), [(2**22, 2), (1, 1)])
-def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
-    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, at_once: int, n_metrics: int
-) -> None:
+def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(make, monkeypatch, at_once, n_metrics):
     columns: list[int] = []
 
     def counted(a: np.ndarray, b: np.ndarray, **options: Any) -> list[Paired]:

@@ -76,9 +76,7 @@ def test_differences_of_sessions_are_those_of_users(users: Comparison, queries: 
         assert b.users_needed == EACH * (a.users_needed or 0)
 
 
-def test_means_and_groups_of_queries_have_intervals_of_their_sessions(
-    users: Comparison, queries: Comparison
-) -> None:
+def test_means_and_groups_of_queries_have_intervals_of_their_sessions(users, queries):
     for row, other in zip(users.models, queries.models, strict=True):
         cell, wide = row.cells["ndcg@10"], other.cells["ndcg@10"]
         assert wide.clusters == N
@@ -106,9 +104,7 @@ def test_means_over_sessions_count_each_session_once() -> None:
     assert (cell.over_clusters.n, cell.over_clusters.clusters) == (3, None)
 
 
-def test_means_over_sessions_of_equal_queries_are_those_of_users(
-    users: Comparison, queries: Comparison
-) -> None:
+def test_means_over_sessions_of_equal_queries_are_those_of_users(users, queries):
     for row, other in zip(users.models, queries.models, strict=True):
         for metric, cell in row.cells.items():
             assert cell.over_clusters is None

@@ -205,9 +205,7 @@ def test_overrides_are_validated() -> None:
 
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
-def test_shipped_configs_are_valid_and_match_the_json_schema(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_configs_are_valid_and_match_the_json_schema(file, monkeypatch):
     import jsonschema
 
     # Valid where the optional packages are installed.

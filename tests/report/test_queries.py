@@ -99,9 +99,7 @@ def test_notices_of_the_run_count_queries(ran: SimpleNamespace) -> None:
     assert "segment cold is not shown: all 36 test queries are in one group (with history)" in notes
 
 
-def test_the_terminal_counts_queries_of_sessions(
-    ran: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_counts_queries_of_sessions(ran, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     show_bakeoff(ran.outcome)
     shown = capsys.readouterr().out
@@ -142,9 +140,7 @@ def test_reports_speak_of_queries(ran: SimpleNamespace) -> None:
     no_users(evalplugin.compare(tracking_uri=ran.uri)._repr_html_())
 
 
-def test_means_over_sessions_are_in_json_and_in_the_summary(
-    ran: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_means_over_sessions_are_in_json_and_in_the_summary(ran, capsys):
     """They have names of their own beside the means over queries."""
     [comparison] = ran.outcome.comparisons
     assert main(["compare", "--tracking-uri", ran.uri, "--format", "json"]) == 0
@@ -206,9 +202,7 @@ def test_the_background_has_repeated_events_latest_first(ran: SimpleNamespace) -
     assert history[history["user"] == "51:3"]["item"].tolist() == [3, 4, 3]
 
 
-def test_queries_of_two_models_come_with_session_and_position(
-    ran: SimpleNamespace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queries_of_two_models_come_with_session_and_position(ran, capsys, monkeypatch):
     table = evalplugin.compare(tracking_uri=ran.uri).users("knn", "popularity")
     names = ["dataset", "split", "user", "session", "position", "metric"]
     assert [*table][: len(names)] == names
@@ -258,9 +252,7 @@ def test_power_speaks_of_queries(ran: SimpleNamespace) -> None:
     assert "spread of queries' gains" in line
 
 
-def test_one_bakeoff_of_users_and_queries_counts_both(
-    ran: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_bakeoff_of_users_and_queries_counts_both(ran, capsys):
     [comparison] = ran.outcome.comparisons
     contest = comparison.contest
     models = tuple(

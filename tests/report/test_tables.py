@@ -73,9 +73,7 @@ def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -
     assert failed["mean"].isna().all()
 
 
-def test_a_metric_that_is_one_number_a_model_has_neither_interval_nor_difference(
-    comparison: Comparison,
-) -> None:
+def test_a_metric_that_is_one_number_a_model_has_neither_interval_nor_difference(comparison):
     frame = compare_frame([comparison], ["coverage@10"]).set_index("model")
     assert frame.loc["svd", "mean"] == 0.5
     assert frame.loc[["svd", "knn", "random"], ["low", "high", "difference", "p"]].isna().all(axis=None)
@@ -246,9 +244,7 @@ def test_latex_is_a_booktabs_table_with_balanced_columns(comparison: Comparison)
     assert f"& +{frame.loc['svd', 'difference']:.4f}$^{{+}}$ " in svd
 
 
-def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(
-    comparison: Comparison, make: SimpleNamespace
-) -> None:
+def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(comparison, make):
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert verdict_sentence(comparison, "ndcg@10") == (
         f"svd is the best by ndcg@10 (95 % confidence). svd against random: +{row.difference:.4f} "
@@ -376,9 +372,7 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize(("differing", "is_warned"), [(15, True), (29, True), (30, False)])
-def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
-    make: SimpleNamespace, differing: int, is_warned: bool
-) -> None:
+def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(make, differing, is_warned):
     base = make.model_result("base", 0.5)
     values = base.per_user.values.copy()
     values[3 : 3 + differing] += 0.05  # the first three have none by this metric

@@ -73,9 +73,7 @@ def test_table_of_users_is_written_and_printed(outcome: object, capsys: pytest.C
         (["--out", "users.csv"], "--out writes the table of --users A B: name two models"),
     ],
 )  # fmt: skip
-def test_wrong_choices_of_users_are_refused(
-    argv: list[str], expected: str, outcome: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_choices_of_users_are_refused(argv, expected, outcome, capsys):
     assert main(["compare", *argv]) == 2
     assert expected in " ".join(capsys.readouterr().err.split())
 

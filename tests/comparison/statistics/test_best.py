@@ -76,9 +76,7 @@ def test_a_higher_level_leaves_out_no_further_model(scores: np.ndarray) -> None:
 
 @FEW
 @given(bakeoffs(), st.data())
-def test_models_with_equal_scores_stay_or_are_left_out_together(
-    scores: np.ndarray, data: st.DataObject
-) -> None:
+def test_models_with_equal_scores_stay_or_are_left_out_together(scores, data):
     twin = data.draw(st.integers(0, scores.shape[1] - 1))
     *_, ours = kept = found(np.column_stack([scores, scores[:, twin]]))
     assert kept[twin] == ours

@@ -214,9 +214,7 @@ def test_clusters_of_one_value_change_no_bit(sample: tuple[np.ndarray, np.ndarra
 
 @FEW
 @given(clustered(columns=2), st.sampled_from(METHODS), st.integers(0, 2**32))
-def test_relabelling_clusters_changes_nothing(
-    sample: tuple[np.ndarray, np.ndarray], method: Any, seed: int
-) -> None:
+def test_relabelling_clusters_changes_nothing(sample, method, seed):
     values, clusters = sample
     other = rng(seed).permutation(1000)[:100][clusters]
     assert repr(mean_intervals(values, method=method, clusters=clusters, rng=rng())) == repr(
@@ -236,9 +234,7 @@ def test_relabelling_clusters_changes_nothing(
 
 @FEW
 @given(clustered(), st.integers(2, 4))
-def test_values_that_are_repeated_in_their_cluster_tell_nothing_more(
-    sample: tuple[np.ndarray, np.ndarray], times: int
-) -> None:
+def test_values_that_are_repeated_in_their_cluster_tell_nothing_more(sample, times):
     values, clusters = sample[0][:, 0], sample[1]
     once = interval(cluster_means(values, clusters), method="t")
     again = cluster_means(np.tile(values, times), np.tile(clusters, times))
@@ -265,9 +261,7 @@ def test_the_mean_is_that_over_values(sample: tuple[np.ndarray, np.ndarray], met
 
 
 @given(clustered(), st.sampled_from([1.0, 0.5]), st.sampled_from([0.8, 0.95, 0.99]))
-def test_intervals_are_no_narrower_than_by_the_measured_design_effect(
-    sample: tuple[np.ndarray, np.ndarray], scale: float, level: float
-) -> None:
+def test_intervals_are_no_narrower_than_by_the_measured_design_effect(sample, scale, level):
     defined = ~np.isnan(sample[0][:, 0])
     values, clusters = sample[0][defined, 0] * scale, sample[1][defined]
     ours = interval(values, clusters, level=level)
@@ -288,9 +282,7 @@ def test_intervals_are_no_narrower_than_by_the_measured_design_effect(
 
 
 @given(clustered(), st.sampled_from([1.0, 0.5]))
-def test_the_interval_of_misses_mirrors_that_of_hits(
-    sample: tuple[np.ndarray, np.ndarray], scale: float
-) -> None:
+def test_the_interval_of_misses_mirrors_that_of_hits(sample, scale):
     values = np.round(np.clip(sample[0][:, 0] * scale, 0, 1) * 64) / 64  # whose complements are exact
     hits, misses = interval(values, sample[1]), interval(1 - values, sample[1])
     if hits.clusters is not None:
@@ -332,9 +324,7 @@ def test_undefined_values_are_left_out(sample: tuple[np.ndarray, np.ndarray]) ->
 
 
 @given(clustered(), st.data())
-def test_a_distribution_in_parts_has_the_same_interval(
-    sample: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
+def test_a_distribution_in_parts_has_the_same_interval(sample, data):
     values, clusters = sample[0][:, 0], sample[1]
     part = rng(data.draw(st.integers(0, 2**32))).integers(0, 3, 100)[clusters]
     users = np.arange(len(values))

@@ -103,9 +103,7 @@ def run(bakeoff: str, content: Any, status: str = "FINISHED") -> Run:
     return Run(bakeoff=bakeoff, status=status, started=datetime(2026, 11, 1, 3, tzinfo=UTC), content=content)
 
 
-def test_sizes_then_and_now_are_those_of_the_latest_earlier_bakeoff_with_a_card(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sizes_then_and_now_are_those_of_the_latest_earlier_bakeoff_with_a_card(monkeypatch):
     (now,) = cards()
     (smaller,) = cards(datasets=[{**TINY, "n_users": 40, "n_interactions": 1000}])
     (other,) = cards(datasets=[{**TINY, "name": "other"}])

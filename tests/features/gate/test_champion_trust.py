@@ -94,9 +94,7 @@ def tamper(uri: str, type: str, params: dict[str, Any]) -> str:
     return str(run.info.run_id)
 
 
-def test_a_program_that_a_tag_names_is_not_run(
-    uri: str, attack: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_that_a_tag_names_is_not_run(uri, attack, capsys):
     run_bakeoff(load(shop(uri)))
     run = tamper(uri, "command", attack)
     by_run = shop(uri, gate={"min_users": 20, "champion": {"run": run}})
@@ -128,9 +126,7 @@ def test_a_program_that_a_tag_names_is_not_run(
         ("reader", {"path": "opened"}),
     ],
 )
-def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
-    uri: str, type: str, params: dict[str, Any]
-) -> None:
+def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(uri, type, params):
     Path("plugin.py").write_text(PLUGIN)
     load_plugin_file(Path("plugin.py"))
     run_bakeoff(load(shop(uri)))
@@ -153,9 +149,7 @@ def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
         ({"size": 2, "options": {"way": "b", "path": "opened"}}, False),
     ],
 )
-def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(
-    uri: str, params: dict[str, Any], is_fitted: bool
-) -> None:
+def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(uri, params, is_fitted):
     Path("plugin.py").write_text(PLUGIN)
     load_plugin_file(Path("plugin.py"))
     run_bakeoff(load(shop(uri)))

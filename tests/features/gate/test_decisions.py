@@ -143,9 +143,7 @@ def test_gains_that_are_undefined_are_refused_and_not_kept() -> None:
         (gaining(0.004, rr=np.full(N, 0.1)), {"guardrails": {"metrics": {"rr": 0.01}}}),
     ],
 )
-def test_the_champion_is_kept_where_more_users_would_change_nothing(
-    challenger: ComparedModel, values: dict[str, Any]
-) -> None:
+def test_the_champion_is_kept_where_more_users_would_change_nothing(challenger, values):
     assert decided(challenger, **values).outcome == "keep"
 
 

@@ -327,9 +327,7 @@ COSTLY = Costs(fit_seconds=60.0, recommend_seconds=40.0, score_seconds=1.0, peak
         ("peak_memory_mb", {"max_ratio": 2.99}, 900.0, False),
     ],
 )
-def test_costs_are_limited_by_a_fold(
-    cost: str, limit: dict[str, float], measured: float, passed: bool
-) -> None:
+def test_costs_are_limited_by_a_fold(cost, limit, measured, passed):
     decision = decided(
         compared_model("old", BASE, folds=2),
         compared_model("new", BASE + WAVE, folds=2),

@@ -135,9 +135,7 @@ def test_better_challenger_replaces_champion(uri: str, third: SimpleNamespace) -
     assert (found.model, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
 
 
-def test_the_registered_lists_are_as_long_as_asked_for(
-    uri: str, third: SimpleNamespace, tmp_path: Path
-) -> None:
+def test_the_registered_lists_are_as_long_as_asked_for(uri, third, tmp_path):
     client = MlflowClient(uri)
     version = client.get_model_version(NAME, "2")
     files = Path(mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path)))
@@ -181,9 +179,7 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
 
 @pytest.mark.slow
 @pytest.mark.parametrize("refresh", [None, False])
-def test_a_champion_that_stays_is_renewed_when_the_data_changed_unless_refresh_is_false(
-    refresh: bool | None, tmp_path: Path
-) -> None:
+def test_a_champion_that_stays_is_renewed_when_the_data_changed_unless_refresh_is_false(refresh, tmp_path):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     register = {"name": NAME} if refresh is None else {"name": NAME, "refresh": refresh}
     models = ["popularity", SVD]
@@ -201,9 +197,7 @@ def test_a_champion_that_stays_is_renewed_when_the_data_changed_unless_refresh_i
     assert all(f"the lists of {NAME}@champion stay" in note for note in notes)
 
 
-def test_the_champion_of_a_later_bakeoff_stays(
-    uri: str, third: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_champion_of_a_later_bakeoff_stays(uri, third, monkeypatch):
     before = recipe_of_registered(uri, f"{NAME}@champion")
     monkeypatch.setattr("evalplugin.bakeoff.description.new_id", lambda: "20200101-030000-3f2a")
     asked = {"name": NAME, "n": 3, "refresh": True}
@@ -222,9 +216,7 @@ def test_baseline_in_role_of_champion_is_never_registered(uri: str, third: Simpl
     assert [model.name for model in MlflowClient(uri).search_registered_models()] == [NAME]
 
 
-def test_a_dry_run_counts_the_champion_too(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_counts_the_champion_too(uri, third, capsys):
     file = Path("nightly.yaml")
     write_config(config(uri, ["popularity", SVD]), file)
     assert main(["run", "--dry-run", str(file)]) == 0
@@ -236,9 +228,7 @@ def test_a_dry_run_counts_the_champion_too(
     assert not Path("new.db").exists()
 
 
-def test_unknown_alias_is_an_error(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_alias_is_an_error(uri, third, capsys):
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--champion", f"{NAME}@champio") == 2
     assert f"the registered model '{NAME}' has no alias 'champio'; did you mean 'champion'?" in (
         capsys.readouterr().err
@@ -275,9 +265,7 @@ def test_without_a_gate_nothing_changes(uri: str) -> None:
     assert with_champion(load(asked), uri) is None
 
 
-def test_champion_of_unloaded_plugin_is_an_error(
-    uri: str, first: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_champion_of_unloaded_plugin_is_an_error(uri, first, monkeypatch):
     from evalplugin.models import MODELS
 
     monkeypatch.delitem(MODELS._entries, "sklearn.TruncatedSVD")
@@ -301,9 +289,7 @@ def bakeoff_of(uri: str, found: SimpleNamespace) -> str:
     return str(MlflowClient(uri).get_run(found.links.summary_run_id).data.tags["evalplugin.bakeoff"])
 
 
-def test_gate_command_decides_as_the_bake_off_did(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gate_command_decides_as_the_bake_off_did(uri, third, capsys):
     found = bakeoff_of(uri, third)
     champion = ["--champion", "svd"]
     file = Path("nightly.yaml")
@@ -316,9 +302,7 @@ def test_gate_command_decides_as_the_bake_off_did(
     assert decision["promoted"] == "nmf"
 
 
-def test_the_decision_is_logged_on_the_summary_run(
-    uri: str, without_gate: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_decision_is_logged_on_the_summary_run(uri, without_gate, capsys, tmp_path):
     client, run = MlflowClient(uri), without_gate.links.summary_run_id
     asked = ["--bakeoff", bakeoff_of(uri, without_gate), "--champion", "svd"]
     assert gate(uri, *asked) == 0
@@ -333,9 +317,7 @@ def test_the_decision_is_logged_on_the_summary_run(
     assert "# KEEP" in Path(client.download_artifacts(run, "decision.md", str(tmp_path))).read_text()
 
 
-def test_a_decision_that_was_made_before_is_not_replaced(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_decision_that_was_made_before_is_not_replaced(uri, third, capsys, tmp_path):
     client, summary = MlflowClient(uri), third.links.summary_run_id
     before = client.get_run(summary).data.tags
     assert before["evalplugin.promoted"] == "nmf"
@@ -362,9 +344,7 @@ def test_a_decision_that_was_made_before_is_not_replaced(
         (["--champion", "svd", "--challenger", "popularity", "--fail-on", "keep"], 1),
     ],
 )
-def test_gate_exit_code_follows_decision(
-    uri: str, third: SimpleNamespace, options: list[str], code: int
-) -> None:
+def test_gate_exit_code_follows_decision(uri, third, options, code):
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--dry-run", *options) == code
 
 
@@ -393,9 +373,7 @@ def test_gate_exit_code_follows_decision(
         (["--config", "nightly.yml"], "nightly.yml: no such file"),
     ],
 )
-def test_wrong_gate_options_are_errors(
-    uri: str, third: SimpleNamespace, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_gate_options_are_errors(uri, third, options, told, capsys):
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *options) == 2
     assert told in capsys.readouterr().err
 
@@ -408,9 +386,7 @@ def test_gate_command_refuses_config_without_gate(uri: str, capsys: pytest.Captu
     assert "plain.yaml: has no gate" in capsys.readouterr().err
 
 
-def test_the_champion_may_be_a_run_of_another_bakeoff(
-    uri: str, third: SimpleNamespace, second: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_champion_may_be_a_run_of_another_bakeoff(uri, third, second, capsys):
     asked = ["--bakeoff", bakeoff_of(uri, third), "--champion", "equal", "--format", "json"]
     assert gate(uri, *asked) == 0
     out, err = capsys.readouterr()
@@ -421,9 +397,7 @@ def test_the_champion_may_be_a_run_of_another_bakeoff(
     assert third.links.summary_run_id in err
 
 
-def test_models_of_several_bakeoffs_get_a_run_for_their_decision(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_of_several_bakeoffs_get_a_run_for_their_decision(uri, third, capsys):
     assert gate(uri, "--experiment", "nightly", "--champion", "svd", "--format", "markdown") == 0
     out, err = capsys.readouterr()
     assert out.startswith("# PROMOTE: nmf replaces the champion svd\n")
@@ -432,9 +406,7 @@ def test_models_of_several_bakeoffs_get_a_run_for_their_decision(
     assert run.info.status == "FINISHED"
 
 
-def test_a_registered_champion_is_found_among_logged_models(
-    uri: str, third: SimpleNamespace, second: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_registered_champion_is_found_among_logged_models(uri, third, second, capsys):
     file = Path("nightly.yaml")
     write_config(config(uri, ["popularity", NMF, SVD]), file)
     asked = ["--config", str(file), "--dry-run", "--format", "json"]
@@ -448,9 +420,7 @@ def test_a_registered_champion_is_found_among_logged_models(
     )
 
 
-def test_a_registered_champion_may_be_named_on_the_command_line(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_registered_champion_may_be_named_on_the_command_line(uri, third, capsys):
     asked = ["--bakeoff", bakeoff_of(uri, third), "--dry-run", "--format", "json"]
     assert gate(uri, *asked, "--champion", f"{NAME}@champion") == 0
     assert json.loads(capsys.readouterr().out)["champion"] == "nmf"

@@ -176,9 +176,7 @@ def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal()
     ("changes", "said"),
     [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])],
 )
-def test_the_legend_explains_only_what_is_shown(
-    changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_legend_explains_only_what_is_shown(changes, said, capsys):
     nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]
     lines = lines_shown(history_of("nightly", nights), capsys)
     assert [line for line in lines[lines.index("Small: 95 % interval of the mean.") + 1 :] if line] == said
@@ -267,9 +265,7 @@ def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
         ("a.pdf", "a.pdf: a picture is written as .html, .png, .svg, not '.pdf'"),
     ],
 )
-def test_the_command_checks_the_picture_before_anything_is_read(
-    chart: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_checks_the_picture_before_anything_is_read(chart, told, capsys):
     # There is no store either, which would be told next.
     assert main(["history", "--experiment", "nightly", "--chart", chart]) == 2
     assert told in " ".join(capsys.readouterr().err.split())

@@ -113,9 +113,7 @@ def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: Simpl
     assert second.decided == ("toy", "last_n")
 
 
-def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_far_as_they_got(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_far_as_they_got(make, uri):
     for number in range(1, 4):
         log(
             uri,
@@ -136,9 +134,7 @@ def test_bakeoffs_without_an_ended_run_are_left_out(make: SimpleNamespace, uri: 
     assert [b.id for b in read_past(uri, experiment="nightly", last=1)] == ["b-2"]
 
 
-def test_a_long_history_is_read_page_by_page(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_history_is_read_page_by_page(make, uri, monkeypatch):
     for number in range(1, 6):
         decided = {"outcome": "keep", "champion": f"champion {number}"}
         log(uri, asked(make, number), make.model_result("knn", 0.5), decided=decided)
@@ -150,9 +146,7 @@ def test_a_long_history_is_read_page_by_page(
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
 
 
-def test_a_decision_whose_upload_fails_leaves_no_running_run(
-    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decision_whose_upload_fails_leaves_no_running_run(make, uri, monkeypatch):
     log(uri, asked(make, 1), make.model_result("knn", 0.5), status=None)  # without a summary
     decision = Decision(
         "keep", None, "random", "it stays", "ndcg@10", 0.95, ("knn",), (), "b-1", "toy", "last_n"

@@ -122,9 +122,7 @@ def test_command_receives_payload_on_stdin(tmp_path: Path) -> None:
         (["interrupted"], "interrupted", [], True),
     ],
 )
-def test_only_selected_outcomes_are_notified(
-    hook: Hook, on: list[Any], outcome: str, failed: list[dict[str, str]], is_sent: bool
-) -> None:
+def test_only_selected_outcomes_are_notified(hook, on, outcome, failed, is_sent):
     message = {"outcome": outcome, "failed": failed}
     assert notify(Notify(url=hook.url, on=on), message=message) == (None, [])
     assert bool(hook.seen) == is_sent
@@ -220,14 +218,7 @@ def test_webhook_escapes_lone_surrogates(hook: Hook) -> None:
         ("http://127.0.0.1:${HOOK}", "InvalidURL", []),
     ],
 )
-def test_notification_warnings_hide_secrets(
-    url: str,
-    why: str,
-    waited: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_notification_warnings_hide_secrets(url, why, waited, monkeypatch, capfd, caplog):
     monkeypatch.setenv("HOOK", SECRET)
     warning, waits = notify(Notify(url=url))
     assert warning == f"notify.url (${{HOOK}}) was not told of the bake-off: {why}"
@@ -251,9 +242,7 @@ def test_unset_variables_are_named() -> None:
         )
 
 
-def test_last_output_line_of_failed_command_is_shown_redacted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_output_line_of_failed_command_is_shown_redacted(tmp_path, monkeypatch):
     monkeypatch.setenv("HOOK", SECRET)
     code = "import sys; print('cannot send with', sys.argv[1], file=sys.stderr); print(); sys.exit(3)"
     warning, waits = notify(Notify(command=python(code, "${HOOK}")), tmp_path)
@@ -356,18 +345,14 @@ def test_apprise_refuses_redirects(hook: Hook) -> None:
     assert [path.strip("/") for path, _ in hook.seen] == ["a"]
 
 
-def test_apprise_sends_to_the_other_addresses_if_one_is_wrong(
-    hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_apprise_sends_to_the_other_addresses_if_one_is_wrong(hook, monkeypatch):
     monkeypatch.setenv("HOOK", f"nobody://{SECRET}")
     warning, _ = notify(Notify(apprise=["${HOOK}", json_address(hook, "b")]), message=DONE)
     assert warning == "notify.apprise was not told of the bake-off: Unparseable URL ***"
     assert [path.strip("/") for path, _ in hook.seen] == ["b"]
 
 
-def test_apprise_that_is_not_installed_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_apprise_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(
         ConfigError, match=r"notify\.apprise.*: needs the package apprise, .* pip install apprise"
@@ -375,9 +360,7 @@ def test_apprise_that_is_not_installed_is_named_with_the_command_that_installs_i
         load({**CONFIG, "notify": {"apprise": ["json://127.0.0.1"]}})
 
 
-def test_payload_holds_standings_and_decision_without_credentials(
-    make: SimpleNamespace, header: ConfigHeader
-) -> None:
+def test_payload_holds_standings_and_decision_without_credentials(make, header):
     result = make.whole()
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,9 +82,7 @@ def config(uri: str, **gate: object) -> dict[str, object]:
     }
 
 
-def test_spreads_are_logged_ones_only_where_they_are_asked_for(
-    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spreads_are_logged_ones_only_where_they_are_asked_for(uri, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = write_config(config(uri))
     assert main(["run", file, "--experiment", "nightly"]) == 0
@@ -121,9 +117,7 @@ def test_spreads_are_assumed_and_that_is_said(uri: str) -> None:
     assert "min_gain is a share of a mean that is not known yet: gains are above 1 %" in share.notes
 
 
-def test_a_share_of_a_decision_is_needed_for_a_logged_spread(
-    make: SimpleNamespace, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make, uri, capsys):
     asked = make.bakeoff(("random", "knn"), experiment="nightly")
     tracker = MlflowTracker.open(asked, uri)
     results = [make.model_result("random", 0.2), make.model_result("knn", 0.5)]

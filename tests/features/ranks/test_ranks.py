@@ -41,9 +41,7 @@ def test_average_ranks_share_ties_and_follow_the_direction_of_the_metric() -> No
 
 
 @pytest.mark.parametrize(("n", "m", "tied"), [(4, 3, False), (30, 5, False), (30, 4, True)])
-def test_friedman_has_the_statistic_of_scipy_and_its_p_where_datasets_are_many(
-    n: int, m: int, tied: bool
-) -> None:
+def test_friedman_has_the_statistic_of_scipy_and_its_p_where_datasets_are_many(n, m, tied):
     rng = np.random.default_rng(n + m)
     values = rng.normal(0, 1, (n, m)) + np.linspace(0, 0.4, m)
     values = np.round(values) if tied else values

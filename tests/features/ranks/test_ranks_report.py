@@ -102,9 +102,7 @@ def test_picture_is_png_and_names_are_escaped() -> None:
     assert "a name that is much lon...  2.00" in svg
 
 
-def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(capsys):
     (one,) = comparisons(whole())
     other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
     title = "Ranks over 2 datasets by ndcg@10"

@@ -251,9 +251,7 @@ def assert_same_end(place: Path, uninterrupted: Path, statuses: Mapping[str, str
         if name != "whole"
     ],
 )
-def test_killed_bake_off_resumes_to_the_same_result(
-    point: str, killed: tuple[Path, dict[str, list[int]]]
-) -> None:
+def test_killed_bake_off_resumes_to_the_same_result(point, killed):
     folder, codes = killed
     place = folder / point
     errors = place / "error.txt"
@@ -358,9 +356,7 @@ def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> No
     ],
     ids=["name", "tracking and workers", "parameter", "seed", "n", "candidates", "split", "data"],
 )
-def test_changed_dependency_invalidates_cached_lists(
-    tmp_path: Path, changes: dict[str, Any], fitted: int
-) -> None:
+def test_changed_dependency_invalidates_cached_lists(tmp_path, changes, fitted):
     models = {"models": ["counted", "popularity"], "metrics": ["ndcg@10"]}
     assert computed(write_own(tmp_path, **models)) == 2
     assert computed(write_own(tmp_path, **{**models, **changes})) == fitted
@@ -475,9 +471,7 @@ def test_model_defined_in_notebook_is_never_cached(tmp_path: Path) -> None:
     assert cache.result(task) is None
 
 
-def test_unneeded_predictions_may_fail_and_are_retried_when_needed(
-    tmp_path: Path,
-) -> None:
+def test_unneeded_predictions_may_fail_and_are_retried_when_needed(tmp_path):
     (tmp_path / "odd.py").write_text(
         PLUGIN.replace("return 1 + self.values[users, items]", 'raise ValueError("no ratings")')
     )
@@ -555,9 +549,7 @@ def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
-def test_concurrent_processes_end_with_matching_lists_and_scores(
-    tmp_path: Path, turn: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_processes_end_with_matching_lists_and_scores(tmp_path, turn, monkeypatch):
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
     task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), ours)
     second = run_task(task, "x", Observer())
@@ -597,9 +589,7 @@ def interrupted(config: Path, **options: Any) -> RecordingObserver:
     return interrupt_bakeoff(load(config), **options)
 
 
-def test_interrupted_bake_off_resumes_in_the_same_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path, monkeypatch):
     config = write_own(tmp_path, models=["popularity", "counted"])
     monkeypatch.setenv("EVALPLUGIN_STORE", "a store")
     said = interrupted(config, command=["config.yaml", "--set", "a b"])
@@ -713,9 +703,7 @@ def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path
     assert outcome.models[0].costs != old.models[0].costs
 
 
-def test_resumed_fresh_bake_off_ignores_older_entries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resumed_fresh_bake_off_ignores_older_entries(tmp_path, monkeypatch):
     config = write_own(tmp_path, models=["counted"], compare={})
     old, _ = bake(config)
     write = Store.write
@@ -754,9 +742,7 @@ def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_pa
 # ---- a tracking store that goes away
 
 
-def test_lost_tracking_store_does_not_lose_results(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lost_tracking_store_does_not_lose_results(tmp_path, capsys):
     config = write_own(tmp_path, models=["popularity", "breaking", "counted"])
     assert main(["run", str(config), "--set", "experiment=away"]) == 1
     err = capsys.readouterr().err

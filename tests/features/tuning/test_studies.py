@@ -160,9 +160,7 @@ def seconds_config(seconds: float) -> dict[str, Any]:
     return dial_config(tune={"budget": {"seconds": seconds}})
 
 
-def test_seconds_are_counted_from_the_costs_that_trials_had_when_they_were_computed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_seconds_are_counted_from_the_costs_that_trials_had_when_they_were_computed(monkeypatch):
     first = tuning(dial_config(tune={"budget": {"trials": 12}}))
     costs = sum(first.trials[f"{step}_seconds"].to_numpy() for step in ("fit", "recommend", "score"))
     spent = np.cumsum(costs)

@@ -141,9 +141,7 @@ def test_every_chart_is_drawn_with_its_numbers_below(visit: Callable[..., Page])
     assert re.fullmatch(r"knn: \+0\.\d{4} ▲", labels)
 
 
-def test_the_numbers_of_a_figure_are_those_of_the_comparison(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_the_numbers_of_a_figure_are_those_of_the_comparison(visit, contests):
     page = visit()
     page.locator('figure[data-chart="forest"] summary').click()
     shown = texts(page, 'figure[data-chart="forest"] tbody tr:first-child > *')
@@ -160,9 +158,7 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
     assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
 
 
-def test_the_trend_shows_every_night_and_what_was_promoted(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_the_trend_shows_every_night_and_what_was_promoted(visit, contests):
     page = visit("trend")
     figure = page.locator('figure[data-chart="trend"]')
     assert figure.locator(".mark-line path").count() == 2
@@ -247,9 +243,7 @@ def test_the_model_in_focus_is_drawn_stronger_and_asked_about_groups(visit: Call
     assert why.inner_text() == "The model in focus is the baseline: choose another."
 
 
-def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, contests):
     page = visit("2 models")
     comparison = compare(contests.crowded(2))
     rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
@@ -277,9 +271,7 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
     assert note[0].startswith("gap: the highest mean of a group less the lowest one")
 
 
-def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_one_user_is_shown_with_both_lists_and_the_hits_marked(visit, contests):
     held = contest_data(compare(contests.contest()))["examples"]
     page = visit()
     people = page.locator("section.people")
@@ -357,9 +349,7 @@ def test_keyboard_reaches_all_controls(visit: Callable[..., Page]) -> None:
     assert page.locator(".user h4").inner_text().startswith(f"User {chosen}")
 
 
-def test_odd_names_ids_and_titles_are_shown_as_they_are(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_odd_names_ids_and_titles_are_shown_as_they_are(visit, contests):
     page = visit("odd")
     shown = set(page.locator("table.leaderboard tbody .name").all_text_contents())
     assert shown == {*map(escape_controls, contests.ODD), "broken <img src=x onerror=alert(1)>"}
@@ -484,9 +474,7 @@ BROKEN = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1600])
 @pytest.mark.parametrize("name", ["plain", "12 models"])
-def test_no_width_breaks_words_in_heads_or_scrolls_the_page(
-    visit: Callable[..., Page], name: str, width: int
-) -> None:
+def test_no_width_breaks_words_in_heads_or_scrolls_the_page(visit, name, width):
     page = visit(name, width=width)
     for details in page.locator("figure summary").all():
         details.click()
@@ -529,9 +517,7 @@ CROWDED = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1300, 900, 400])
 @pytest.mark.parametrize("models", [2, 12])
-def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(
-    visit: Callable[..., Page], models: int, width: int
-) -> None:
+def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(visit, models, width):
     page = visit(f"{models} models", width=width)
     assert page.evaluate(CROWDED) == []
     board = page.locator('[aria-label="Leaderboard"]')

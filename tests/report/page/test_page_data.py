@@ -148,9 +148,7 @@ def worst(comparison: Comparison, first: str, second: str) -> list[str]:
 
 
 @pytest.mark.parametrize("places", [120_000, 500])
-def test_of_every_pair_the_largest_losses_are_held_without_a_gap(
-    contests: SimpleNamespace, places: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_every_pair_the_largest_losses_are_held_without_a_gap(contests, places, monkeypatch):
     monkeypatch.setattr(examples_module, "MAX_ROWS", places)
     comparison = compare(contests.contest())
     held = contest_data(comparison)["examples"]
@@ -382,9 +380,7 @@ def test_few_users_and_a_leading_baseline_are_said(contests: SimpleNamespace) ->
     )
 
 
-def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(
-    contests: SimpleNamespace,
-) -> None:
+def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(contests):
     users = np.arange(100, 140)
     means = [("base", 0.2), ("a", 0.5), ("b", 0.4)]
     models = [contests.compared_model(m, v, users, seed=i) for i, (m, v) in enumerate(means)]
@@ -435,9 +431,7 @@ def test_overlap_is_shown_of_every_two_models(comparison: Comparison) -> None:
     )
 
 
-def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(
-    contests: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(contests, monkeypatch):
     monkeypatch.setattr(overlap, "_MOST_LISTS", 7)
     some = compare(contests.contest())
     top_n = facts_of(some.contest, some.scored[0].model).top_n
@@ -468,9 +462,7 @@ def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dic
     assert "lists, which have 20 items at most. Items are in 5 groups of about as many each" in page
 
 
-def test_models_without_counts_of_items_are_named_and_without_any_there_are_no_hit_rates(
-    contests: SimpleNamespace,
-) -> None:
+def test_models_without_counts_of_items_are_named_and_without_any_there_are_no_hit_rates(contests):
     contest = contests.contest()
     some = compare(contests.without(contest, "items", "base"))
     held = contest_data(some)["hitRates"]

@@ -29,9 +29,7 @@ def shown(comparison: Comparison, past: list[PastBakeoff]) -> dict[str, Any] | N
     return history_tab(comparison, past, contest_data(comparison)["models"])
 
 
-def test_trend_colours_current_models_and_greys_past_ones(
-    comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_trend_colours_current_models_and_greys_past_ones(comparison, contests):
     past = contests.past({"base": 0.3, "old": 0.2}, {"base": 0.31, "knn": 0.5})
     past[1] = replace(past[1], outcome="promote", champion="base", promoted="knn")
     drawn = shown(comparison, past)
@@ -57,9 +55,7 @@ def test_trend_colours_current_models_and_greys_past_ones(
 @pytest.mark.parametrize(
     "what", ["nothing", "one bake-off", "another dataset", "another metric", "failed models"]
 )
-def test_less_than_two_bake_offs_make_no_trend(
-    what: str, comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_less_than_two_bake_offs_make_no_trend(what, comparison, contests):
     two = contests.past({"base": 0.3}, {"base": 0.4})
     elsewhere = replace(two[0].models[0], dataset="other")
     past = {
@@ -73,9 +69,7 @@ def test_less_than_two_bake_offs_make_no_trend(
     assert "From one bake-off to the next" not in comparison_page([comparison], [trend_section(lambda: past)])
 
 
-def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(
-    comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(comparison, contests):
     past = contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.5})
     other = replace(past[1].models[1], settings="n=20, k=9")
     decided = {"outcome": "promote", "champion": "base", "promoted": "knn"}
