@@ -172,7 +172,7 @@ def data_info(dataset: str = "toy", split: str = "", *, n_folds: int = 1, **chan
         counts={"test_users": 12, "cold_users": 0, "cold_items": 1},
         notes=("2 duplicate pairs: the last one counts",),
     )
-    return dataclasses.replace(info, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(info, **changes)
 
 
 def per_user(
@@ -218,7 +218,7 @@ def model_result(
         fold_means=(scores.means,),
         top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
     )
-    return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(result, **changes)
 
 
 def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: object) -> Tuning:
@@ -272,7 +272,7 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
         },
         notes=("the best k, 98, is at the end of its range, 1 to 100",),
     )
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(found, **changes)
 
 
 def failed_result(name: str, *, info: DataInfo | None = None, error: str | None = None) -> ModelResult:
@@ -300,7 +300,7 @@ def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object)
         metrics_hash="d" * 64,
         datasets=("toy",),
     )
-    return dataclasses.replace(asked, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(asked, **changes)
 
 
 def whole() -> Results:
@@ -316,7 +316,7 @@ def whole() -> Results:
 
 def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: Any) -> Bakeoff:
     """A bake-off as it is once it is logged; ``found``: ``links``, and what features have found, by any name."""
-    bakeoff = Bakeoff(SimpleNamespace(), all_features())  # type: ignore[arg-type]
+    bakeoff = Bakeoff(SimpleNamespace(), all_features())
     bakeoff.plan, bakeoff.models = results
     bakeoff.comparisons = tuple(comparisons)
     bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))

@@ -44,16 +44,8 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
     [
         ("import", "import evalplugin", (*START, "click")),
         ("help", "from evalplugin.cli import main; main(['--help'])", START),
-        (
-            "run help",
-            "from evalplugin.cli import main; main(['run', '--help'])",
-            START,
-        ),
-        (
-            "compare help",
-            "from evalplugin.cli import main; main(['compare', '--help'])",
-            START,
-        ),
+        ("run help", "from evalplugin.cli import main; main(['run', '--help'])", START),
+        ("compare help", "from evalplugin.cli import main; main(['compare', '--help'])", START),
         (
             "validate",
             "from evalplugin.cli import main; assert main(['validate', 'configs/knn.yaml']) == 0",

@@ -21,7 +21,6 @@ NIGHTS = Path(__file__).parents[1] / "experiments" / "nightly" / "nights.py"
 def nights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, whose nights are run in this process."""
     spec = importlib.util.spec_from_file_location("nights", NIGHTS)
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 

@@ -102,9 +102,7 @@ COMPLETE: dict[str, Any] = {
 }
 # What some keys need beside them, or cannot stand with.
 BESIDE: dict[str, dict[str, Any]] = {
-    "datasets[].filters[].type": {
-        "datasets": [{"name": "shop", "type": "synthetic", "filters": ["k_core"]}],
-    },
+    "datasets[].filters[].type": {"datasets": [{"name": "shop", "type": "synthetic", "filters": ["k_core"]}]},
     "recommend.negatives": {"recommend": {"candidates": "sampled"}},
     "notify.command": {"notify": {}},
     "notify.apprise": {"notify": {}},
@@ -334,7 +332,6 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     # Absolute: MLflow keeps the store of a URI for the whole process, and other tests have a relative one.
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     experiment = client.get_experiment_by_name("shop")
-    assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     of = {
         role: [run for run in runs if run.data.tags["evalplugin.role"] == role]

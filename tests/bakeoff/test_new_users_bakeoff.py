@@ -64,7 +64,7 @@ def results(given: dict[str, Any], data: PreparedData | None = None) -> dict[str
     done = dict(sequential_executor(Observer())(tasks))
     named = {name: done[number] for number, name, _ in tasks}
     assert all(isinstance(result, TaskResult) for result in named.values()), named
-    return named  # type: ignore[return-value]
+    return named
 
 
 def dense(data: Interactions) -> np.ndarray:
@@ -173,7 +173,6 @@ def test_folds_with_histories_and_lists_of_them_are_cached():
             done = results({**given}, again)[job.model.name]
             cache.store_result(job.tasks[0], done)
             cached = cache.result(job.tasks[0])
-            assert cached is not None
             np.testing.assert_array_equal(cached.top_n.item, done.top_n.item)
 
 
@@ -203,8 +202,6 @@ def test_ranges_of_new_users_change_no_bit(monkeypatch):
 def test_segments_and_histories_count_what_is_known_of_new_users():
     data = prepared(config())
     [fold] = data.folds
-    assert fold.history is not None
-    assert data.info.histories is not None
     users = np.unique(fold.test.user)
     np.testing.assert_array_equal(data.info.histories.length, fold.history.rows.counts[users])
     assert data.info.counts["cold_users"] == 0
@@ -236,7 +233,6 @@ def test_a_program_gets_a_file_of_histories():
     given = config(models=[{"type": "command", "name": "follow", "params": {"command": program}}])
     data = prepared(given)
     [fold] = data.folds
-    assert fold.history is not None
     top = results(given, data)["follow"].top_n
     for user, listed in zip(top.user, top.item, strict=True):
         known = fold.history.rows[user]

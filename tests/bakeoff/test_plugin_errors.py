@@ -147,11 +147,7 @@ def config(**changes: Any) -> str:
     ],
 )
 def test_an_error_of_a_plugin_is_one_line_that_names_component_file_and_line(
-    place: str,
-    component: str,
-    uri: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    place: str, component: str, uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAILS", place)
     assert main(["run", config(), "--tracking-uri", uri]) == 2
@@ -205,8 +201,7 @@ def test_a_metric_that_raises_fails_no_trial_of_tuning(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("place", "name"),
-    [("metric", "share@2"), ("start", "total"), ("update", "total"), ("finish", "total")],
+    ("place", "name"), [("metric", "share@2"), ("start", "total"), ("update", "total"), ("finish", "total")]
 )
 def test_a_metric_that_raises_is_named_by_score(place, name, monkeypatch):
     Path("mine.py").write_text(PLUGIN)

@@ -95,7 +95,6 @@ def test_queries_are_listed_scored_logged_and_read_back():
     ]
     for model in outcome.models:
         assert model.error is None, model.error
-        assert model.per_user is not None
         assert model.per_user.units.noun == "query"
         assert sorted(model.per_user.users.tolist()) == sorted(expected)
     # The program was given the events in order, repeats included.
@@ -106,7 +105,6 @@ def test_queries_are_listed_scored_logged_and_read_back():
     assert len(pd.read_csv("train.csv")) == len(frame[frame["session"] < 40])
     # Its list begins with the last event: a hit at once where the session repeats it.
     scores = next(m.per_user for m in outcome.models if m.model == "last")
-    assert scores is not None
     item = dict(zip(expected, tested["item"][place > 0].tolist(), strict=True))
     before = history.groupby("user", sort=False)["item"].last()
     rr = dict(zip(scores.users.tolist(), scores.column("rr@10").tolist(), strict=True))
@@ -128,7 +126,6 @@ def test_queries_are_listed_scored_logged_and_read_back():
     assert metrics["dist/rr_at_10.cluster_mean_low"] < values.mean().mean()
     assert metrics["dist/rr_at_10.cluster_mean_high"] > values.mean().mean()
     logged = next(row.scores for row in again.models if row.model == "last")
-    assert logged is not None
     np.testing.assert_array_equal(logged.units.codes, scores.units.codes)
     assert len(np.unique(scores.units.codes)) == tested[place > 0]["session"].nunique()
     for pair, other in zip(again.pairs, outcome.comparisons[0].pairs, strict=True):
@@ -140,8 +137,6 @@ def test_workers_give_the_same_scores():
     checked = load(config() | {"models": ["popularity", "neighbours.item"]})
     one, two = (run_bakeoff(checked, workers=workers, mode="fresh") for workers in (1, 2))
     for a, b in zip(one.models, two.models, strict=True):
-        assert a.per_user is not None
-        assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
         assert a.per_user.units.noun == b.per_user.units.noun == "query"
 
@@ -150,7 +145,6 @@ def test_notes_tell_how_many_queries_repeat_an_item_of_their_session():
     (data,) = prepare(load(config()), None, Observer())
     fold = data.folds[0]
     told = fold.history_events
-    assert told is not None
     seen = set(zip(told.user.tolist(), told.item.tolist(), strict=True))
     repeats = sum(pair in seen for pair in zip(fold.test.user.tolist(), fold.test.item.tolist(), strict=True))
     assert 0 < repeats < len(fold.test)
@@ -220,7 +214,6 @@ def test_each_query_has_a_pool_by_its_id():
     pool = [(query, item) for query, _, _ in asked() for item in ((0, 1, 2) if query in odd else (5, 6))]
     (model,) = run_bakeoff(load(pooled(pd.DataFrame(pool, columns=["user", "item"])))).models
     assert model.error is None, model.error
-    assert model.per_user is not None
     inside = {query: float(item in ((0, 1, 2) if query in odd else (5, 6))) for query, item, _ in asked()}
     assert 0 < sum(inside.values()) < len(inside)
     # Three items at most: all of the pool is listed, repeats of the session included.
@@ -262,7 +255,6 @@ def test_repeats_are_items_of_the_session():
     (contest,) = (comparison.contest for comparison in run_bakeoff(load(config_)).comparisons)
     segment = next(segment for segment in contest.segments if segment.name == "repeat")
     for model in contest.models:
-        assert model.scores is not None
         repeats = segment.of(model.scores.users) == segment.labels.index("seen in the session")
         hit, repeat, explore = model.scores.values.T
         np.testing.assert_array_equal(repeat, np.where(repeats, hit, np.nan))

@@ -420,6 +420,5 @@ def test_a_bake_off_from_python_takes_a_data_frame() -> None:
         }
     )
     scores = outcome.models[0].per_user
-    assert scores is not None
     assert set(scores.users) <= set(frame["who"])
     assert set(runs(Path.cwd())) == {"random", "popularity", "summary"}

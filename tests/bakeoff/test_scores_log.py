@@ -72,7 +72,6 @@ def test_runs_give_the_numbers_of_the_table(uri: str, choices: dict[str, Any], i
     table = scores(ids=ids)
     expected, logged = compare(table, **choices), compare(table, uri, **choices)
     read = evalplugin.compare(tracking_uri=uri)
-    assert logged.links is not None
     by_id = evalplugin.compare(*logged.links.compared, tracking_uri=uri, baseline=choices.get("baseline"))
     for found in (logged, read, by_id):
         assert compare_csv(found.comparisons) == compare_csv(expected.comparisons)
@@ -93,7 +92,6 @@ def test_runs_hold_what_those_of_a_bake_off_hold(uri: str) -> None:
     links = compare(
         scores(), uri, baseline="small", cluster="text", segments="subject", experiment="llms"
     ).links
-    assert links is not None
     client = MlflowClient(uri)
     run = client.get_run(links.compared[0])
     assert run.info.status == "FINISHED"
@@ -133,7 +131,6 @@ def test_runs_hold_what_those_of_a_bake_off_hold(uri: str) -> None:
 
 def test_a_leaderboard_without_a_baseline_names_none(uri: str) -> None:
     links = compare(scores(), uri).links
-    assert links is not None
     file = MlflowClient(uri).download_artifacts(links.summary_run_id, "leaderboard.md")
     assert "baseline" not in Path(file).read_text("utf-8")
 
@@ -155,7 +152,6 @@ def test_history_follows_the_direction_of_a_given_metric(uri: str) -> None:
 def test_a_metric_of_our_own_name_is_not_taken_for_ours(uri: str) -> None:
     table = scores().rename(columns={"right": "ndcg@10"})
     links = compare(table, uri, value=["ndcg@10", "points"], lower_is_better=()).links
-    assert links is not None
     definitions = json.loads(MlflowClient(uri).get_run(links.compared[0]).data.tags["evalplugin.definitions"])
     from evalplugin.metrics import definitions_hash, parse
 
@@ -186,7 +182,6 @@ def test_runs_of_two_tables_are_compared_on_the_units_they_share(uri: str, name:
     first = compare(scores().query("llm != 'tuned'"), uri).links
     later = scores(seed=2).query("llm != 'small'").query("question != 'q3'")
     second = compare(later, uri, name=name).links
-    assert first is not None and second is not None
     runs = [first.compared[0], second.compared[0]]
     with pytest.raises(DataError, match="--intersect" if name == "answers" else "left out"):
         evalplugin.compare(*runs, tracking_uri=uri)

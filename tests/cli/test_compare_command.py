@@ -258,6 +258,5 @@ def run_id(store: SimpleNamespace, model: str, experiment: str) -> str:
 
     client = MlflowClient(store.uri)
     home = client.get_experiment_by_name(experiment)
-    assert home is not None
     (run,) = client.search_runs([home.experiment_id], f"tags.`evalplugin.model` = '{model}'")
     return str(run.info.run_id)

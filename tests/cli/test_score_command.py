@@ -272,7 +272,6 @@ def test_score_log_writes_a_run_like_a_models(files: Path, capsys: pytest.Captur
     assert "mlflow ui" in out
     client = mlflow.MlflowClient(f"sqlite:///{Path.cwd()}/ml.db")
     experiment = client.get_experiment_by_name("elsewhere")
-    assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "mine"

@@ -121,7 +121,6 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
     knn = dataclasses.replace(scores(0.5, 0.6), units=Units(np.array([2, 3])))
     result = Results(asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn)))
     difference = ranked_models(result)[0].cells["ndcg@10"].difference
-    assert difference is not None
     assert difference.paired.users == 2
     assert difference.paired.interval.mean == pytest.approx(((0.5 - 0.2) + (0.6 - 0.3)) / 2)
 
@@ -202,7 +201,6 @@ def test_groups_of_users_are_compared_by_themselves(make: SimpleNamespace) -> No
     assert cells["many", "base"].interval.mean == pytest.approx(0.5)
     assert cells["few", "other"].interval.n == 10
     few, many = cells["few", "other"].difference, cells["many", "other"].difference
-    assert few is not None and many is not None
     assert few.paired.interval.mean == pytest.approx(0.4 - 0.1)
     assert (few.mark, many.mark) == ("+", "-")
     assert few.p_holm == pytest.approx(2 * 2 / 2**10)  # two groups are one family
@@ -300,8 +298,6 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
         "As far as is measured, it takes more seeds, not users, to tell knn from random."
     ]
     [before, after] = [one.pair("ndcg@10", "knn", "random") for one in (small, large)]
-    assert before is not None
-    assert after is not None
     assert (before.mark, after.mark) == ("+", "")
     assert after.paired.interval.low < before.paired.interval.low
     assert not before.is_within_seeds

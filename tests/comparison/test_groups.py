@@ -67,7 +67,6 @@ def test_differences_are_those_of_the_statistics_and_marked_after_correction() -
         assert (base.against, base.difference, base.mark) == (None, None, "")
         for name, mark in (("fair", "+"), ("unfair", "-")):
             own = found[statistic, name]
-            assert own.difference is not None
             assert (own.against, own.mark) == ("base", mark)
             assert own.difference.value == pytest.approx(own.value - base.value)
             assert own.difference.p <= own.p_holm <= min(1, 2 * own.difference.p)
@@ -118,7 +117,6 @@ def test_by_an_error_the_worst_group_is_the_highest_and_by_popularity_there_is_n
 def test_models_without_values_have_no_statistics() -> None:
     failed = ComparedModel("broken", None, error="ValueError: k must be <= 12")
     undefined = model("undefined", LEVELS["fair"])
-    assert undefined.scores is not None
     undefined.scores.values[:] = np.nan
     base = model("base", LEVELS["base"])
     assert {s.model for s in compare(contest(base, failed, undefined)).group_statistics} == {"base"}

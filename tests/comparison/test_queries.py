@@ -98,7 +98,6 @@ def test_means_over_sessions_count_each_session_once() -> None:
         "rr"
     ]
     assert cell.mean == pytest.approx((1 + 0 + 0.25 + 0.5 + 0.5 + 0.75) / 6)
-    assert cell.over_clusters is not None
     means = [1.0, (0 + 0.25 + 0.5) / 3, (0.5 + 0.75) / 2]
     assert cell.over_clusters.mean == pytest.approx(sum(means) / 3)
     assert (cell.over_clusters.n, cell.over_clusters.clusters) == (3, None)
@@ -109,7 +108,6 @@ def test_means_over_sessions_of_equal_queries_are_those_of_users(users, queries)
         for metric, cell in row.cells.items():
             assert cell.over_clusters is None
             wide = other.cells[metric].over_clusters
-            assert wide is not None
             # Sums of equal values are rounded, and resamples draw sessions in the order of their ids.
             assert (wide.mean, wide.n, wide.method) == (pytest.approx(cell.mean), cell.users, cell.method)
             assert wide.high - wide.low == pytest.approx(cell.high - cell.low, rel=0.05)
@@ -123,7 +121,7 @@ def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queri
     needed = []
     for comparison, each in ((users, 1), (queries, EACH)):
         models = tuple(
-            replace(m, scores=replace(m.scores, values=_like(m.scores, close[m.model], each)))  # type: ignore[type-var]
+            replace(m, scores=replace(m.scores, values=_like(m.scores, close[m.model], each)))
             for m in comparison.contest.models
             if m.model != "far"
         )
@@ -135,7 +133,6 @@ def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queri
 
 
 def _like(scores: PerUserScores | None, values: np.ndarray, each: int) -> np.ndarray:
-    assert scores is not None
     session = scores.users if each == 1 else [int(query.split(":")[0]) for query in scores.users]
     return values[np.asarray(session, dtype=int)]
 

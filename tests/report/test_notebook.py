@@ -91,7 +91,7 @@ def test_the_table_has_the_numbers_of_the_frame(outcome: Bakeoff) -> None:
 def test_the_frame_is_what_was_scored(outcome: Bakeoff) -> None:
     frame = outcome.to_frame()
     assert len(frame) == 3 * 3
-    ours, base = (outcome.models[i].per_user.column("rr") for i in (1, 0))  # type: ignore[union-attr]
+    ours, base = (outcome.models[i].per_user.column("rr") for i in (1, 0))
     row = frame[(frame.metric == "rr") & (frame.model == "popularity")].iloc[0]
     assert row["mean"] == pytest.approx(np.nanmean(ours), abs=1e-15)
     assert row.difference == pytest.approx(np.nanmean(ours - base), abs=1e-15)

@@ -155,7 +155,6 @@ def test_means_over_sessions_are_in_json_and_in_the_summary(ran, capsys):
     result = next(model for model in ran.outcome.models if model.model == "knn")
     cells = next(row.cells for row in comparison.models if row.model == "knn")
     over = cells["rr@5"].over_clusters
-    assert over is not None
     summary = summary_markdown(ran.outcome.plan, result, cells)
     assert "If each session counts once, by the mean of its queries:" in summary
     assert f"| rr@5 | {over.mean:.4f} | {over.low:.4f}–{over.high:.4f} | {N_TESTED} |" in summary.replace(

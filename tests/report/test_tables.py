@@ -47,7 +47,7 @@ def comparison(make: SimpleNamespace) -> Comparison:
 
 
 def values(comparison: Comparison, model: str, metric: str) -> Any:
-    return next(r for r in comparison.models if r.model == model).scores.column(metric)  # type: ignore[union-attr]
+    return next(r for r in comparison.models if r.model == model).scores.column(metric)
 
 
 def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -> None:
@@ -381,7 +381,6 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(mak
         competitions_of(make.bakeoff(["base", "better"], baseline="base"), (base, better))[0]
     )
     pair = comparison.pair("ndcg@10", "better", "base")
-    assert pair is not None
     assert pair.mark == "+"
     assert round(pair.paired.above * pair.paired.users) == differing
     told = (

@@ -20,10 +20,10 @@ def outcome() -> object:
 
 
 def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome: object) -> None:
-    kept = evalplugin.compare(outcome).users("popularity", "random")  # type: ignore[arg-type]
+    kept = evalplugin.compare(outcome).users("popularity", "random")
     read = evalplugin.compare().users("popularity", "random")
     pd.testing.assert_frame_equal(kept, read)
-    results = {model.model: model for model in outcome.models}  # type: ignore[attr-defined]
+    results = {model.model: model for model in outcome.models}
     scores = [results[name].per_user for name in ("popularity", "random")]
     row = kept.iloc[0]
     position = scores[0].users.tolist().index(row["user"])
@@ -39,7 +39,7 @@ def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome
 
 
 def test_history_is_of_the_first_fold_that_tests_a_user(outcome: object) -> None:
-    data = outcome.models[0].data  # type: ignore[attr-defined]
+    data = outcome.models[0].data
     first, other = Split(data.train, data.test), Split(data.test, data.train)
     once = history_lengths([first])
     assert history_lengths([first, other]).length.tolist() == once.length.tolist()

@@ -37,10 +37,7 @@ def wait_for_lines(capsys: pytest.CaptureFixture[str], n: int) -> list[str]:
 def test_long_steps_without_terminal_report_how_far_they_are(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
     shown = observer()
-    with (
-        shown.progress("compute 7 tasks", 7) as advance,
-        shown.progress("fit knn, fold 2 of 5"),
-    ):
+    with shown.progress("compute 7 tasks", 7) as advance, shown.progress("fit knn, fold 2 of 5"):
         advance(3)
         lines = wait_for_lines(capsys, 4)
     assert lines[:2] == ["compute 7 tasks ...", "fit knn, fold 2 of 5 ..."]

@@ -154,7 +154,6 @@ def test_small_clusters_show_the_correlation_where_no_large_one_has_a_hit() -> N
 
 def test_linearized_values_by_hand() -> None:
     codes = clusters_in_order(CLUSTERS)
-    assert codes is not None
     assert codes.tolist() == [0, 0, 1, 2, 2, 2]
     residuals = np.array([-3 / sqrt(4 / 6), 0, 3 / sqrt(3 / 6)]) * sqrt(2 / 3)
     expected = 3 + (residuals - residuals.mean()) * 3 / 6

@@ -64,7 +64,7 @@ def test_the_bootstrap_covers_a_skewed_mean_better_than_t() -> None:
     for seed in range(300):
         values = zero_inflated(seed, 60)
         for method in missed:
-            interval = mean_interval(values, method=method, rng=source)  # type: ignore[arg-type]
+            interval = mean_interval(values, method=method, rng=source)
             missed[method] += excludes(interval, true)
     assert missed["bootstrap"] < missed["t"]
     assert missed["bootstrap"] / 300 < 0.1
@@ -99,8 +99,8 @@ def test_undefined_values_are_left_out() -> None:
 
 @pytest.mark.parametrize("method", ["auto", "bootstrap", "t"])
 def test_too_few_values_have_no_bounds(method: str) -> None:
-    none = mean_interval(np.array([nan]), method=method, rng=rng())  # type: ignore[arg-type]
-    one = mean_interval(np.array([0.5, nan]), method=method, rng=rng())  # type: ignore[arg-type]
+    none = mean_interval(np.array([nan]), method=method, rng=rng())
+    one = mean_interval(np.array([0.5, nan]), method=method, rng=rng())
     assert none.n == 0
     assert isnan(none.mean)
     assert (one.n, one.mean) == (1, 0.5)
@@ -110,7 +110,7 @@ def test_too_few_values_have_no_bounds(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["bootstrap", "t"])
 def test_equal_values_make_an_interval_of_no_width(method: str) -> None:
-    interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())  # type: ignore[arg-type]
+    interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())
     assert (interval.mean, interval.low, interval.high) == (0.1, 0.1, 0.1)
 
 
@@ -183,9 +183,9 @@ def test_a_column_alone_has_the_interval_it_has_among_others(method: str) -> Non
     values[:30, 1] = nan  # other users than in the other columns
     values[:, 2] = 0.5
     values[1:, 3] = nan
-    together = mean_intervals(values, method=method, rng=rng())  # type: ignore[arg-type]
+    together = mean_intervals(values, method=method, rng=rng())
     for column, among in zip(values.T, together, strict=True):
-        alone = mean_interval(column, method=method, rng=rng())  # type: ignore[arg-type]
+        alone = mean_interval(column, method=method, rng=rng())
         assert (among.mean, among.n, among.method) == (alone.mean, alone.n, alone.method)
         assert (among.low, among.high) == (
             pytest.approx(alone.low, nan_ok=True),
@@ -199,7 +199,7 @@ def test_no_column_has_no_interval() -> None:
 
 @pytest.mark.parametrize("method", ["bootstrap", "t"])
 def test_an_infinite_value_leaves_no_bounds(method: str) -> None:
-    interval = mean_interval(np.array([0.0, 1.0, inf]), method=method, rng=rng())  # type: ignore[arg-type]
+    interval = mean_interval(np.array([0.0, 1.0, inf]), method=method, rng=rng())
     assert interval.mean == inf
     assert isnan(interval.low) and isnan(interval.high)
 
@@ -234,7 +234,7 @@ def test_invalid_arguments_are_errors() -> None:
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         mean_interval(values, level=95, rng=rng())
     with pytest.raises(DataError, match=r"^the method of an interval must be auto, bootstrap or t, not 'z'$"):
-        mean_interval(values, method="z", rng=rng())  # type: ignore[arg-type]
+        mean_interval(values, method="z", rng=rng())
 
 
 def test_a_bound_does_not_leave_the_range_of_the_values() -> None:

@@ -342,8 +342,8 @@ def test_invalid_arguments_are_errors() -> None:
     ):
         compare_pairs(values, np.zeros((4, 2)), rng=rng())
     with pytest.raises(DataError, match=r"^there is no paired test 'wilcoxen'; did you mean 'wilcoxon'\?$"):
-        compare_pairs(values, values, tests=("wilcoxen",), rng=rng())  # type: ignore[arg-type]
+        compare_pairs(values, values, tests=("wilcoxen",), rng=rng())
     with pytest.raises(DataError, match=r"^there is no paired test 'z'; tests: permutation, wilcoxon, t$"):
-        compare_pairs(values, values, tests=("z",), rng=rng())  # type: ignore[arg-type]
+        compare_pairs(values, values, tests=("z",), rng=rng())
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         compare_pairs(values, values, level=95, rng=rng())

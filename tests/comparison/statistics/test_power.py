@@ -97,7 +97,7 @@ def test_a_strict_level_with_two_users_has_a_value() -> None:
 )
 def test_what_cannot_be_computed_is_an_error(given: dict[str, float], message: str) -> None:
     with pytest.raises(DataError) as error:
-        users_needed(**({"sd": 1.0, "gain": 0.1} | given))  # type: ignore[arg-type]
+        users_needed(**({"sd": 1.0, "gain": 0.1} | given))
     assert str(error.value) == message
 
 

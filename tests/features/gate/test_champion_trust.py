@@ -113,7 +113,6 @@ def test_a_program_that_a_tag_names_is_not_run(uri, attack, capsys):
         shop(uri, {"name": "mine", "type": "command", "params": attack}),
     ):
         gated = with_champion(load(asked), uri)
-        assert gated is not None
         (champion,) = (model for model in gated.config.models if model.name == gated.champion)
         assert (champion.type, champion.params["command"]) == ("command", attack["command"])
 
@@ -160,7 +159,6 @@ def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(uri, param
     config = load(shop(uri, {"name": "mine", "type": "reader", "params": fixed, "tune": search}))
     if is_fitted:
         gated = with_champion(config, uri)
-        assert gated is not None
         assert gated.config.models[-1].params == params
     else:
         with pytest.raises(DataError, match=r"is not fitted: whoever may write .* reader "):

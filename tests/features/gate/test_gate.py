@@ -72,10 +72,7 @@ def gate(**values: Any) -> Gate:
 
 
 def decided(
-    *models: ComparedModel,
-    champion: str = "old",
-    costs: Mapping[str, Costs] | None = None,
-    **values: Any,
+    *models: ComparedModel, champion: str = "old", costs: Mapping[str, Costs] | None = None, **values: Any
 ) -> Decision:
     return decide(contest(*models, costs=costs), gate(**values), champion)
 

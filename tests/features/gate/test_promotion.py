@@ -131,7 +131,6 @@ def test_better_challenger_replaces_champion(uri: str, third: SimpleNamespace) -
     assert third.gated.config.models[-1].name == "svd"
     assert (third.decision.promoted, third.aliases) == ("nmf", {"champion": 2, "previous": 1})
     found = recipe_of_registered(uri, f"{NAME}@champion")
-    assert found is not None
     assert (found.model, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
 
 
@@ -163,7 +162,6 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
     assert (found.decision.outcome, found.decision.champion) == ("keep", "champion")
     assert found.aliases == {"champion": 3, "previous": 1}
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
-    assert recipe is not None
     # Its name in the bake-off that made the version: there the run is found.
     assert (recipe.model, recipe.type) == ("champion", "sklearn.NMF")
     # The next night finds nothing new.
@@ -241,7 +239,6 @@ def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     asked = config(uri, ["popularity", NMF], gate={"champion": {"run": "svd"}})
     del asked["register"]
     gated = with_champion(load(asked), uri)
-    assert gated is not None
     assert gated.champion == "champion"
     assert [model.name for model in gated.config.models] == ["popularity", "nmf", "champion"]
     with pytest.raises(DataError, match="has no run with results called 'svdd'; did you mean 'svd'"):

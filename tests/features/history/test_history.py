@@ -173,8 +173,7 @@ def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal()
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])],
+    ("changes", "said"), [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])]
 )
 def test_the_legend_explains_only_what_is_shown(changes, said, capsys):
     nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]

@@ -53,7 +53,7 @@ def log(
 
 def asked(make: SimpleNamespace, number: int, **changes: Any) -> Plan:
     changed = {"id": f"b-{number}", "experiment": "nightly", "inputs": INPUTS, **changes}
-    return make.bakeoff(("random", "knn", "broken"), **changed)  # type: ignore[no-any-return]
+    return make.bakeoff(("random", "knn", "broken"), **changed)
 
 
 def test_logged_bakeoff_is_read_back(make: SimpleNamespace, uri: str) -> None:
@@ -194,7 +194,6 @@ def test_last_finished_bakeoff_is_found_by_config_hash(make: SimpleNamespace, ur
     log(uri, asked(make, 3, inputs={**INPUTS, "config": "another"}), knn)
     log(uri, asked(make, 4), knn, status="KILLED")
     found = last_finished(uri, "nightly", INPUTS["config"])
-    assert found is not None
     assert (found.bakeoff, found.tag("outcome"), found.mapping("inputs")) == (
         "b-2", "keep", {**INPUTS, "data": "d2"},
     )  # fmt: skip

@@ -14,12 +14,7 @@ from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.config import load
-from evalplugin.features.power.power import (
-    ASSUMED,
-    PowerTest,
-    power_of_config,
-    power_of_runs,
-)
+from evalplugin.features.power.power import ASSUMED, PowerTest, power_of_config, power_of_runs
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.tracker import MlflowTracker

@@ -47,7 +47,6 @@ def test_friedman_has_the_statistic_of_scipy_and_its_p_where_datasets_are_many(n
     values = np.round(values) if tied else values
     found = ranked({str(j): values[:, j].tolist() for j in range(m)}).friedman
     expected = stats.friedmanchisquare(*values.T)
-    assert found is not None
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
     if n == 30:
         assert found.p == pytest.approx(expected.pvalue, abs=0.02)
@@ -57,7 +56,6 @@ def test_friedman_of_few_datasets_is_that_of_all_permutations() -> None:
     # Three models in the same order on n datasets: one permutation of 6 on each after the first gives the highest sum.
     for n in (2, 3):
         found = ranked(led(n)).friedman
-        assert found is not None
         assert found.p == pytest.approx((1 / 6) ** (n - 1), abs=0.006)
         assert found.statistic == pytest.approx(2 * n)  # n (m - 1), the highest
 
@@ -116,7 +114,6 @@ def test_twins_have_equal_ranks_and_p_1() -> None:
     same = [0.1, 0.2, 0.3, 0.4]
     found = ranked({"a": same, "b": same, "c": same})
     assert [row.mean for row in found.models] == [2, 2, 2]
-    assert found.friedman is not None
     assert (found.friedman.statistic, found.friedman.p) == (0, 1)
     assert [pair.p_holm for pair in found.pairs] == [1, 1, 1]
 

@@ -62,10 +62,7 @@ def test_words_where_nothing_can_be_said() -> None:
     twins = rank_models("ndcg@10", ["x", "y"], {"a": [0.1, 0.2], "b": [0.1, 0.2], "c": [0.1, 0.2]})
     assert ranks_headline(twins) == "The 3 models have the same average rank over 2 datasets."
     assert "nan" not in " ".join(ranks_lines(twins)).lower()
-    assert json.loads(json.dumps(asdict(twins), allow_nan=False))["friedman"] == {
-        "statistic": 0.0,
-        "p": 1.0,
-    }
+    assert json.loads(json.dumps(asdict(twins), allow_nan=False))["friedman"] == {"statistic": 0.0, "p": 1.0}
     share = ranks_headline(rank_models("ndcg@10", ["x", "y"], {"a": [2, 1], "b": [1, 2], "c": [0, 0]}))
     assert share.startswith("a and b share the best average rank, 1.50, over 2 datasets; ")
 

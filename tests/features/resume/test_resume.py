@@ -187,10 +187,7 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
 }
 
 
-QUICK_POINTS = (
-    "scores-are-there-and-lists-are-not",
-    "comparing",
-)
+QUICK_POINTS = ("scores-are-there-and-lists-are-not", "comparing")
 
 
 @pytest.fixture(scope="module")
@@ -333,12 +330,10 @@ def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> No
     assert not said.has("are not computed again")
     assert said.has("the lists of 4 of 4 tasks are in the store and are only scored")
     scores = again.models[0].per_user
-    assert scores is not None
     assert scores.metrics == ("recall@5", "ndcg@10", "rmse")
     assert np.isfinite(scores.column("rmse")).any()
     (tmp_path / "new").mkdir()
     anew, _ = bake(config, "fresh")
-    assert anew.models[0].per_user is not None
     assert anew.models[0].per_user.values.tobytes() == scores.values.tobytes()
 
 
@@ -386,8 +381,6 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     assert fits() == 4
     assert said.has("is damaged and is computed anew")
     assert not said.has("are in the store")
-    assert first.models[0].per_user is not None
-    assert again.models[0].per_user is not None
     assert first.models[0].per_user.values.tobytes() == again.models[0].per_user.values.tobytes()
 
 
@@ -430,14 +423,11 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
             if a is not None:
                 assert (a.dtype, a.tobytes(), a.flags.writeable) == (b.dtype, b.tobytes(), False)
     read = again.result(read_task)
-    assert read is not None
     assert read.costs == made.costs
     assert read.lists.costs == made.lists.costs
     for name in ("user", "item", "score"):
         a, b = getattr(read.top_n, name), getattr(made.top_n, name)
         assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
-    assert read.lists.predictions is not None
-    assert made.lists.predictions is not None
     assert read.lists.predictions.tobytes() == made.lists.predictions.tobytes()
     assert read.per_user.values.tobytes() == made.per_user.values.tobytes()
     assert read.per_user.users.tolist() == made.per_user.users.tolist()
@@ -527,7 +517,6 @@ def test_concurrent_processes_share_the_first_stored_result(tmp_path: Path) -> N
 
 
 def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
-    assert result is not None
     scores = run_task(replace(task, lists=result.lists), "x", Observer()).per_user
     assert scores.values.tobytes() == result.per_user.values.tobytes()
 
@@ -544,7 +533,6 @@ def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
     read = cache.result(task)
     for result in (second, read):
         assert_of_its_lists(task, result)
-    assert read is not None
     assert read.top_n.item.tobytes() == second.top_n.item.tobytes()
 
 
@@ -620,7 +608,6 @@ def test_gaps_and_worst_groups_and_their_guardrails_are_the_same_after_a_resume(
     assert fits() == 4  # two folds, by the first run and by the one that computes anew
     statistics, conditions = [], []
     for outcome in outcomes:
-        assert outcome.decision is not None
         statistics.append(repr(outcome.comparisons[0].group_statistics))
         conditions.append([c for c in outcome.decision.conditions if c.kind == "segment"])
     assert statistics[0].count("GroupStatistic(") == 4
@@ -687,7 +674,6 @@ def test_resume_skips_bake_off_of_running_process(tmp_path: Path) -> None:
     interrupted(config)
     (path,) = Store(store_path()).journals.glob("*.jsonl")
     held = Journal.reopen(path)
-    assert held is not None
     _, said = bake(config, "resume")
     assert said.has("is being run by another process; this is a new one")
     held.close(finished=True)

@@ -81,7 +81,6 @@ def test_no_trial_depends_on_the_test_data(changes: dict[str, Any]) -> None:
 def test_the_job_gets_the_best_parameters_and_the_defaults_are_the_first_trial() -> None:
     (popularity, dial), (study,) = run(dial_config(tune={"budget": {"trials": 20}}))
     found = dial.tuning
-    assert found is not None
     table = found.trials.to_pandas()
     assert len(table) == 20
     assert table["params.x"][0] == 0.0
@@ -226,7 +225,6 @@ def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
 def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent() -> None:
     jobs, (study,) = run(dial_config(seed=2, tune={"budget": {"trials": 20}}))
     found = jobs[1].tuning
-    assert found is not None
     raced = found.trials.to_pandas()
     n = int(raced["users"].max())
     dropped = raced["state"] == "dropped"
@@ -244,7 +242,6 @@ def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent(
         race = trial.task.race
         assert (race is None) == (incumbent is None)
         if race is not None:
-            assert incumbent is not None
             assert np.nanmean(race.values) == pytest.approx(incumbent.outcome.value)
             sizes.append(len(race.users))
         if trial.outcome.state == "done" and (best is None or trial.outcome.value > best.outcome.value):
@@ -268,11 +265,7 @@ def test_errors_are_raced_as_well() -> None:
         metrics=["ndcg@10", "rmse"],
         models=[
             "popularity",
-            {
-                "name": "svd",
-                "type": "surprise.SVD",
-                "tune": {"lr_all": {"float": [1e-4, 0.1], "log": True}},
-            },
+            {"name": "svd", "type": "surprise.SVD", "tune": {"lr_all": {"float": [1e-4, 0.1], "log": True}}},
         ],
         tune={"metric": "rmse", "budget": {"trials": 12}},
     )
@@ -297,7 +290,7 @@ CONDITIONAL = {
 
 def test_a_parameter_is_tuned_only_where_its_condition_is_met() -> None:
     jobs, (study,) = run(dial_config(models=["popularity", CONDITIONAL], tune={"budget": {"trials": 12}}))
-    table = jobs[1].tuning.trials.to_pandas()  # type: ignore[union-attr]
+    table = jobs[1].tuning.trials.to_pandas()
     shifted = table["params.kind"] == "shifted"
     assert 0 < shifted.sum() < len(table)
     assert (table["params.shift"].notna() == shifted).all()
@@ -334,15 +327,14 @@ def test_where_all_trials_fail_the_job_has_failed_with_the_traceback() -> None:
     job = jobs[1]
     assert job.failed
     assert job.ended
-    assert "Traceback" in job.done[0].error  # type: ignore[union-attr]
-    assert job.done[0].error.endswith("no dial goes to 0 broken\n")  # type: ignore[union-attr]
+    assert "Traceback" in job.done[0].error
+    assert job.done[0].error.endswith("no dial goes to 0 broken\n")
 
 
 def test_each_fold_has_a_study_of_its_own() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 8}})
     jobs, studies = run(config)
     found = jobs[1].tuning
-    assert found is not None
     assert found.trials["fold"].to_pylist() == [1] * 8 + [2] * 8
     assert [study.label for study in studies] == ["dial, fold 1 of 2", "dial, fold 2 of 2"]
     assert [task.model.params["x"] for task in jobs[1].tasks] == [values["x"] for values in found.best]

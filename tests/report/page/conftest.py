@@ -248,7 +248,7 @@ def edge_contests() -> dict[str, Competition]:
                 compared_model(
                     "knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))
                 ),
-            ],
+            ]
         ),
         "30 models": contest(many, baseline="model 03"),
         "two users": contest(

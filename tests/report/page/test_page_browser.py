@@ -146,7 +146,6 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(visit, contests):
     page.locator('figure[data-chart="forest"] summary').click()
     shown = texts(page, 'figure[data-chart="forest"] tbody tr:first-child > *')
     pair = compare(contests.contest(), tests=("t",)).pair("ndcg@10", "knn", "base")
-    assert pair is not None
     interval = pair.paired.interval
     assert shown[:4] == [
         "knn",
@@ -207,7 +206,6 @@ def test_the_metric_changes_the_figures(visit: Callable[..., Page]) -> None:
     assert set(texts(page, ".shown")) == {"rmse"}
     assert "lower is better" in forest.locator("svg.marks").text_content()
     share = page.locator('figure[data-chart="shares"] .mark-rect path').first.get_attribute("aria-label")
-    assert share is not None
     assert share.startswith("knn: ")
     page.get_by_label("Metric").select_option("coverage@10")
     drawn(page, 3)
@@ -449,7 +447,6 @@ def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str)
     assert wide.evaluate("table => table.scrollWidth > table.parentElement.clientWidth")
     for svg in page.locator("figure svg.marks").all():
         box = svg.bounding_box()
-        assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 375.5
 

@@ -336,7 +336,6 @@ def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     assert (told.status, told.label) == ("one", "Decided")
     assert told.headline == "knn is the best by ndcg@10 (95 % confidence)"
     pair = comparison.pair("ndcg@10", "knn", "base")
-    assert pair is not None
     against, others = told.sentences
     assert against.startswith(
         f"knn against base: +{pair.paired.interval.mean:.4f} (+{100 * pair.paired.relative:.0f} %)"
@@ -357,11 +356,7 @@ def _few(models: str) -> str:
         ("no model", "none", "No model has a value of ndcg@10"),
         ("baseline leads", "one", "base is the best by ndcg@10 (95 % confidence)"),
         ("lower is better", "one", "knn is the best by rmse (95 % confidence)"),
-        (
-            "neither is better",
-            "none",
-            "Neither high nor low is better by popularity@10: no model wins by it",
-        ),
+        ("neither is better", "none", "Neither high nor low is better by popularity@10: no model wins by it"),
         ("overall only", "none", "knn has the best coverage@10, 0.7500: one number, without a test"),
         ("undefined for all", "none", "base is the only model with a value of ndcg@10"),
     ],
@@ -392,11 +387,9 @@ def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_riva
     assert set(pairs) == {(0, 2), (1, 2), (0, 1)}
     every = compare(contests.contest(models), pairs="all")
     pair = every.pair("ndcg@10", "a", "b")
-    assert pair is not None
     assert pairs[0, 1]["difference"] == pytest.approx(pair.paired.interval.mean, rel=1e-5)
     # Those with the baseline are those of the leaderboard's marks.
     own = comparison.pair("ndcg@10", "a", "base")
-    assert own is not None
     assert pairs[0, 2]["holm"] == pytest.approx(own.p_holm, rel=1e-5)
 
 
@@ -435,7 +428,6 @@ def test_the_footnote_says_of_how_many_lists_those_compared_were_drawn(contests,
     monkeypatch.setattr(overlap, "_MOST_LISTS", 7)
     some = compare(contests.contest())
     top_n = facts_of(some.contest, some.scored[0].model).top_n
-    assert top_n is not None
     n_lists = len(top_n["user"].unique())
     (footnote,) = overlap_table(some).footnotes
     assert f"places of 7 lists of users, evenly drawn from {n_lists}. rbo:" in footnote
@@ -453,7 +445,6 @@ def test_models_without_lists_are_named_and_fewer_than_two_have_no_overlap(conte
 
 def test_hit_rates_are_those_of_the_comparison(comparison: Comparison, data: dict[str, Any]) -> None:
     rates, held = hit_rates(comparison), data["hitRates"]
-    assert rates is not None
     assert (held["labels"], held["items"], held["truth"]) == (rates.labels, rates.items, rates.truth)
     assert held["hits"] == [rates.hits[name] for name in MODELS]
     assert held["labels"] == ("2-22", "26-46", "50-70", "74-94", "98-118")
