@@ -170,8 +170,3 @@ def test_the_headline_numbers_are_those_that_were_measured() -> None:
     for row in rows:
         seconds = re.findall(r"([\d.]+) s", row) + re.findall(r"([\d.]+) \|$", row)
         assert any(set(seconds) <= numbers for numbers in measured), row
-
-
-def test_what_the_readme_links_to_is_there() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target

@@ -101,36 +101,6 @@ def test_score_out_is_no_file_of_the_folder_that_is_read(files, capsys):
     assert score(*asked("folder/*.parquet"), "--out", "folder/scores.csv") == 0
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3://AKIAKEYKEY:12/the-secret@bucket",
-        "s3://bucket:the-secret/x",
-        "wasbs://container@account/x?sig=the-secret",
-        "https://[host/x?X-Amz-Credential=AKIAKEYKEY&X-Amz-Signature=the-secret",
-        "postgresql+nodriver://ann:99/the-secret@host/db",
-        "oracle+nodriver:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dthe-secret",
-        "postgresql:ann:the-secret@host/db",
-        "ann:the-secret@host",
-    ],
-)
-def test_credentials_in_a_tracking_uri_are_not_printed(files, uri, capsys, monkeypatch):
-    commands = [
-        ["score", *asked(), "--log"],
-        ["compare"],
-        ["gate"],
-        ["history", "--experiment", "x"],
-        ["power", "--experiment", "x"],
-    ]
-    for command in commands:
-        monkeypatch.setattr("evalplugin.base.secrets._registered", set())
-        assert main([*command, "--tracking-uri", uri]) == 2
-        shown = "".join(capsys.readouterr())
-        assert "tracking URI" in shown
-        assert "the-secret" not in shown
-        assert "AKIAKEYKEY" not in shown
-
-
 @pytest.mark.filterwarnings("ignore:Query string argument")  # of SQLAlchemy, which the driver does not take
 def test_score_log_links_are_without_credentials(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score(*asked(), "--log", "--tracking-uri", "sqlite:///mlflow.db?key=the-secret") == 0

@@ -13,7 +13,6 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.groups import GroupStatistic
-from evalplugin.data.queries import query_ids
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.frames import group_statistics_frame
 from evalplugin.report.tables import group_statistics_table
@@ -72,23 +71,6 @@ def test_differences_are_those_of_the_statistics_and_marked_after_correction() -
             assert own.difference.p <= own.p_holm <= min(1, 2 * own.difference.p)
 
 
-def test_names_of_groups_change_nothing() -> None:
-    order = np.array([2, 0, 3, 1])
-    renamed = Segmentation(
-        "age", ("middle", "few", "young", "old"), np.arange(N), order[GROUP].astype(np.int32)
-    )
-    found, again = by_name(made()), by_name(made(segments=(renamed,)))
-    assert found.keys() == again.keys()
-    for key, statistic in found.items():
-        # The intervals of groups are bootstrapped with the random numbers of their names.
-        assert again[key].value == statistic.value
-        assert again[key].groups == statistic.groups
-        if statistic.difference is not None:
-            assert dataclasses.astuple(again[key].difference) == pytest.approx(
-                dataclasses.astuple(statistic.difference)
-            )
-
-
 def test_without_two_large_groups_or_with_more_than_twenty_there_are_none() -> None:
     one = Segmentation("age", ("all",), np.arange(N), np.zeros(N, dtype=np.int32))
     assert made(segments=(one,)).group_statistics == ()
@@ -138,35 +120,6 @@ def test_other_seeds_widen_intervals_of_statistics_and_differences() -> None:
         if statistic.difference is not None:
             assert statistic.difference.low < once[key].difference.low
             assert statistic.difference.p > once[key].difference.p
-
-
-def queries(each: int) -> Comparison:
-    """Return models on users, or on sessions of so many queries with equal scores."""
-    ids = np.arange(N)
-    if each > 1:
-        ids = query_ids(np.repeat(np.arange(N), each), np.tile(np.arange(1, each + 1), N))
-    order = np.argsort(ids)
-    unit = "user" if each == 1 else "query"
-    models = []
-    for name, levels in LEVELS.items():
-        values = np.repeat(model(name, levels).scores.values, each, axis=0)[order]
-        models.append(
-            ComparedModel(name, PerUserScores(Units.of_lists(ids[order], unit), values, ("ndcg@10",)))
-        )
-    group = np.repeat(GROUP, each)[order].astype(np.int32)
-    return compare(contest(*models, segments=(Segmentation("age", tuple(SIZES), ids[order], group),)))
-
-
-def test_queries_of_a_session_count_once() -> None:
-    users, sessions = by_name(queries(1)), by_name(queries(7))
-    assert users.keys() == sessions.keys()
-    for key, statistic in sessions.items():
-        assert statistic.value == pytest.approx(users[key].value)
-        assert statistic.left_out == ("few",)
-        if statistic.difference is not None:
-            assert dataclasses.astuple(statistic.difference) == pytest.approx(
-                dataclasses.astuple(users[key].difference)
-            )
 
 
 def test_the_table_and_the_frame_have_the_same_rows() -> None:

@@ -231,25 +231,6 @@ def test_relabelling_clusters_changes_nothing(sample, method, seed):
     )
 
 
-@FEW
-@given(clustered(), st.integers(2, 4))
-def test_values_that_are_repeated_in_their_cluster_tell_nothing_more(sample, times):
-    values, clusters = sample[0][:, 0], sample[1]
-    once = interval(cluster_means(values, clusters), method="t")
-    again = cluster_means(np.tile(values, times), np.tile(clusters, times))
-    repeated = interval(again, method="t")
-    assert (repeated.low, repeated.high) == pytest.approx((once.low, once.high), nan_ok=True, abs=1e-12)
-    over_values = [interval(np.tile(values, k), np.tile(clusters, k), method="t") for k in (1, times)]
-    assert over_values[0].mean == pytest.approx(over_values[1].mean, rel=1e-14, nan_ok=True)
-    if over_values[0].clusters is not None:
-        errors = [
-            spread_of(np.tile(defined, k), np.tile(clusters[~np.isnan(values)], k)).error
-            for k in (1, times)
-            for defined in [values[~np.isnan(values)]]
-        ]
-        assert errors[0] == pytest.approx(errors[1], rel=1e-9, nan_ok=True, abs=1e-12)
-
-
 @given(clustered(), st.sampled_from(METHODS))
 def test_the_mean_is_that_over_values(sample: tuple[np.ndarray, np.ndarray], method: Any) -> None:
     values, clusters = sample[0][:, 0], sample[1]
@@ -289,30 +270,6 @@ def test_the_interval_of_misses_mirrors_that_of_hits(sample, scale):
             (1 - hits.high, 1 - hits.low), nan_ok=True, abs=1e-9
         )
         assert misses.method == hits.method
-
-
-@given(clustered())
-def test_linearized_values_have_the_mean_and_nearly_the_error(sample: tuple[np.ndarray, np.ndarray]) -> None:
-    values, clusters = np.nan_to_num(sample[0][:, 0]), sample[1]
-    if (codes := clusters_in_order(clusters)) is None:
-        return
-    ours = Clustered.of(values, codes)
-    z, spread = ours.linearized, ours.spread
-    assert z.mean() == pytest.approx(values.mean(), rel=1e-13, abs=1e-15)
-    error = z.std(ddof=1) / sqrt(len(z))
-    assert error <= spread.error * (1 + 1e-9) + 1e-15
-    assert error >= spread.error * sqrt(1 - 1 / len(z)) * (1 - 1e-9) - 1e-15
-
-
-@FEW
-@given(clustered(columns=3), st.sampled_from(METHODS))
-def test_columns_do_not_depend_on_each_other(sample: tuple[np.ndarray, np.ndarray], method: Any) -> None:
-    values, clusters = sample
-    together = mean_intervals(values, method=method, clusters=clusters, rng=rng())
-    alone = [interval(column, clusters, method=method) for column in values.T]
-    for ours, theirs in zip(together, alone, strict=True):
-        # The order of summation of a matrix product may differ.
-        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), nan_ok=True, rel=1e-9)
 
 
 @given(clustered())
@@ -476,15 +433,6 @@ def test_models_that_differ_in_few_clusters_may_all_be_best() -> None:
     scores = np.stack([source.random(500) * 0.01, source.random(500) * 0.01 + gain], axis=1)
     assert may_be_best(scores, rng=rng()).tolist() != [True, True]
     assert may_be_best(scores, clusters=clusters, rng=rng()).tolist() == [True, True]
-
-
-@FEW
-@given(clustered(columns=4), st.integers(0, 2**32))
-def test_the_order_of_the_models_changes_nothing(sample: tuple[np.ndarray, np.ndarray], seed: int) -> None:
-    scores, clusters = np.nan_to_num(sample[0]), sample[1]
-    order = rng(seed).permutation(4)
-    ours = may_be_best(scores[:, order], clusters=clusters, rng=rng())
-    assert ours.tolist() == may_be_best(scores, clusters=clusters, rng=rng())[order].tolist()
 
 
 def test_clusters_of_other_values_are_refused() -> None:

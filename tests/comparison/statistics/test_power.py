@@ -101,11 +101,6 @@ def test_what_cannot_be_computed_is_an_error(given: dict[str, float], message: s
     assert str(error.value) == message
 
 
-def test_one_user_is_no_comparison() -> None:
-    with pytest.raises(DataError, match="at least 2 users, not 1"):
-        detectable_gain(0.2, 1)
-
-
 def test_users_needed_for_a_measured_difference_are_those_of_its_effect() -> None:
     a, b = np.array([[0.3], [0.5], [0.1], [0.6], [0.2]]), np.array([[0.2], [0.1], [0.2], [0.5], [0.2]])
     (paired,) = compare_pairs(a, b, rng=np.random.default_rng(0))

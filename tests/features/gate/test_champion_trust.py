@@ -10,7 +10,7 @@ import pytest
 import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
-from samples import write_config
+from samples import TINY, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
@@ -49,23 +49,20 @@ class Reader:
 
 
 def shop(uri: str, *models: Any, **changes: Any) -> dict[str, Any]:
-    return {
+    own = {
         "experiment": "nightly",
         "seed": 11,  # popularity is better than random beyond chance
-        "datasets": [
-            {"name": "shop", "type": "synthetic", "n_users": 80, "n_items": 40, "n_interactions": 1200}
-        ],
+        "datasets": [{**TINY, "n_users": 80, "n_items": 40, "n_interactions": 1200}],
         "split": {"type": "last_n", "n": 2},
+        "relevance": {},
         "recommend": {"n": 10},
         "metrics": ["ndcg@10"],
-        "models": ["random", "popularity", *models],
         "segments": [],
-        "compare": {"baseline": "random"},
         "gate": {"min_users": 20},
         "register": {"name": "shop"},
         "tracking": {"uri": uri, "board": False},
-        **changes,
     }
+    return small_config(**{**own, "models": ["random", "popularity", *models], **changes})
 
 
 @pytest.fixture

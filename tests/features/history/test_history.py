@@ -246,11 +246,6 @@ def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, 
         assert "★ promoted" in written.decode()
 
 
-def test_unknown_picture_format_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg, not '.jpg'"):
-        write_history(sample(), tmp_path / "a.jpg")
-
-
 def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(DataError, match=r"a.svg: the picture cannot be written: "):

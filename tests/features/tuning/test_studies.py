@@ -321,16 +321,6 @@ def test_defaults_that_fail_do_not_end_a_study() -> None:
     assert found.best == ({"kind": "plain"},)
 
 
-def test_where_all_trials_fail_the_job_has_failed_with_the_traceback() -> None:
-    broken = {**DIAL, "params": {"kind": "broken"}}
-    jobs, _ = run(dial_config(models=["popularity", broken], tune={"budget": {"seconds": 60}}))
-    job = jobs[1]
-    assert job.failed
-    assert job.ended
-    assert "Traceback" in job.done[0].error
-    assert job.done[0].error.endswith("no dial goes to 0 broken\n")
-
-
 def test_each_fold_has_a_study_of_its_own() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 8}})
     jobs, studies = run(config)
