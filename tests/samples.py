@@ -250,21 +250,17 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
                 }
             )
     best = [
-        {name.removeprefix("params."): value for name, value in row.items() if name.startswith("params.")}
+        {name[7:]: value for name, value in row.items() if name.startswith("params.") and value is not None}
         for row in rows
         if row["best"]
     ]
+    split = {"type": "last_n", "n": 1}
     found = Tuning(
         metric="ndcg@10",
-        best=tuple({name: value for name, value in one.items() if value is not None} for one in best),
+        best=tuple(best),
         validation=level,
         trials=pa.Table.from_pylist(rows),
-        settings={
-            "split": {"type": "last_n", "n": 1},
-            "metric": "ndcg@10",
-            "budget": {"trials": n},
-            "prune": "race",
-        },
+        settings={"split": split, "metric": "ndcg@10", "budget": {"trials": n}, "prune": "race"},
         space={
             "k": {"int": [1, 100], "log": True},
             "sim_options.name": ["cosine", "msd"],
@@ -305,13 +301,8 @@ def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object)
 
 def whole() -> Results:
     """Three models that differ clearly, and one that failed."""
-    models = (
-        model_result("random", 0.1),
-        model_result("knn", 0.3),
-        model_result("svd", 0.5),
-        failed_result("broken"),
-    )
-    return Results(bakeoff(("random", "knn", "svd", "broken")), models)
+    models = [model_result(name, level) for name, level in (("random", 0.1), ("knn", 0.3), ("svd", 0.5))]
+    return Results(bakeoff(("random", "knn", "svd", "broken")), (*models, failed_result("broken")))
 
 
 def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: Any) -> Bakeoff:

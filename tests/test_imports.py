@@ -15,18 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
-    "mlflow",
-    "sklearn",
-    "surprise",
-    "numba",
-    "pandas",
-    "scipy",
-    "pyarrow",
-    "altair",
-    "vl_convert",
-    "rich",
-    "http",
-)
+    "mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "altair", "vl_convert", "rich", "http",
+)  # fmt: skip
 START = (*HEAVY, "numpy", "pydantic", "yaml")  # what a command that only shows its help may not import
 CLUSTER = ("ray", "dask", "distributed", "pyspark", "deltalake", "fsspec")
 

@@ -82,13 +82,11 @@ def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
     command = first.strip().rsplit("&& ", 1)[1]
     assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q . && ")
     assert command == ".venv/bin/python -m evalplugin run configs/knn.yaml"
-    printed = subprocess.run(
+    command, environment = (
         [sys.executable, *shlex.split(command)[1:]],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ).stdout
+        {**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     shown, real = numbers(block("text", "item-neighbours")), numbers(printed)
     assert len(shown) == 7 * 5
     real = real[: len(shown)]  # the README leaves out the tables behind the first one

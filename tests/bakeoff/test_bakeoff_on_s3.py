@@ -91,14 +91,10 @@ def test_a_bakeoff_on_objects_is_that_on_files(s3, uri, capsys):
     pd.testing.assert_frame_equal(on_files.to_frame(), on_objects.to_frame(), check_exact=True)
 
     assert _run(_config(remote), uri) == 0
-    assert (
-        main(["compare", "--tracking-uri", uri, "--experiment", "shop", "--html", f"{remote}/page.html"]) == 0
-    )
+    logged = ["--tracking-uri", uri, "--experiment", "shop"]
+    assert main(["compare", *logged, "--html", f"{remote}/page.html"]) == 0
     assert main(["data", "shop.yaml", "--pictures", f"{remote}/pictures"]) == 0
-    assert (
-        main(["history", "--tracking-uri", uri, "--experiment", "shop", "--chart", f"{remote}/trend.svg"])
-        == 0
-    )
+    assert main(["history", *logged, "--chart", f"{remote}/trend.svg"]) == 0
     page = find_remote(f"{remote}/page.html")[0].open().read()
     assert b"vendor" in page
     assert find_remote(f"{remote}/pictures/*.png")[0].open().read().startswith(b"\x89PNG")

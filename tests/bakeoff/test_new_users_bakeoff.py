@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import small_config, write_config
+from samples import matrix_of, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
-from evalplugin.data import Interactions, Split
+from evalplugin.data import Split
 from evalplugin.execution import executor
 from evalplugin.execution.engines.local import InProcess
 from evalplugin.execution.executor import sequential_executor, task_executor
@@ -67,16 +67,10 @@ def results(given: dict[str, Any], data: PreparedData | None = None) -> dict[str
     return named
 
 
-def dense(data: Interactions) -> np.ndarray:
-    matrix = np.zeros((data.n_users, data.n_items))
-    matrix[data.user, data.item] = 1
-    return matrix
-
-
 def ease_by_numpy(fold: Split, l2: float, ks: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Recall (denominator min) and NDCG of each test user, as the code of Liang et al. 2018 and Steck 2019 has them."""
     assert fold.history is not None
-    train, told, truth = (dense(part) for part in (fold.train, fold.history, fold.test))
+    train, told, truth = (matrix_of(part, binary=True) for part in (fold.train, fold.history, fold.test))
     present = train.sum(axis=0) > 0
     gram = train[:, present].T @ train[:, present] + l2 * np.eye(present.sum())
     inverse = np.linalg.inv(gram)
@@ -149,9 +143,8 @@ def test_a_train_part_with_too_few_users_for_tuning_names_the_remedy():
     tuned = {**EASE, "name": "ease", "tune": {"l2": {"float": [1, 100], "log": True}}}
     given = config(models=["popularity", tuned], split={**NEW, "n_users": 40}, tune={"budget": {"trials": 2}})
     data = prepared(given)
-    with pytest.raises(
-        DataError, match=r"tune.split is left out.*n_users is 40, but only 20 users have at least 2"
-    ):
+    told = r"tune.split is left out.*n_users is 40, but only 20 users have at least 2"
+    with pytest.raises(DataError, match=told):
         studies_of(load(given), [data], jobs_of(load(given), [data]))
 
 

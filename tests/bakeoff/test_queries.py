@@ -35,15 +35,8 @@ rows = [(user, item, rank) for user in users["user"]
         for rank, item in enumerate(dict.fromkeys([last[user], *sorted(set(train["item"]))]), 1) if rank <= 10]
 pd.DataFrame(rows, columns=["user", "item", "rank"]).to_csv(out, index=False)
 """
-PROGRAM = {
-    "name": "last",
-    "type": "command",
-    "params": {
-        "command": [sys.executable, "last.py", "{train}", "{users}", "{history}", "{out}"],
-        "format": "csv",
-        "version": "1",
-    },
-}
+COMMAND = [sys.executable, "last.py", "{train}", "{users}", "{history}", "{out}"]
+PROGRAM = {"name": "last", "type": "command", "params": {"command": COMMAND, "format": "csv", "version": "1"}}
 pytestmark = [pytest.mark.usefixtures("store", "no_drawing"), pytest.mark.filterwarnings("ignore:.*EV1")]
 
 
@@ -90,9 +83,7 @@ def test_queries_are_listed_scored_logged_and_read_back():
     frame = clicks()
     tested = frame[frame["session"] >= 40]  # those of the last day
     place = tested.groupby("session").cumcount()
-    expected = [
-        f"{session}:{known}" for session, known in zip(tested["session"], place, strict=True) if known
-    ]
+    expected = [f"{s}:{known}" for s, known in zip(tested["session"], place, strict=True) if known]
     for model in outcome.models:
         assert model.error is None, model.error
         assert model.per_user.units.noun == "query"
@@ -109,10 +100,8 @@ def test_queries_are_listed_scored_logged_and_read_back():
     before = history.groupby("user", sort=False)["item"].last()
     rr = dict(zip(scores.users.tolist(), scores.column("rr@10").tolist(), strict=True))
     assert all((rr[query] == 1) == (item[query] == before[query]) for query in expected)
-    assert [segment.name for segment in outcome.comparisons[0].contest.segments][-2:] == [
-        "position",
-        "repeat",
-    ]
+    segments = [segment.name for segment in outcome.comparisons[0].contest.segments]
+    assert segments[-2:] == ["position", "repeat"]
 
     (again,) = evalplugin.compare(tracking_uri="sqlite:///mlflow.db").comparisons
     assert again.contest.units.noun == "query"
@@ -166,9 +155,8 @@ def test_checks_know_that_models_do_not_learn_from_histories():
     parts = [frame[frame["session"] >= 10], frame[frame["session"] < 10]]
     for part, name in zip(parts, ("train.csv", "test.csv"), strict=True):
         part.to_csv(name, index=False)
-    given = config()["datasets"][0] | {
-        "path": {n: str(Path(f"{n}.csv").absolute()) for n in ("train", "test")}
-    }
+    paths = {part: str(Path(f"{part}.csv").absolute()) for part in ("train", "test")}
+    given = config()["datasets"][0] | {"path": paths}
     assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
 
 
@@ -200,12 +188,8 @@ def pooled(pool: pd.DataFrame, **recommend: Any) -> dict[str, Any]:
 
 def asked() -> list[tuple[str, int, list[int]]]:
     """Return each query's id, its next item and the items of its history."""
-    tested = clicks().query("session >= 40").groupby("session")["item"].agg(list)
-    return [
-        (f"{s}:{known}", items[known], items[:known])
-        for s, items in tested.items()
-        for known in range(1, len(items))
-    ]
+    tested = clicks().query("session >= 40").groupby("session")["item"].agg(list).items()
+    return [(f"{s}:{n}", items[n], items[:n]) for s, items in tested for n in range(1, len(items))]
 
 
 @pytest.mark.slow
@@ -270,9 +254,8 @@ def test_segments_of_queries_are_refused_for_users():
 
 
 def test_models_that_cannot_answer_a_history_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"surprise\.SVD cannot list items for users who are not in the train data"
-    ):
+    told = r"surprise\.SVD cannot list items for users who are not in the train data"
+    with pytest.raises(ConfigError, match=told):
         load(config() | {"models": ["popularity", "surprise.SVD"]})
 
 
@@ -280,13 +263,8 @@ def test_sessions_of_two_parts_are_refused_with_place():
     clicks().to_csv("one.csv", index=False)
     clicks().tail(30).to_csv("two.csv", index=False)
     given = config() | {"split": {"type": "next_item", "test": "given"}}
-    given["datasets"][0]["path"] = {
-        "train": str(Path("one.csv").absolute()),
-        "test": str(Path("two.csv").absolute()),
-    }
-    with pytest.raises(
-        DataError,
-        match=r"split.test: .*7 of 60 sessions are in the train part and in the test part: "
-        r"53 \(\d event(s)? and \d\), ",
-    ):
+    paths = {"train": "one.csv", "test": "two.csv"}
+    given["datasets"][0]["path"] = {part: str(Path(file).absolute()) for part, file in paths.items()}
+    told = r"split.test: .*7 of 60 sessions are in the train part and in the test part: 53 \(\d event(s)? and \d\), "
+    with pytest.raises(DataError, match=told):
         run_bakeoff(load(given))

@@ -267,7 +267,7 @@ def test_data_without_columns_has_no_clusters() -> None:
     data = {"name": "made", "type": "synthetic", "n_users": 40, "n_items": 30, "n_interactions": 600}
     said = refusal(prepare, load(config(datasets=[data], metrics=["rr@10"])), None, Observer())
     assert (
-        "split.cluster: split next_item: the data has no column 'visitor_id' of clusters of sessions" in said
+        "split.cluster: split next_item: the data has no column 'visitor_id' of clusters of session" in said
     )
 
 

@@ -56,7 +56,7 @@ def test_output_that_cannot_be_written_is_one_message(argv: list[str]) -> None:
         (["run", "none.yaml", "--outcome", "none/o.jsonl"], "none/o.jsonl: no such folder: none"),
         (
             ["describe", "model", "surprise.KNNBase"],
-            "unknown model 'surprise.KNNBase'; did you mean 'surprise.KNNBas",
+            "model 'surprise.KNNBase'; did you mean 'surprise.KNNBas",
         ),
         (["list", "models", "--plugin", "none.py"], "plugin file not found"),
     ],

@@ -16,7 +16,7 @@ SPLITS = [{"name": "last", "type": "last_n", "n": 1}, {"name": "three", "type": 
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def store(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> SimpleNamespace:
     """A store with a bake-off of two splits, and lists for one of them: in its experiment and in another."""
     folder = tmp_path_factory.mktemp("films")
     uri = f"sqlite:///{folder / 'mlflow.db'}"

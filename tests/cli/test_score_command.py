@@ -40,15 +40,8 @@ def asked(lists: str = "lists.csv", truth: str = "truth.csv") -> list[str]:
     return ["--lists", lists, "--truth", truth, "-m", "rr", "-m", "hit@1"]
 
 
-@pytest.mark.parametrize(
-    ("lists", "truth"),
-    [
-        ("lists.csv", "truth.csv"),
-        ("lists.parquet", "truth.csv"),
-        ("folder", "truth.parquet"),
-        ("folder/*.parquet", "truth.parquet"),
-    ],
-)
+@pytest.mark.parametrize("lists", ["lists.csv", "lists.parquet", "folder", "folder/*.parquet"])
+@pytest.mark.parametrize("truth", ["truth.csv", "truth.parquet"])
 def test_score_json_means_from_every_file_format(files, capsys, lists, truth):
     assert score(*asked(lists, truth), "--format", "json") == 0
     out, err = capsys.readouterr()
@@ -63,11 +56,8 @@ def test_score_prints_means_as_table_and_csv(files: Path, capsys: pytest.Capture
     table = capsys.readouterr().out
     assert "lists.csv" in table
     rows = [line.split()[:2] for line in table.splitlines()]
-    assert [row for row in rows if len(row) == 2 and row[1].count(".")] == [
-        ["rr", "0.5000"],
-        ["hit@1", "0.3333"],
-        ["coverage@1", "1.0000"],
-    ]
+    shown = [" ".join(row) for row in rows if len(row) == 2 and row[1].count(".")]
+    assert shown == ["rr 0.5000", "hit@1 0.3333", "coverage@1 1.0000"]
     assert score(*asked(), "-m", "coverage@1", "--format", "csv") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "metric,mean,low,high,users,undefined"
@@ -121,6 +111,7 @@ def test_score_options_train_threshold_and_columns(files: Path, capsys: pytest.C
     assert found["rr"]["mean"] == (1 / 2 + 1) / 2
 
 
+TREC = ["--input-format", "trec"]
 RUN = "u1 Q0 d2 1 0.5 tag\nu1 Q0 d1 2 0.9 tag\nu2 Q0 d1 1 3 tag\nu2\tQ0\td3  2  1.5 tag\n"
 QRELS = "u1 0 d1 2\nu1 0 d3 0\nu2 0 d3 1\nu3 0 d1 1\n"
 
@@ -130,7 +121,7 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(files, capsys):
 
     Path("run.txt").write_text(RUN)
     Path("qrels.txt").write_text(QRELS)
-    trec = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec"]
+    trec = ["--lists", "run.txt", "--truth", "qrels.txt", *TREC]
     assert score(*trec, "-m", "ndcg@2", "-m", "ap", "-m", "rr", "--out", "per_user.csv") == 0
     with open("run.txt") as run, open("qrels.txt") as qrels:
         theirs = pytrec_eval.RelevanceEvaluator(
@@ -145,12 +136,8 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(files, capsys):
     argv = [*trec, "--as", "trec_eval"]
     assert score(*argv, "-m", "map", "-m", "ndcg_cut_2", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found == pytest.approx(
-        {
-            "map": np.mean([v["map"] for v in theirs.values()]),
-            "ndcg_cut_2": np.mean([v["ndcg_cut_2"] for v in theirs.values()]),
-        }
-    )
+    means = {name: np.mean([v[name] for v in theirs.values()]) for name in ("map", "ndcg_cut_2")}
+    assert found == pytest.approx(means)
     assert score(*argv, "-m", "map") == 0
     assert "as trec_eval" in capsys.readouterr().out
     assert score(*argv, "-m", "map", "--format", "csv") == 0
@@ -180,51 +167,40 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--lists", "list.csv", "--truth", "truth.csv", "-m", "rr"], "did you mean 'lists.csv'?"),
-        (["--lists", "lists.csv", "--truth", "truth.csv"], "no metric is asked for"),
-        (["--lists", "lists.csv", "--truth", "truth.csv", "-m", "rrr"], "did you mean 'rr'"),
-        (["--lists", "lists.dat", "--truth", "truth.csv", "-m", "rr"], "the format is not known by the name"),
-        (
-            ["--lists", "lists.csv", "--truth", "broken.parquet", "-m", "rr"],
-            "broken.parquet: cannot be read:",
-        ),
-        (
-            ["--lists", "empty.csv", "--truth", "truth.csv", "-m", "rr"],
-            "empty.csv is empty: it has no line with the names of its columns",
-        ),
-        (["--lists", "head.csv", "--truth", "truth.csv", "-m", "rr"], "head.csv: there are no rows"),
+        (asked("list.csv"), "did you mean 'lists.csv'?"),
+        (asked()[:4], "no metric is asked for"),
+        ([*asked(), "-m", "rrr"], "did you mean 'rr'"),
+        (asked("lists.dat"), "the format is not known by the name"),
+        (asked(truth="broken.parquet"), "broken.parquet: cannot be read:"),
+        (asked("empty.csv"), "empty.csv is empty: it has no line with the names of its columns"),
+        (asked("head.csv"), "head.csv: there are no rows"),
         ([*asked(), "--item", "iten"], "lists.csv: no item column 'iten'; did you mean 'item'?"),
         ([*asked(), "--out", "x.txt"], "x.txt: per-user scores are written as .parquet or .csv, not '.txt'"),
         ([*asked(), "--out", "no/x.csv"], "there is no folder"),
         ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
         ([*asked(), "--memory", "1KB"], "only Parquet files are scored in partitions"),
         (
-            [*asked("text.csv")],
+            asked("text.csv"),
             "user ids are text in the lists (such as 'a'), but integers in the truth (such as 1)",
         ),
         (
-            [*asked("null.csv")],
+            asked("null.csv"),
             "null.csv: column 'item', row 2 (counted from 1) is empty: no item id may be missing",
         ),
+        ([*asked("bad.txt", "qrels.txt"), *TREC], "bad.txt: line 1: the score must be a number, not 'x'"),
         (
-            ["--lists", "bad.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
-            "bad.txt: line 1: the score must be a number, not 'x'",
-        ),
-        (
-            ["--lists", "qrels.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
-            "qrels.txt: line 1: a line of a TREC run has 6 values (user q0 item trec_rank score tag); this one has 4",
+            [*asked("qrels.txt", "qrels.txt"), *TREC],
+            "line 1: a line of a TREC run has 6 values (user q0 item trec_",
         ),
     ],
 )
 def test_score_errors_exit_2_with_a_message(files, capsys, argv, message):
-    Path("lists.dat").write_text("x")
-    Path("broken.parquet").write_text("x")
-    Path("empty.csv").write_text("")
-    Path("head.csv").write_text("user,item,rank\n")
-    Path("text.csv").write_text("user,item,rank\na,1,1\n")
-    Path("null.csv").write_text("user,item,rank\n1,1,1\n1,,2\n")
-    Path("bad.txt").write_text("u1 Q0 d2 1 x tag\n")
-    Path("qrels.txt").write_text(QRELS)
+    head = "user,item,rank\n"
+    for name, text in {
+        "lists.dat": "x", "broken.parquet": "x", "empty.csv": "", "head.csv": head, "text.csv": f"{head}a,1,1\n",
+        "null.csv": f"{head}1,1,1\n1,,2\n", "bad.txt": "u1 Q0 d2 1 x tag\n", "qrels.txt": QRELS,
+    }.items():  # fmt: skip
+        Path(name).write_text(text)
     assert score(*argv) == 2
     out, err = capsys.readouterr()
     assert message in err
@@ -279,11 +255,8 @@ def test_train_users_and_items_unknown_to_lists_and_truth_are_logged(
     (run,) = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert run.info.status == "FINISHED"
     history = pd.read_parquet(client.download_artifacts(run.info.run_id, "data/history.parquet", str(files)))
-    prefix = "u" if text_ids else ""
-    assert sorted(zip(history["user"].astype(str), history["item"], strict=True)) == [
-        (f"{prefix}1", 30),
-        (f"{prefix}2", 20),
-    ]
+    pairs = sorted(zip(history["user"].astype(str).str.removeprefix("u"), history["item"], strict=True))
+    assert pairs == [("1", 30), ("2", 20)]
 
 
 def test_run_whose_logging_fails_is_killed_and_named_where_it_is_compared(files, uri, capsys, monkeypatch):
@@ -380,19 +353,19 @@ def test_matrices_are_read_as_truth(files: Path, capsys: pytest.CaptureFixture[s
         (["--truth", "a.inter"], "a.inter: no user column 'user'; did you mean 'user_id'?"),
         (
             ["--truth", "a.txt", "--truth-format", "recbole"],
-            "a.txt: line 1: '1 20 30' has no type: a header of RecBole",
+            "a.txt: line 1: '1 20 30' has no type: a header of",
         ),
         (
             ["--truth", "truth.csv", "--truth-format", "adjacency"],
-            "truth.csv: line 1 is 'user,item,rating', without a",
+            "truth.csv: line 1 is 'user,item,rating', with",
         ),
         (
             ["--truth", "truth.csv", "--lists", "a.inter"],
-            "a.inter: the format is not known .* trec (--input-format)",
+            "a.inter: the format is not known .* (--input-format)",
         ),
         (
             ["--truth", "truth.csv", "--pool", "truth.csv"],
-            "truth.csv: 3 of 5 listed items are not in the pool of their",
+            "truth.csv: 3 of 5 listed items are not in the pool",
         ),
         (["--truth", "truth.csv", "--pool", "none.csv"], "file not found: none.csv"),
         (["--truth", "truth.csv", "--pool", "truth.csv", "--as", "recbole"], "--pool does not go with it"),

@@ -20,6 +20,9 @@ URIS = (
     f"hdfs://ann:{SECRET}@host:8020/x.csv",
     f"https://host/x.csv?token={SECRET}",
     f"https://host/x.csv?X-Amz-Credential=AKIA&X-Amz-Signature={SECRET}",
+    f"postgresql+nodriver://ann:99/{SECRET}@host/db",
+    f"oracle+nodriver:///?odbc_connect=DRIVER%3Dx%3BPWD%3D{SECRET}",
+    f"ann:{SECRET}@host",
 )
 OUTPUTS = (
     f"s3://bucket/x.txt?secret_key={SECRET}",
@@ -40,6 +43,11 @@ COMMANDS = (
     "cache list --store URI",
     "run shop.yaml --dry-run --data-home URI",
     "run shop.yaml --dry-run --set tracking.uri=URI",
+    f"{SCORE} --log --tracking-uri URI",
+    *(
+        f"{command} --tracking-uri URI"
+        for command in ("compare", "gate", "history --experiment x", "power --experiment x")
+    ),
     "run shop.yaml --dry-run --set datasets.0.type=URI",
 )
 
@@ -49,13 +57,8 @@ def test_no_command_prints_the_credentials_of_a_uri(command: str, capfd: pytest.
     write_config(small_config())
     Path("lists.csv").write_text("user,item,rank\n1,1,1\n")
     Path("truth.csv").write_text("user,item\n1,1\n")
-    is_output = command.partition(" URI")[0].split()[-1] in (
-        "--out",
-        "--html",
-        "--chart",
-        "--pictures",
-        "--outcome",
-    )
+    option = command.partition(" URI")[0].split()[-1]
+    is_output = option in ("--out", "--html", "--chart", "--pictures", "--outcome")
     for uri in (*URIS, *OUTPUTS) if is_output else URIS:
         code = main([part.replace("URI", uri) for part in command.split()])
         assert code == 2 or not is_output, uri

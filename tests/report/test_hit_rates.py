@@ -24,9 +24,8 @@ def table(items: list[tuple[int, int, int]]) -> pa.Table:
 
 
 def test_hit_rates_by_hand() -> None:
-    rates = hit_rates_of(
-        {"knn": table(ITEMS), "none": table([(train, truth, 0) for train, truth, _ in ITEMS])}
-    )
+    nothing = [(train, truth, 0) for train, truth, _ in ITEMS]
+    rates = hit_rates_of({"knn": table(ITEMS), "none": table(nothing)})
     assert rates.labels == ("0", "3-4", "5", "9", "20-30")
     assert rates.items == (2, 2, 2, 2, 2)
     assert rates.truth == (1 + 2, 1 + 1, 4 + 1, 2 + 2, 10 + 5)

@@ -11,12 +11,30 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Split
+from evalplugin.features.base import Bakeoff
 from evalplugin.segments import history_lengths
+
+OTHER = {
+    "split": {"type": "last_n", "n": 2},
+    "models": [{"name": "other", "type": "popularity"}],
+    "compare": {},
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> tuple[str, Bakeoff]:
+    """A store with a bake-off, and one on other data before it."""
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    evalplugin.run(small_config(**OTHER), tracking_uri=uri)
+    asked = small_config(models=["random", "popularity", CHANCE], segments=["activity"])
+    return uri, evalplugin.run(asked, tracking_uri=uri)
 
 
 @pytest.fixture
-def outcome() -> object:
-    return evalplugin.run(small_config(models=["random", "popularity", CHANCE], segments=["activity"]))
+def outcome(ran: tuple[str, Bakeoff], monkeypatch: pytest.MonkeyPatch) -> Bakeoff:
+    """The bake-off, whose store MLflow finds by itself."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", ran[0])
+    return ran[1]
 
 
 def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome: object) -> None:
@@ -79,10 +97,6 @@ def test_wrong_choices_of_users_are_refused(argv, expected, outcome, capsys):
 
 
 def test_users_of_other_data_are_refused(outcome: object, capsys: pytest.CaptureFixture[str]) -> None:
-    other = small_config(
-        split={"type": "last_n", "n": 2}, models=[{"name": "other", "type": "popularity"}], compare={}
-    )
-    evalplugin.run(other)
     assert main(["compare", "other", "random", "--users", "other", "random"]) == 2
     assert "cannot be compared" in capsys.readouterr().err
 

@@ -463,7 +463,7 @@ def sessions(source: np.random.Generator, n: int, correlation: float) -> tuple[n
 
 
 def test_intervals_and_tests_of_sessions_keep_what_they_promise() -> None:
-    source, bakeoffs = rng(11), 400
+    source, bakeoffs = rng(11), 250
     missed, wrong = {"naive": 0, "clusters": 0}, {"naive": 0, "clusters": 0}
     for _ in range(bakeoffs):
         scores, codes = sessions(source, 100, 0.4)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from samples import interactions
+from samples import coded, interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
 from evalplugin.features.data_card.card import DataCard, DescribedData, _ratings, card_of, split_card
@@ -52,11 +52,7 @@ def test_times_within_a_second_have_periods_and_cuts() -> None:
 def test_gini_is_the_metric_of_the_same_name() -> None:
     lists = [["a"], ["a"], ["b"]]
     (expected,) = evaluate("gini@1", lists=lists, truth=[{"a"}] * 3, catalogue="abcd")
-    data = Interactions(
-        user=np.array([0, 1, 2], dtype=np.int32), item=np.array([0, 0, 1], dtype=np.int32),
-        rating=np.ones(3, dtype=np.float32), timestamp=None, users=np.arange(3), items=np.arange(4),
-    )  # fmt: skip
-    found = card_of("toy", "csv", data)
+    found = card_of("toy", "csv", coded([0, 1, 2], [0, 0, 1], users=3, items=4))
     assert found.by_item.gini == pytest.approx(expected)
     assert found.by_user.gini == 0.0
     # Of 4 items, the most popular is the head.
@@ -78,11 +74,8 @@ def test_counts_are_those_of_the_data() -> None:
     assert list(found.by_user.curve) == sorted(found.by_user.curve)
     assert found.ratings is not None
     assert {one.low: one.interactions for one in found.ratings} == Counter(data.rating.tolist())
-    assert (found.times.first, found.times.last, sum(found.times.interactions)) == (
-        0,
-        len(data) - 1,
-        len(data),
-    )
+    assert (found.times.first, found.times.last) == (0, len(data) - 1)
+    assert sum(found.times.interactions) == len(data)
 
 
 def test_cold_shares_are_those_of_the_truth() -> None:
@@ -132,9 +125,8 @@ def test_a_card_survives_json_and_has_no_nan() -> None:
 
 def test_a_single_interaction_has_a_card() -> None:
     one = interactions().select(np.arange(len(interactions())) == 0)
-    found = card_of(
-        "toy", "csv", one, [split_card("all", "none", NoSplit().split(one, np.random.default_rng()))]
-    )
+    whole = split_card("all", "none", NoSplit().split(one, np.random.default_rng()))
+    found = card_of("toy", "csv", one, [whole])
     json.dumps(asdict(found), allow_nan=False)
     assert found.times.first == found.times.last
     assert [cell.text for cell in splits_table(found).rows[0][5:]] == ["0 %", "0 %", "0 %"]
@@ -143,14 +135,11 @@ def test_a_single_interaction_has_a_card() -> None:
 def test_what_does_not_apply_is_said_in_words() -> None:
     data = replace(interactions(), timestamp=None)
     assert facts(data)["time"] == "no timestamps"
-    assert (
-        facts(replace(data, rating=np.ones(len(data), dtype=np.float32)))["ratings"]
-        == "none: every interaction counts 1"
-    )
+    implicit = replace(data, rating=np.ones(len(data), dtype=np.float32))
+    assert facts(implicit)["ratings"] == "none: every interaction counts 1"
     assert facts(interactions())["time"] == f"0 to {len(data) - 1}"
-    assert facts(replace(data, timestamp=1_735_689_600 + 86_400 * np.arange(len(data))))["time"].startswith(
-        "2025-01-01 to "
-    )
+    dated = replace(data, timestamp=1_735_689_600 + 86_400 * np.arange(len(data)))
+    assert facts(dated)["time"].startswith("2025-01-01 to ")
 
 
 def test_folds_are_in_one_row() -> None:

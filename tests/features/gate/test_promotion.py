@@ -349,10 +349,7 @@ def test_gate_exit_code_follows_decision(uri, third, options, code):
             "--min-gain: must be 0 or more, as a number such as 0.002 or as a share",
         ),
         (["--confidence", "95"], "--confidence: must be less than 1, not 95.0"),
-        (
-            ["--dataset", "shops"],
-            "the gate is to decide on shops, where nothing was compared; there is: shop",
-        ),
+        (["--dataset", "shops"], "is to decide on shops, where nothing was compared; there is: shop"),
         (["--config", "nightly.yml"], "nightly.yml: no such file"),
     ],
 )
@@ -390,9 +387,7 @@ def test_models_of_several_bakeoffs_get_a_run_for_their_decision(uri, third, cap
 
 
 def test_a_registered_champion_is_found_among_logged_models(uri, third, second, capsys):
-    file = Path("nightly.yaml")
-    write_config(config(uri, ["popularity", NMF, SVD]), file)
-    asked = ["--config", str(file), "--dry-run", "--format", "json"]
+    asked = ["--config", write_config(config(uri, ["popularity", NMF, SVD])), "--dry-run", "--format", "json"]
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *asked) == 0
     decision = json.loads(capsys.readouterr().out)
     assert (decision["champion"], decision["outcome"]) == ("nmf", "keep")
@@ -429,12 +424,11 @@ def test_decisions_are_counted_over_the_nights(uri: str, capsys: pytest.CaptureF
     assert [t["evalplugin.decisions_left"] for t in tags] == ["1", "0", "0"]
     assert [float(t["evalplugin.error_spent"]) for t in tags] == pytest.approx([0.025, 0.025, 0])
     # By hand, on a bake-off that has a decision: it does not count itself.
-    file = Path("counted.yaml")
-    write_config(config(uri, models, **asked), file)
-    again = ["--config", str(file), "--bakeoff", bakeoff_of(uri, nights[0]), "--experiment", "counted"]
+    file = write_config(config(uri, models, **asked))
+    again = ["--config", file, "--bakeoff", bakeoff_of(uri, nights[0]), "--experiment", "counted"]
     assert gate(uri, *again, "--dry-run", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["budget"]["taken"] == 1
     # Fewer than were taken: before anything is read or fitted.
     for command in (["run"], ["run", "--dry-run"]):
-        assert main([*command, str(file), "--set", "gate.decisions=1"]) == 2
+        assert main([*command, file, "--set", "gate.decisions=1"]) == 2
         assert "gate.decisions is 1, but 2 decisions of this gate have been taken" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from samples import small_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.features.config import load
@@ -25,14 +26,7 @@ from evalplugin.tracking.write.board import Links
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]
-CONFIG = {
-    "experiment": "toy",
-    "datasets": ["synthetic"],
-    "split": {"type": "last_n", "n": 2},
-    "metrics": ["ndcg@10"],
-    "models": ["random"],
-    "tracking": {"uri": "postgresql+psycopg2://ann:hunter2@db"},
-}
+CONFIG = small_config(tracking={"uri": "postgresql+psycopg2://ann:hunter2@db"})
 SECRET = "T0/B0/xyzzy-plugh"
 
 
@@ -149,14 +143,10 @@ def test_webhook_warns_after_last_try(hook: Hook) -> None:
 
 
 def test_webhook_does_not_retry_permanent_errors(hook: Hook) -> None:
-    for status, why in (
-        (302, "it answered 302, and redirects are not followed"),
-        (404, "it answered 404"),
-        (410, "it answered 410"),
-    ):
+    for status, more in ((302, ", and redirects are not followed"), (404, ""), (410, "")):
         hook.answers = [status]
         warning, waits = notify(Notify(url=f"{hook.url}/{SECRET}"))
-        assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
+        assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: it answered {status}{more}"
         assert waits == []
 
 
@@ -198,9 +188,8 @@ def test_webhook_url_may_come_from_environment(hook: Hook, monkeypatch: pytest.M
 def test_unset_variables_are_named() -> None:
     for spec in (Notify(url="https://h/${HOOK_A}/${HOOK_B}"), Notify(command=["tell", "${HOOK_A}${HOOK_B}"])):
         warning, _ = notify(spec)
-        assert warning.endswith(
-            f"{'notify.url' if spec.url else 'notify.command'}: environment variables not set: HOOK_A, HOOK_B"
-        )
+        key = "notify.url" if spec.url else "notify.command"
+        assert warning.endswith(f"{key}: environment variables not set: HOOK_A, HOOK_B")
 
 
 def test_last_output_line_of_failed_command_is_shown_redacted(tmp_path, monkeypatch):
@@ -244,10 +233,8 @@ def json_address(hook: Hook, path: str = "") -> str:
 
 
 def test_apprise_sends_outcome_reason_and_links_as_plain_text(hook: Hook) -> None:
-    assert notify(Notify(apprise=[json_address(hook, "a"), json_address(hook, "b")]), message=DONE) == (
-        None,
-        [],
-    )
+    addresses = [json_address(hook, "a"), json_address(hook, "b")]
+    assert notify(Notify(apprise=addresses), message=DONE) == (None, [])
     assert sorted(path.strip("/") for path, _ in hook.seen) == ["a", "b"]
     assert hook.seen[0][1]["title"] == "cannot tell: nightly.yaml"
     assert hook.seen[0][1]["message"].splitlines() == [
@@ -280,12 +267,8 @@ def test_apprise_sends_error_of_bakeoff_that_could_not_run(hook: Hook, header: C
     ],
 )
 def test_apprise_is_tried_again_and_its_reason_is_shown_without_secrets(
-    hook: Hook,
-    answers: list[int],
-    why: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    hook, answers, why, monkeypatch, capfd
+):
     monkeypatch.setenv("HOOK", SECRET)
     hook.answers = answers
     warning, _ = notify(Notify(apprise=[json_address(hook, "${HOOK}?wait=0")], tries=2), message=DONE)
@@ -297,10 +280,8 @@ def test_apprise_is_tried_again_and_its_reason_is_shown_without_secrets(
 def test_apprise_refuses_redirects(hook: Hook) -> None:
     hook.answers, hook.headers = [302], {"Location": f"{hook.url}/elsewhere"}
     warning, _ = notify(Notify(apprise=[json_address(hook, "a")], tries=1), message=DONE)
-    assert (
-        warning
-        == "notify.apprise was not told of the bake-off: Failed to send JSON POST notification: error=302."
-    )
+    why = "Failed to send JSON POST notification: error=302."
+    assert warning == f"notify.apprise was not told of the bake-off: {why}"
     assert [path.strip("/") for path, _ in hook.seen] == ["a"]
 
 
@@ -314,7 +295,7 @@ def test_apprise_sends_to_the_other_addresses_if_one_is_wrong(hook, monkeypatch)
 def test_apprise_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "apprise", None)
     with pytest.raises(
-        ConfigError, match=r"notify\.apprise.*: needs the package apprise, .* pip install apprise"
+        ConfigError, match=r"notify\.apprise.*: needs the package apprise, .* pip install app"
     ):
         load({**CONFIG, "notify": {"apprise": ["json://127.0.0.1"]}})
 
@@ -325,9 +306,8 @@ def test_payload_holds_standings_and_decision_without_credentials(make, header):
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
     links = Links("http://u:p@h", "1", "2", result.plan.id, None, ("3",))
-    message = payload_of(
-        header, make.filled(result, make.comparisons(result), decision=decision, links=links)
-    )
+    bakeoff = make.filled(result, make.comparisons(result), decision=decision, links=links)
+    message = payload_of(header, bakeoff)
     assert message["outcome"] == "promote"
     assert message["bakeoff"] == result.plan.id
     assert message["decision"]["promoted"] == "svd"
@@ -336,15 +316,13 @@ def test_payload_holds_standings_and_decision_without_credentials(make, header):
         {"dataset": "toy", "split": "", "model": "broken", "error": "ValueError: k must be <= 12"}
     ]
     assert message["links"]["store"] == "http://***@h"
-    assert [link.partition("#")[0] for link in message["links"].values()] == [
-        "http://***@h", "http://h/", "http://h/",
-    ]  # fmt: skip
+    links = [link.partition("#")[0] for link in message["links"].values()]
+    assert links == ["http://***@h", "http://h/", "http://h/"]
     (standings,) = message["standings"]
     assert (standings["dataset"], standings["metric"], standings["baseline"]) == ("toy", "ndcg@10", "random")
     assert list(standings["may_be_best"]) == ["svd"]
-    assert [(row["model"], row["rank"]) for row in standings["models"]] == [
-        ("svd", 1), ("knn", 2), ("random", 3), ("broken", None),
-    ]  # fmt: skip
+    ranks = {row["model"]: row["rank"] for row in standings["models"]}
+    assert ranks == {"svd": 1, "knn": 2, "random": 3, "broken": None}
     assert standings["models"][0]["low"] < standings["models"][0]["mean"] < standings["models"][0]["high"]
     json.dumps(message, allow_nan=False)
 

@@ -71,10 +71,8 @@ def test_table_has_ranks_and_no_means_over_datasets() -> None:
     table = ranks_table(ranked(2, "ab"))
     assert table.title == "Ranks over 2 datasets (last) by ndcg@10"
     assert table.heads == ("model", "average rank", "d0", "d1")
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["a", "1.00", "1", "1"],
-        ["b", "2.00", "2", "2"],
-    ]
+    rows = [" ".join(cell.text for cell in row) for row in table.rows]
+    assert rows == ["a 1.00 1 1", "b 2.00 2 2"]
 
 
 @pytest.mark.parametrize(("n", "models"), [(2, "ab"), (3, "abcdefghijklmnopqrstuvwxyz"), (8, "abc")])

@@ -214,9 +214,8 @@ def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
         "the defaults are outside of the search space (x=3, allowed: 5 to 8), and are the first trial all the same",
         "no trial was better than the defaults on validation data",
     )
-    assert observer.lines[-1].startswith(
-        "tuned dial: x=3 (the defaults, outside of the search space), ndcg@10 "
-    )
+    told = "tuned dial: x=3 (the defaults, outside of the search space), ndcg@10 "
+    assert observer.lines[-1].startswith(told)
 
 
 # ---- the race
@@ -278,14 +277,8 @@ def test_errors_are_raced_as_well() -> None:
 
 # ---- conditions, failures, folds
 
-CONDITIONAL = {
-    **DIAL,
-    "tune": {
-        "shift": {"int": [1, 5], "when": {"kind": "shifted"}},
-        "kind": ["plain", "shifted"],
-        "x": {"float": [0, 8]},
-    },
-}
+SHIFT = {"int": [1, 5], "when": {"kind": "shifted"}}
+CONDITIONAL = {**DIAL, "tune": {"shift": SHIFT, "kind": ["plain", "shifted"], "x": {"float": [0, 8]}}}
 
 
 def test_a_parameter_is_tuned_only_where_its_condition_is_met() -> None:

@@ -178,12 +178,8 @@ def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Pa
     assert texts(page, models) == ["knn", "base", "svd", "broken"]
     head = page.locator("table.leaderboard thead th", has_text="rmse")
     head.get_by_role("button").click()
-    assert texts(page, models) == [
-        "knn",
-        "base",
-        "svd",
-        "broken",
-    ]  # the smallest error first, what failed last
+    # The smallest error first, what failed last.
+    assert texts(page, models) == ["knn", "base", "svd", "broken"]
     assert head.get_attribute("aria-sort") == "ascending"
     head.get_by_role("button").click()
     assert texts(page, models) == ["svd", "base", "knn", "broken"]
@@ -247,11 +243,8 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, cont
     rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
 
     def shown(metric: str) -> list[list[str]]:
-        return [
-            [s.model, s.groups_text, f"{s.value:.4f}"]
-            for s in comparison.group_statistics
-            if s.metric == metric
-        ]
+        of_metric = [s for s in comparison.group_statistics if s.metric == metric]
+        return [[s.model, s.groups_text, f"{s.value:.4f}"] for s in of_metric]
 
     def cells() -> list[list[str]]:
         every = rows.evaluate_all(
@@ -387,11 +380,7 @@ def test_missing_parts_of_the_page_are_named(visit: Callable[..., Page], contest
         assert said.get(name, "") in section.inner_text(), name
         if name == "nothing kept":
             section.get_by_role("button", name="Swap").click()
-            for missing in (
-                "Its lists were not kept.",
-                "What was held out is not known",
-                "No history is known",
-            ):
+            for missing in ("lists were not kept.", "What was held out is not known", "No history is known"):
                 assert missing in section.inner_text()
     rivals = page.locator(f"#contest-{names.index('all pairs')} select.against option")
     assert rivals.all_inner_texts() == ["base", "knn", "svd"]
@@ -518,10 +507,8 @@ def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(visit
     page = visit(f"{models} models", width=width)
     assert page.evaluate(CROWDED) == []
     board = page.locator('[aria-label="Leaderboard"]')
-    assert (
-        board.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]").inner_text()
-        == "More columns: scroll sideways →"
-    )
+    hint = board.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]")
+    assert hint.inner_text() == "More columns: scroll sideways →"
     board.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
     page.wait_for_selector('[aria-label="Leaderboard"].more-left:not(.more-right)')
     for details in page.locator("figure summary").all():
