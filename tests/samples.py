@@ -315,6 +315,13 @@ def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: An
     return bakeoff
 
 
+def files_of(client: Any, run_id: str, folder: str | None = None) -> set[str]:
+    """The paths of a run's files."""
+    listed = client.list_artifacts(run_id, folder)
+    inner = (files_of(client, run_id, file.path) for file in listed if file.is_dir)
+    return {file.path for file in listed if not file.is_dir}.union(*inner)
+
+
 def checked_data(workspace: Workspace) -> list[PreparedData]:
     """The data of a config as the checks leave it."""
     bakeoff = Bakeoff(workspace, [ChecksFeature()])

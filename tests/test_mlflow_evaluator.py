@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.data.evaluation_dataset import EvaluationDataset
+from samples import files_of
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, TrackingError, UnknownNameError
@@ -90,13 +91,6 @@ def only_run(client: mlflow.MlflowClient) -> Any:
     (experiment,) = client.search_experiments(filter_string="name = 'evaluations'")
     (run,) = client.search_runs([experiment.experiment_id])
     return run
-
-
-def files_of(client: mlflow.MlflowClient, run_id: str, folder: str | None = None) -> set[str]:
-    found = client.list_artifacts(run_id, folder)
-    return {f.path for f in found if not f.is_dir}.union(
-        *(files_of(client, run_id, f.path) for f in found if f.is_dir)
-    )
 
 
 @pytest.mark.parametrize("as_cell", [list, tuple])

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from samples import comparisons, filled, whole
+from samples import comparisons, files_of, filled, whole
 
 import evalplugin
 from evalplugin.base import errors
@@ -306,7 +306,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
             lambda run: run.data.metrics,
             lambda run: run.data.tags,
             lambda run: run.data.params,
-            lambda run: files_of(client, run.info.run_id, ""),
+            lambda run: files_of(client, run.info.run_id),
         )
     )
     page = (REFERENCE / "mlflow.md").read_text()
@@ -335,14 +335,6 @@ def files_of_several_datasets() -> Iterator[Item]:
     (one,) = comparisons(whole())
     other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
     yield from RanksFeature().items(filled(whole(), (one, other)))
-
-
-def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:
-    for file in client.list_artifacts(run_id, folder or None):
-        if file.is_dir:
-            yield from files_of(client, run_id, file.path)
-        else:
-            yield file.path
 
 
 def test_the_page_on_python_names_every_public_name() -> None:

@@ -47,11 +47,8 @@ def fits() -> list[int]:
 def shop() -> str:
     """A config of a baseline and two models that count their fits, one of them a grid."""
     Path("counted.py").write_text(COUNTED)
-    models = [
-        "random",
-        {"name": "one", "type": "counted"},
-        {"name": "many", "type": "counted", "grid": {"k": [2, 3]}},
-    ]
+    many = {"name": "many", "type": "counted", "grid": {"k": [2, 3]}}
+    models = ["random", {"name": "one", "type": "counted"}, many]
     return write_config(small_config(plugins=["counted.py"], models=models))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from bakeoffs import interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
-from samples import RecordingObserver, refusal, small_config, write_config
+from samples import TINY, RecordingObserver, refusal, small_config, write_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, UnchangedError
@@ -258,17 +258,21 @@ def test_a_session_of_two_visitors_is_refused_by_name() -> None:
     assert main(["run", write_config(config(frame))]) == 2
 
 
-def test_a_role_cannot_be_the_column_of_clusters() -> None:
-    bad = config(split={"type": "next_item", "cluster": "item"})
-    assert "column 'item' cannot be both item and cluster" in refusal(prepare, load(bad), None, Observer())
-
-
-def test_data_without_columns_has_no_clusters() -> None:
-    data = {"name": "made", "type": "synthetic", "n_users": 40, "n_items": 30, "n_interactions": 600}
-    said = refusal(prepare, load(config(datasets=[data], metrics=["rr@10"])), None, Observer())
-    assert (
-        "split.cluster: split next_item: the data has no column 'visitor_id' of clusters of session" in said
-    )
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"split": {"type": "next_item", "cluster": "item"}},
+            "column 'item' cannot be both item and cluster",
+        ),
+        (
+            {"datasets": [TINY], "metrics": ["rr@10"]},
+            "split.cluster: split next_item: the data has no column",
+        ),
+    ],
+)
+def test_columns_that_are_no_clusters_are_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in refusal(prepare, load(config(**changes)), None, Observer())
 
 
 def test_tuning_takes_no_clusters() -> None:

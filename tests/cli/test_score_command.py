@@ -403,10 +403,8 @@ def test_lists_of_several_systems_are_compared_in_every_format(files, capsys):
 
 
 def test_systems_are_named_by_their_files_or_else_by_their_paths(files, capsys):
-    for lists, names in (
-        (["lists.csv", "folder"], ["lists", "folder"]),
-        (["lists.csv", "lists.parquet"],) * 2,
-    ):
+    both = ["lists.csv", "lists.parquet"]
+    for lists, names in ((["lists.csv", "folder"], ["lists", "folder"]), (both, both)):
         given = [word for file in lists[1:] for word in ("--lists", file)]
         assert score(*asked(lists[0]), *given, "--format", "csv") == 0
         assert set(pd.read_csv(io.StringIO(capsys.readouterr().out))["model"]) == set(names)

@@ -102,10 +102,8 @@ def test_models_without_values_have_no_statistics() -> None:
     undefined.scores.values[:] = np.nan
     base = model("base", LEVELS["base"])
     assert {s.model for s in compare(contest(base, failed, undefined)).group_statistics} == {"base"}
-    without_base = compare(
-        contest(dataclasses.replace(undefined, model="base"), model("fair", LEVELS["fair"]))
-    )
-    assert {s.difference for s in without_base.group_statistics} == {None}
+    no_base = contest(dataclasses.replace(undefined, model="base"), model("fair", LEVELS["fair"]))
+    assert {s.difference for s in compare(no_base).group_statistics} == {None}
 
 
 def test_other_seeds_widen_intervals_of_statistics_and_differences() -> None:
@@ -128,10 +126,9 @@ def test_the_table_and_the_frame_have_the_same_rows() -> None:
     frame = group_statistics_frame([comparison], "age")
     assert len(table.rows) == len(frame) == 6
     first = frame.iloc[0]
-    assert (first["statistic"], first["model"], first["value"]) == (
-        "gap", comparison.models[0].model, comparison.group_statistics[0].value,
-    )  # fmt: skip
-    assert first["groups"] == comparison.group_statistics[0].groups
+    gap = comparison.group_statistics[0]
+    assert (first["statistic"], first["model"]) == ("gap", comparison.models[0].model)
+    assert (first["value"], first["groups"]) == (gap.value, gap.groups)
     assert table.footnotes[-1] == "Groups of fewer than 30 users are left out: few."
     baseline = frame[frame["model"] == "base"]
     assert baseline[["difference", "p", "p_holm"]].isna().all(axis=None)

@@ -406,9 +406,8 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
     again = StepCache(Store(tmp_path))
     read_task = task_of(checked, again)
     assert len(again._used) == 1  # the folds
-    for ours, theirs in (
-        (getattr(one.split, part) for one in (read_task, task)) for part in ("train", "test")
-    ):
+    for part in ("train", "test"):
+        ours, theirs = getattr(read_task.split, part), getattr(task.split, part)
         assert (ours.digest, ours.notes) == (theirs.digest, theirs.notes)
         assert (ours.timestamp is not None) == text
         assert_same_arrays(ours, theirs, "user", "item", "rating", *["timestamp"] * text)
@@ -424,7 +423,8 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
 
 
 def assert_same_arrays(ours: object, theirs: object, *names: str) -> None:
-    for a, b in ((getattr(one, name) for one in (ours, theirs)) for name in names):
+    for name in names:
+        a, b = getattr(ours, name), getattr(theirs, name)
         assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
 
 
@@ -451,9 +451,8 @@ def test_model_defined_in_notebook_is_never_cached(tmp_path: Path) -> None:
 
 
 def test_unneeded_predictions_may_fail_and_are_retried_when_needed(tmp_path):
-    (tmp_path / "odd.py").write_text(
-        PLUGIN.replace("return 1 + self.values[users, items]", 'raise ValueError("no ratings")')
-    )
+    odd = PLUGIN.replace("return 1 + self.values[users, items]", 'raise ValueError("no ratings")')
+    (tmp_path / "odd.py").write_text(odd)
     asked = {"plugins": ["odd.py"], "models": ["counted"], "compare": {}, "metrics": ["ndcg@10"]}
     assert computed(write_own(tmp_path, **asked)) == 2
     assert computed(write_own(tmp_path, **asked)) == 0

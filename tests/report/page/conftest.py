@@ -230,10 +230,8 @@ def edge_contests() -> dict[str, Competition]:
         "other users": contest([base, compared_model("knn", 0.5, other_users, seed=1)]),
         "folds": contest(
             [
-                compared_model("base", 0.3, users, fold_means=folds, top_n=with_folds(lists(users, 0))),
-                compared_model(
-                    "knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))
-                ),
+                compared_model(m, v, users, seed=i, fold_means=folds, top_n=with_folds(lists(users, i)))
+                for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
             ]
         ),
         "30 models": contest(many, baseline="model 03"),
