@@ -14,11 +14,11 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoffs import run_bakeoff
+from bakeoffs import fits, run_bakeoff
 from features.resume.test_resume import assert_same_end, kill_and_resume, logged
 from mlflow import MlflowClient
 from samples import RecordingObserver, write_config
-from tuning_samples import DIAL, dial_config, fits
+from tuning_samples import DIAL, dial_config
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main

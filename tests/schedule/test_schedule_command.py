@@ -16,6 +16,7 @@ import mlflow
 import mlflow.projects
 import pytest
 import yaml
+from bakeoffs import forget_plugins
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from samples import TINY, write_config
@@ -147,11 +148,7 @@ def people(age: str) -> None:
 
 def went_in(**changes: Any) -> dict[str, str]:
     """Return what went into a bake-off, by a process that starts with it."""
-    # Those of this test: what is registered for a whole module of tests still needs its own.
-    names = [name for name in sys.modules if name.startswith("evalplugin_plugin_")]
-    for name in names:
-        if Path(str(sys.modules[name].__file__)).is_relative_to(Path.cwd().resolve()):
-            del sys.modules[name]
+    forget_plugins()
     age = {"type": "attribute", "file": "people.csv", "column": "age"}
     plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"], "segments": [age]}
     checked = load(Path(config(**plain | changes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from bakeoffs import interrupt_bakeoff, run_bakeoff
+from bakeoffs import fits, forget_plugins, interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver, small_config, write_config
 
@@ -66,19 +65,6 @@ def vendor(
     data = small_config(plugins=[plugin(read, top)], models=["random", model], segments=[], **changes)
     write_config(data)
     return data
-
-
-def fits() -> int:
-    """How often the model was fitted so far."""
-    return len(Path("fits.txt").read_text().splitlines()) if Path("fits.txt").exists() else 0
-
-
-def forget_plugins() -> None:
-    # Those of this test: what is registered for a whole module of tests still needs its own.
-    names = [name for name in sys.modules if name.startswith("evalplugin_plugin_")]
-    for name in names:
-        if Path(str(sys.modules[name].__file__)).is_relative_to(Path.cwd().resolve()):
-            del sys.modules[name]
 
 
 def compute(*, same_process: bool = False, resolve: Callable[[str], str] | None = None) -> list[str]:

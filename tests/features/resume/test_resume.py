@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoffs import interrupt_bakeoff, run_bakeoff
+from bakeoffs import fits, interrupt_bakeoff, run_bakeoff
 from samples import RecordingObserver, line_of, small_config, write_config
 
 import evalplugin
@@ -112,11 +112,6 @@ def write_own(folder: Path, **changes: Any) -> Path:
         "compare": {"baseline": "popularity"},
     }
     return Path(write_config(small_config(**{**own, **changes}), folder / "config.yaml"))
-
-
-def fits() -> int:
-    file = Path("fits.txt")
-    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Bakeoff, RecordingObserver]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bakeoffs import fits
 from samples import RecordingObserver
-from tuning_samples import DIAL, Counted, dial_config, fits, rows, run, tuning
+from tuning_samples import DIAL, Counted, dial_config, rows, run, tuning
 
 from evalplugin.base.errors import DataError
 from evalplugin.execution.engines import Needs

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bakeoffs import run_bakeoff
+from bakeoffs import fits, run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver
-from tuning_samples import DIAL, dial_config, fits
+from tuning_samples import DIAL, dial_config
 
 from evalplugin.bakeoff.dry_run import dry_run
 from evalplugin.base.errors import UnchangedError
