@@ -100,7 +100,7 @@ def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: Simpl
     tracker, knn = MlflowTracker.open(asked(make, 2), uri), make.model_result("knn", 0.5)
     tracker.start_model(knn.data, "knn", "random")
     tracker.finish_model(knn)
-    decision = json.loads(replace(KEPT, outcome="promote", promoted="knn", bakeoff="b-2").to_json())
+    decision = json.loads(replace(KEPT, outcome="promote", promoted="knn", contest="b-2").to_json())
     past = past_of(tracker.client, tracker.experiment_id)
     first, second = with_decision(past, asked(make, 2).id, decision)
     assert (first.outcome, first.decided) == (None, None)
