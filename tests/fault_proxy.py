@@ -65,7 +65,7 @@ class FaultProxy:
     def add(self, kind: Kind, path: str = "", **choices: object) -> None:
         """Break requests from now on; see ``Fault``. Of several faults for a request, the first one happens."""
         with self._lock:
-            self._faults.append((Fault(kind, path, **choices), [0]))  # type: ignore[arg-type]
+            self._faults.append((Fault(kind, path, **choices), [0]))
 
     def clear(self) -> None:
         """Break nothing more, and forget the requests."""
@@ -169,7 +169,7 @@ def fault_proxy(target: str) -> Iterator[FaultProxy]:
         daemon_threads = True
         request_queue_size = 64
 
-        def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
+        def shutdown_request(self, request: socket.socket) -> None:
             self.close_request(request)  # an orderly shutdown first would make a reset an end
 
         def handle_error(self, request: object, client_address: object) -> None:

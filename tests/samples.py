@@ -172,7 +172,7 @@ def data_info(dataset: str = "toy", split: str = "", *, n_folds: int = 1, **chan
         counts={"test_users": 12, "cold_users": 0, "cold_items": 1},
         notes=("2 duplicate pairs: the last one counts",),
     )
-    return dataclasses.replace(info, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(info, **changes)
 
 
 def per_user(
@@ -218,7 +218,7 @@ def model_result(
         fold_means=(scores.means,),
         top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
     )
-    return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(result, **changes)
 
 
 def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: object) -> Tuning:
@@ -250,21 +250,17 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
                 }
             )
     best = [
-        {name.removeprefix("params."): value for name, value in row.items() if name.startswith("params.")}
+        {name[7:]: value for name, value in row.items() if name.startswith("params.") and value is not None}
         for row in rows
         if row["best"]
     ]
+    split = {"type": "last_n", "n": 1}
     found = Tuning(
         metric="ndcg@10",
-        best=tuple({name: value for name, value in one.items() if value is not None} for one in best),
+        best=tuple(best),
         validation=level,
         trials=pa.Table.from_pylist(rows),
-        settings={
-            "split": {"type": "last_n", "n": 1},
-            "metric": "ndcg@10",
-            "budget": {"trials": n},
-            "prune": "race",
-        },
+        settings={"split": split, "metric": "ndcg@10", "budget": {"trials": n}, "prune": "race"},
         space={
             "k": {"int": [1, 100], "log": True},
             "sim_options.name": ["cosine", "msd"],
@@ -272,7 +268,7 @@ def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: objec
         },
         notes=("the best k, 98, is at the end of its range, 1 to 100",),
     )
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(found, **changes)
 
 
 def failed_result(name: str, *, info: DataInfo | None = None, error: str | None = None) -> ModelResult:
@@ -300,28 +296,30 @@ def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object)
         metrics_hash="d" * 64,
         datasets=("toy",),
     )
-    return dataclasses.replace(asked, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(asked, **changes)
 
 
 def whole() -> Results:
     """Three models that differ clearly, and one that failed."""
-    models = (
-        model_result("random", 0.1),
-        model_result("knn", 0.3),
-        model_result("svd", 0.5),
-        failed_result("broken"),
-    )
-    return Results(bakeoff(("random", "knn", "svd", "broken")), models)
+    models = [model_result(name, level) for name, level in (("random", 0.1), ("knn", 0.3), ("svd", 0.5))]
+    return Results(bakeoff(("random", "knn", "svd", "broken")), (*models, failed_result("broken")))
 
 
 def filled(results: Results, comparisons: Sequence[Comparison] = (), **found: Any) -> Bakeoff:
     """A bake-off as it is once it is logged; ``found``: ``links``, and what features have found, by any name."""
-    bakeoff = Bakeoff(SimpleNamespace(), all_features())  # type: ignore[arg-type]
+    bakeoff = Bakeoff(SimpleNamespace(), all_features())
     bakeoff.plan, bakeoff.models = results
     bakeoff.comparisons = tuple(comparisons)
     bakeoff.links = found.pop("links", Links("sqlite:///mlflow.db", "1", "2", results.plan.id, None, ()))
     bakeoff.found = {type(value): value for value in found.values()}
     return bakeoff
+
+
+def files_of(client: Any, run_id: str, folder: str | None = None) -> set[str]:
+    """The paths of a run's files."""
+    listed = client.list_artifacts(run_id, folder)
+    inner = (files_of(client, run_id, file.path) for file in listed if file.is_dir)
+    return {file.path for file in listed if not file.is_dir}.union(*inner)
 
 
 def checked_data(workspace: Workspace) -> list[PreparedData]:

@@ -97,9 +97,7 @@ def test_the_examples_of_the_page_on_servers_work(shop: None, database: str, sto
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")
-def test_the_examples_of_the_page_on_object_stores_work(
-    shop: None, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_page_on_object_stores_work(shop, storage, monkeypatch):
     for name, value in S3_CLIENT.items():
         monkeypatch.setenv(name, value)
     names = {"https://s3.example.org": storage.proxy.url, "s3://shop-data": f"{storage.bucket}/shop-data"}

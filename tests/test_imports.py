@@ -15,18 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
-    "mlflow",
-    "sklearn",
-    "surprise",
-    "numba",
-    "pandas",
-    "scipy",
-    "pyarrow",
-    "altair",
-    "vl_convert",
-    "rich",
-    "http",
-)
+    "mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "altair", "vl_convert", "rich", "http",
+)  # fmt: skip
 START = (*HEAVY, "numpy", "pydantic", "yaml")  # what a command that only shows its help may not import
 CLUSTER = ("ray", "dask", "distributed", "pyspark", "deltalake", "fsspec")
 
@@ -44,16 +34,8 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
     [
         ("import", "import evalplugin", (*START, "click")),
         ("help", "from evalplugin.cli import main; main(['--help'])", START),
-        (
-            "run help",
-            "from evalplugin.cli import main; main(['run', '--help'])",
-            START,
-        ),
-        (
-            "compare help",
-            "from evalplugin.cli import main; main(['compare', '--help'])",
-            START,
-        ),
+        ("run help", "from evalplugin.cli import main; main(['run', '--help'])", START),
+        ("compare help", "from evalplugin.cli import main; main(['compare', '--help'])", START),
         (
             "validate",
             "from evalplugin.cli import main; assert main(['validate', 'configs/knn.yaml']) == 0",

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.data.evaluation_dataset import EvaluationDataset
+from samples import files_of
 
 import evalplugin
-from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
+from evalplugin.base.errors import DataError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
 from evalplugin.lists.evaluation import DEFAULT_METRICS, Cells, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
@@ -53,13 +54,9 @@ RATED = TRUTH.assign(rating=[2.0, 5.0, 3.0, 1.0])
 RATINGS = [{"y": 2.0, "q": 5}, {"z": 3}, {}, {"x": 1}]
 # Items 7 and 8 tie for q1: the lower id stands first.
 PAIRS = pd.DataFrame(
-    {
-        "q": ["q1", "q1", "q1", "q1", "q2", "q2"],
-        "doc": [5, 8, 7, 6, 5, 6],
-        "score": [0.1, 0.5, 0.5, 0.9, 0.3, 0.2],
-        "label": [1.0, 2.0, 0.0, 0.0, 0.0, 0.0],
-    }
-)
+    [("q1", 5, 0.1, 1.0), ("q1", 8, 0.5, 2.0), ("q1", 7, 0.5, 0.0), ("q1", 6, 0.9, 0.0), ("q2", 5, 0.3, 0.0),
+     ("q2", 6, 0.2, 0.0)], columns=["q", "doc", "score", "label"],
+)  # fmt: skip
 OF_PAIRS = {"user": "q", "item": "doc"}
 
 
@@ -96,17 +93,8 @@ def only_run(client: mlflow.MlflowClient) -> Any:
     return run
 
 
-def files_of(client: mlflow.MlflowClient, run_id: str, folder: str | None = None) -> set[str]:
-    found = client.list_artifacts(run_id, folder)
-    return {f.path for f in found if not f.is_dir}.union(
-        *(files_of(client, run_id, f.path) for f in found if f.is_dir)
-    )
-
-
 @pytest.mark.parametrize("as_cell", [list, tuple])
-def test_a_table_with_one_row_a_user_has_the_scores_of_its_lists(
-    client: mlflow.MlflowClient, as_cell: Callable[[Any], Any]
-) -> None:
+def test_a_table_with_one_row_a_user_has_the_scores_of_its_lists(client, as_cell):
     data = TABLE.assign(listed=cells([as_cell(c) for c in LISTS]), held=cells([as_cell(c) for c in TRUTHS]))
     result = evaluate(data=data, evaluator_config={"metrics": METRICS})
     expected = evalplugin.score(LONG, TRUTH, METRICS)
@@ -162,10 +150,8 @@ def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.Mlfl
 
     assert ours.data.metrics == theirs.data.metrics
     for curve in ("at_k/ndcg", "per_user_quantile/rr", "pr_curve/precision"):
-        steps = [
-            [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, curve)]
-            for run in (ours, theirs)
-        ]
+        histories = (client.get_metric_history(run.info.run_id, curve) for run in (ours, theirs))
+        steps = [[(m.step, m.value) for m in history] for history in histories]
         assert steps[0] == steps[1]
     files = [files_of(client, run.info.run_id) for run in (ours, theirs)]
     assert files[0] == files[1] | {"data/top_n.parquet"}
@@ -182,9 +168,7 @@ def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.Mlfl
         assert ours.data.params[key] == theirs.data.params[key]
 
 
-def test_the_result_has_tables_pictures_and_every_number_but_curves(
-    client: mlflow.MlflowClient, tmp_path: Path
-) -> None:
+def test_the_result_has_tables_pictures_and_every_number_but_curves(client, tmp_path):
     result = evaluate(evaluator_config={"metrics": ["rr"]})
     run = client.get_run(result.run_id)
     assert result.metrics == {
@@ -219,12 +203,9 @@ def test_queries_of_a_session_are_a_cluster(client: mlflow.MlflowClient) -> None
     # The queries of a session are all hits, or none is.
     truths = cells([["x"] if int(query.split(":")[0]) % 2 else ["q"] for query in queries])
     data = pd.DataFrame({"query": queries, "listed": cells([["x", "y"]] * len(queries)), "held": truths})
-    logged = [
-        client.get_run(
-            evaluate(data=data, evaluator_config=config | {"metrics": ["hit@2"]}).run_id
-        ).data.metrics
-        for config in ({"query": "query"}, {"user": "query"})
-    ]
+    asked = [{"metrics": ["hit@2"], role: "query"} for role in ("query", "user")]
+    ids = [evaluate(data=data, evaluator_config=config).run_id for config in asked]
+    logged = [client.get_run(run_id).data.metrics for run_id in ids]
     # Four queries that agree are worth one: the variance of the mean is four times that of n queries, and n / (n - 1).
     assert logged[0]["dist/hit_at_2.clusters"] == 6
     assert logged[0]["dist/hit_at_2.design_effect"] == pytest.approx(4 * (6 / 5) / (24 / 23))
@@ -263,9 +244,7 @@ def test_every_row_of_a_table_of_pairs_is_a_candidate(client: mlflow.MlflowClien
 @pytest.mark.parametrize(
     ("threshold", "rr"), [(None, 1 / 3), (1, 1 / 3), (2, 1 / 3), (2.5, math.nan), (0, 1 / 2), (-1, 1)]
 )
-def test_pairs_at_0_or_below_or_below_the_threshold_are_not_relevant(
-    threshold: float | None, rr: float
-) -> None:
+def test_pairs_at_0_or_below_or_below_the_threshold_are_not_relevant(threshold, rr):
     data = PAIRS.assign(label=[1.0, 2.0, 0.0, -1.0, 0.0, 0.0])
     found = scored(data, {"metrics": ["rr"], "threshold": threshold, **OF_PAIRS}, "score", "label")
     assert found.scores.column("rr")[0] == pytest.approx(rr, nan_ok=True)
@@ -312,12 +291,9 @@ def test_cells_may_be_arrays_as_they_come_from_parquet(dtype: type | None) -> No
     listed, held = (cells([np.array(c, dtype=dtype) for c in column]) for column in (LISTS, TRUTHS))
     found = scored(TABLE.assign(listed=listed, held=held), {"metrics": METRICS})
     assert found.scores.means == evalplugin.score(LONG, TRUTH, METRICS).means
-    numbers = pd.DataFrame(
-        {
-            "listed": cells([np.array([3, 1], dtype=np.int32), np.array([2], dtype=np.int64)]),
-            "held": cells([np.array([1], dtype=np.int16), np.array([], dtype=np.int64)]),
-        }
-    )
+    listed = cells([np.array([3, 1], dtype=np.int32), np.array([2], dtype=np.int64)])
+    held = cells([np.array([1], dtype=np.int16), np.array([], dtype=np.int64)])
+    numbers = pd.DataFrame({"listed": listed, "held": held})
     assert scored(numbers, {"metrics": ["rr"]}).scores.means == {"rr": 1 / 2}
 
 
@@ -388,9 +364,7 @@ def test_predictions_name_a_column_of_what_a_model_returns(client: mlflow.Mlflow
     assert headline(evaluate(model, data, predictions="best", **asked)) == {"rr": (1 + 0 + 1 / 2) / 3}
     with pytest.raises(DataError, match="several columns: predictions must name one of best, why"):
         evaluate(model, data, **asked)
-    with pytest.raises(
-        DataError, match="the model's output: no predictions column 'bets'; did you mean 'best'"
-    ):
+    with pytest.raises(DataError, match="model's output: no predictions column 'bets'; did you mean 'best'"):
         evaluate(model, data, predictions="bets", **asked)
     with pytest.raises(DataError, match=r"predictions='best' names a column .* but it returns list"):
         evaluate(popular, data, predictions="best", **asked)
@@ -470,9 +444,8 @@ def test_without_an_active_run_there_is_a_new_one(client: mlflow.MlflowClient) -
 
 
 def test_an_error_reaches_the_caller_and_the_run_failed(client: mlflow.MlflowClient) -> None:
-    with pytest.raises(
-        ParameterError, match="unknown parameter 'metrcs' of evaluator_config; did you mean 'metrics'"
-    ):
+    told = "unknown parameter 'metrcs' of evaluator_config; did you mean 'metrics'"
+    with pytest.raises(ParameterError, match=told):
         evaluate(evaluator_config={"metrcs": ["rr"]})
     run = only_run(client)
     assert run.info.status == "FAILED"
@@ -485,27 +458,20 @@ def test_a_run_takes_one_evaluation(client: mlflow.MlflowClient) -> None:
 
     with mlflow.start_run(run_name="twice"):
         evaluate(evaluator_config={"metrics": ["rr"]})
-        with pytest.raises(
-            TrackingError, match=r"'twice' .* holds the results of 'twice' already: a run is one model"
-        ):
+        told = r"'twice' .* holds the results of 'twice' already: a run is one model"
+        with pytest.raises(TrackingError, match=told):
             evaluate(model, TABLE.drop(columns="listed"))
 
 
 def test_a_dataset_of_mlflow_brings_its_columns_and_its_name(client: mlflow.MlflowClient) -> None:
     data = mlflow.data.from_pandas(TABLE, predictions="listed", targets="held", name="letters")
-    result = evaluate(
-        data=data,
-        targets=None,
-        evaluators=["evalplugin"],
-        evaluator_config={"evalplugin": {"metrics": ["hit@1"]}},
-    )
+    config = {"evalplugin": {"metrics": ["hit@1"]}}
+    result = evaluate(data=data, targets=None, evaluators=["evalplugin"], evaluator_config=config)
     assert result.metrics["hit_at_1"] == 1 / 3
     assert only_run(client).data.tags["evalplugin.dataset"] == "letters"
 
 
-def test_evaluations_of_one_table_can_be_compared(
-    client: mlflow.MlflowClient, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluations_of_one_table_can_be_compared(client, capsys):
     data = TABLE.assign(better=cells([["y", "x", "z"], ["z"], ["y"], ["x"]]))
     for name in ("listed", "better"):
         with mlflow.start_run(run_name=name):
@@ -588,14 +554,16 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"metrics": ["rmse"]}, DataError, "rmse needs the ratings that a model predicts .*; lists have none"),
     ],
 )  # fmt: skip
-def test_options_that_are_refused(
-    run_id: str, config: dict[str, Any], error: type[EvalpluginError], message: str
-) -> None:
-    dataset = EvaluationDataset(TABLE, targets="held", predictions="listed")
+def test_options_that_are_refused(run_id, config, error, message):
     with pytest.raises(error, match=message):
-        RankingEvaluator().evaluate(
-            model_type="ranker", dataset=dataset, run_id=run_id, evaluator_config=config
-        )
+        evaluated(run_id, TABLE, config)
+
+
+def evaluated(
+    run_id: str, data: pd.DataFrame, config: Any, targets: str = "held", predictions: str = "listed"
+) -> None:
+    dataset = EvaluationDataset(data, targets=targets, predictions=predictions)
+    RankingEvaluator().evaluate(model_type="ranker", dataset=dataset, run_id=run_id, evaluator_config=config)
 
 
 @pytest.mark.parametrize(
@@ -618,9 +586,8 @@ def test_options_that_are_refused(
     ],
 )  # fmt: skip
 def test_lists_that_are_refused(run_id: str, data: pd.DataFrame, message: str) -> None:
-    dataset = EvaluationDataset(data, targets="held", predictions="listed")
     with pytest.raises(DataError, match=message):
-        RankingEvaluator().evaluate(model_type="ranker", dataset=dataset, run_id=run_id, evaluator_config={})
+        evaluated(run_id, data, {})
 
 
 @pytest.mark.parametrize(
@@ -637,14 +604,9 @@ def test_lists_that_are_refused(run_id: str, data: pd.DataFrame, message: str) -
         (PAIRS.assign(score=cells([[1]] * 6)), OF_PAIRS, "column 'score', row 1 .*: scores must be finite numbers"),
     ],
 )  # fmt: skip
-def test_pairs_that_are_refused(
-    run_id: str, data: pd.DataFrame, config: dict[str, Any], message: str
-) -> None:
-    dataset = EvaluationDataset(data, targets="label", predictions="score")
+def test_pairs_that_are_refused(run_id, data, config, message):
     with pytest.raises(DataError, match=message):
-        RankingEvaluator().evaluate(
-            model_type="ranker", dataset=dataset, run_id=run_id, evaluator_config=config
-        )
+        evaluated(run_id, data, config, "label", "score")
 
 
 def test_arguments_that_are_refused(client: mlflow.MlflowClient) -> None:
@@ -665,18 +627,12 @@ def test_arguments_that_are_refused(client: mlflow.MlflowClient) -> None:
 @pytest.mark.parametrize(
     ("model_type", "expected"),
     [
-        ("ranker", True),
-        ("recommender", True),
-        *((kind, False) for kind in ("classifier", "regressor", "retriever", "question-answering")),
-        *((kind, False) for kind in ("text", "text-summarization", "Ranker", "", None)),
+        *(("ranker", True), ("recommender", True)),
+        *((kind, False) for kind in ("classifier", "retriever", "text", "Ranker", "", None)),
     ],
 )
 def test_what_is_ours_to_evaluate(model_type: Any, expected: bool) -> None:
     assert RankingEvaluator.can_evaluate(model_type=model_type, evaluator_config={}) is expected
-    assert (
-        RankingEvaluator().can_evaluate(model_type=model_type, evaluator_config={"metrics": ["rr"]})
-        is expected
-    )
 
 
 @pytest.mark.parametrize("model_type", ["ranker", "recommender"])
@@ -688,9 +644,7 @@ def test_rankings_are_ours_where_no_evaluator_is_named(client: mlflow.MlflowClie
 @pytest.mark.parametrize(
     ("model_type", "metric"), [("classifier", "accuracy_score"), ("regressor", "mean_absolute_error")]
 )
-def test_other_models_are_evaluated_by_mlflow_as_ever(
-    client: mlflow.MlflowClient, model_type: str, metric: str
-) -> None:
+def test_other_models_are_evaluated_by_mlflow_as_ever(client, model_type, metric):
     data = pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [0, 1, 1, 0], "made": [0, 1, 0, 0]})
     given = {"data": data, "targets": "y", "predictions": "made", "model_type": model_type}
     result = mlflow.models.evaluate(evaluators=None, **given)
@@ -701,9 +655,7 @@ def test_other_models_are_evaluated_by_mlflow_as_ever(
     (experiment,) = client.search_experiments(filter_string="name = 'evaluations'")
     for run in client.search_runs([experiment.experiment_id]):
         assert not any(tag.startswith("evalplugin.") for tag in run.data.tags)
-    with pytest.raises(
-        mlflow.MlflowException, match="could not be evaluated by any of the registered evaluators"
-    ):
+    with pytest.raises(mlflow.MlflowException, match="could not be evaluated by any of the registered"):
         mlflow.models.evaluate(evaluators="evalplugin", **given)
 
 

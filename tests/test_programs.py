@@ -123,9 +123,7 @@ def test_rectools_sasrec_lists_the_next_items_of_sessions(store: Path, no_drawin
     sessions(500).to_csv("clicks.csv", index=False)
     config = {
         "experiment": "e",
-        "datasets": [
-            {"type": "csv", "path": "clicks.csv", "timestamp": "timestamp", "duplicates": "keep"},
-        ],
+        "datasets": [{"type": "csv", "path": "clicks.csv", "timestamp": "timestamp", "duplicates": "keep"}],
         "split": {"type": "next_item", "test": "n_sessions", "n_sessions": 101},
         "recommend": {"n": 10},
         "metrics": ["hit@1", "rr@10"],

@@ -24,19 +24,11 @@ def rows(text: str) -> list[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_documented_values_come_out(name: str, tmp_path: Path) -> None:
-    files = [
-        HOME / "published" / entry["file"]
-        for entry in yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["data"]
-    ]
-    if not all(file.exists() for file in files):
+    data = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())["data"]
+    if not all((HOME / "published" / entry["file"]).exists() for entry in data):
         pytest.skip("EVALPLUGIN_DATA_HOME is not set, or lacks the files of the table")
-    done = subprocess.run(
-        [sys.executable, FOLDER / "published.py", name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, FOLDER / "published.py", name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
     documented = re.split("(?m)^(?=## )", (FOLDER / "values.md").read_text())
     [section] = [part for part in documented if part.startswith(f"## {name}\n")]

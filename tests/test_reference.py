@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from samples import comparisons, filled, whole
+from samples import comparisons, files_of, filled, whole
 
 import evalplugin
 from evalplugin.base import errors
@@ -41,9 +41,7 @@ def test_generated_parts_of_pages_are_up_to_date() -> None:
     assert stale == [], "run: python docs/generate.py"
 
 
-def test_generate_names_and_writes_stale_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_generate_names_and_writes_stale_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
     page = tmp_path / "docs" / "long.md"
     page.parent.mkdir()
@@ -102,11 +100,10 @@ COMPLETE: dict[str, Any] = {
     "schedule": {"cron": "0 3 * * *"},
     "notify": {"url": "https://example.org"},
 }
+VALUES = {"choices": ["rating", "binary"]}
 # What some keys need beside them, or cannot stand with.
 BESIDE: dict[str, dict[str, Any]] = {
-    "datasets[].filters[].type": {
-        "datasets": [{"name": "shop", "type": "synthetic", "filters": ["k_core"]}],
-    },
+    "datasets[].filters[].type": {"datasets": [{"name": "shop", "type": "synthetic", "filters": ["k_core"]}]},
     "recommend.negatives": {"recommend": {"candidates": "sampled"}},
     "notify.command": {"notify": {}},
     "notify.apprise": {"notify": {}},
@@ -118,23 +115,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     "register.refresh": {"register": {"name": "shop-recommender"}},
     **{
         f"models[].tune.PARAMETER.{name}": {
-            "models": [
-                {
-                    "name": "knn",
-                    "type": "ease",
-                    "tune": {"l2": space, "values": {"choices": ["rating", "binary"]}},
-                },
-                "popularity",
-            ]
+            "models": [{"name": "knn", "type": "ease", "tune": {"l2": space, "values": VALUES}}, "popularity"]
         }
-        for name, space in {
-            "choices": {"int": [5, 300]},
-            "int": {},
-            "float": {},
-            "log": {"int": [5, 300]},
-            "step": {"int": [5, 300]},
-            "when": {"int": [5, 300]},
-        }.items()
+        for name in ("choices", "int", "float", "log", "step", "when")
+        for space in [{} if name in ("int", "float") else {"int": [5, 300]}]
     },
     **{
         key.path: {
@@ -173,13 +157,10 @@ def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
     value: Any = load(COMPLETE | BESIDE.get(key.path, {}), overrides=[f"{path}={key.example}"]).spec
     fields = {"register": "register_", "int": "integers", "float": "floats"}
     for part in [fields.get(part, part) for part in path.split(".")]:
-        value = (
-            value[part]
-            if isinstance(value, dict)
-            else value[int(part)]
-            if part.isdigit()
-            else getattr(value, part)
-        )
+        if isinstance(value, dict) or part.isdigit():
+            value = value[int(part) if part.isdigit() else part]
+        else:
+            value = getattr(value, part)
     assert value is not None
 
 
@@ -253,21 +234,13 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     rng = np.random.default_rng(0)
     chance = np.arange(1, 41) ** -1.5
     item = np.concatenate([rng.choice(40, 12, replace=False, p=chance / chance.sum()) for _ in range(120)])
-    ratings = pd.DataFrame(
-        {"user": np.arange(120).repeat(12), "item": item, "rating": rng.integers(1, 6, 1440)}
-    )
+    ratings = pd.DataFrame({"user": np.arange(120).repeat(12), "item": item})
+    ratings["rating"] = rng.integers(1, 6, 1440)
     ratings.to_csv("ratings.csv", index=False)
     Path("fails.py").write_text(f"import numpy as np\n{FAILS}{NOTED}")
     pd.DataFrame({"item": range(40), "title": "A title"}).to_csv("items.csv", index=False)
     items = {"path": "items.csv", "item": "item", "title": "title"}
-    data = {
-        "name": "shop",
-        "type": "csv",
-        "path": "ratings.csv",
-        "user": "user",
-        "item": "item",
-        "rating": "rating",
-    }
+    data = {"name": "shop", "type": "csv", "path": "ratings.csv", "rating": "rating"}
     evalplugin.run(
         {
             "experiment": "shop",
@@ -289,30 +262,16 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
             ],
             "tune": {"budget": {"trials": 4, "seconds": 600}},
             "compare": {"baseline": "random"},
-            "gate": {
-                "min_users": 20,
-                "decisions": 30,
-                "confidence": 0.5,
-                "challengers": ["popularity"],
-                "fail_on": "never",
-            },
+            "gate": {"min_users": 20, "decisions": 30, "confidence": 0.5, "challengers": ["popularity"]},
             "register": {"name": "shop"},
             "engine": "local",
         },
         tracking_uri="sqlite:///mlflow.db",
     )
     # And one of queries.
-    sessions = pd.DataFrame(
-        {"user": np.arange(30).repeat(4), "item": rng.integers(0, 9, 120), "time": np.arange(120)}
-    )
-    sessions.to_csv("clicks.csv", index=False)
-    clicks = {
-        "name": "clicks",
-        "type": "csv",
-        "path": "clicks.csv",
-        "timestamp": "time",
-        "duplicates": "keep",
-    }
+    sessions = pd.DataFrame({"user": np.arange(30).repeat(4), "item": rng.integers(0, 9, 120)})
+    sessions.assign(time=np.arange(120)).to_csv("clicks.csv", index=False)
+    clicks = {"type": "csv", "path": "clicks.csv", "timestamp": "time", "duplicates": "keep"}
     evalplugin.run(
         {
             "experiment": "shop",
@@ -336,7 +295,6 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     # Absolute: MLflow keeps the store of a URI for the whole process, and other tests have a relative one.
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     experiment = client.get_experiment_by_name("shop")
-    assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     of = {
         role: [run for run in runs if run.data.tags["evalplugin.role"] == role]
@@ -348,7 +306,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
             lambda run: run.data.metrics,
             lambda run: run.data.tags,
             lambda run: run.data.params,
-            lambda run: files_of(client, run.info.run_id, ""),
+            lambda run: files_of(client, run.info.run_id),
         )
     )
     page = (REFERENCE / "mlflow.md").read_text()
@@ -379,24 +337,13 @@ def files_of_several_datasets() -> Iterator[Item]:
     yield from RanksFeature().items(filled(whole(), (one, other)))
 
 
-def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:
-    for file in client.list_artifacts(run_id, folder or None):
-        if file.is_dir:
-            yield from files_of(client, run_id, file.path)
-        else:
-            yield file.path
-
-
 def test_the_page_on_python_names_every_public_name() -> None:
     page = (REFERENCE / "python.md").read_text()
     documented = set(re.findall(r"^evalplugin\.(\w+)(?: |$)", page, re.MULTILINE))
     assert documented == {*evalplugin.__all__, "testing"} - {"__version__"}
     (members,) = re.findall(r"^evalplugin\.base\.errors (.*)", page, re.MULTILINE)
-    public = {
-        name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, Exception) and not name.startswith("_")
-    }
+    classes = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+    public = {name for name, cls in classes.items() if issubclass(cls, Exception) and name[0] != "_"}
     assert set(members.split()) == public
 
 
@@ -416,10 +363,8 @@ def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
         "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "PROFILE", "SHARED_CREDENTIALS_FILE", "CONFIG_FILE", "RETRY_MODE",
         "WEB_IDENTITY_TOKEN_FILE", "CONTAINER_CREDENTIALS_RELATIVE_URI", "CONTAINER_CREDENTIALS_FULL_URI",
     ))}  # fmt: skip
-    assert named - of_libraries == read - {
-        "MLFLOW_SCHEMES",
-        "AWS_ALLOW_HTTP",
-    }  # the latter: an option of deltalake
+    # The latter is an option of deltalake.
+    assert named - of_libraries == read - {"MLFLOW_SCHEMES", "AWS_ALLOW_HTTP"}
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,7 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import METRICS, is_overall, parse
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.cluster,
-    RAY_WARNINGS,
-]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, RAY_WARNINGS]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # All that need neither attributes of items, predicted ratings nor a pool.
@@ -161,7 +157,6 @@ def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
     def scored(shop: Shop) -> ListScores:
         result = shop.bake_off(**changes)
         assert result.per_user is not None
-        assert result.items is not None
         assert result.items.equals(shop.here.items)
         return ListScores(result.per_user)
 

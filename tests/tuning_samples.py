@@ -71,12 +71,6 @@ def dial_config(**changes: Any) -> dict[str, Any]:
     }
 
 
-def fits() -> int:
-    """Return how many dials have been fitted in this folder."""
-    file = Path("fits.txt")
-    return len(file.read_text().splitlines()) if file.exists() else 0
-
-
 class Counted:
     """An executor that counts its tasks, hands results back in reverse, and may stop like a process that is killed."""
 
@@ -122,7 +116,6 @@ def tuning(
     """Return how the parameters of a model were found."""
     jobs, _ = run(config, execute, observer=observer)
     (found,) = (job.tuning for job in jobs if job.model.name == model)
-    assert found is not None
     return found
 
 

@@ -82,9 +82,7 @@ def _run(config: dict[str, Any], uri: str, *options: str) -> int:
     return main(["run", "shop.yaml", "--tracking-uri", uri, *options])
 
 
-def test_a_bakeoff_on_objects_is_that_on_files(
-    s3: ObjectStorage, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bakeoff_on_objects_is_that_on_files(s3, uri, capsys):
     remote, local, tables = f"{s3.bucket}/shop", str(Path("local").absolute()), _tables()
     _write(remote, tables)
     _write(local, tables)
@@ -93,14 +91,10 @@ def test_a_bakeoff_on_objects_is_that_on_files(
     pd.testing.assert_frame_equal(on_files.to_frame(), on_objects.to_frame(), check_exact=True)
 
     assert _run(_config(remote), uri) == 0
-    assert (
-        main(["compare", "--tracking-uri", uri, "--experiment", "shop", "--html", f"{remote}/page.html"]) == 0
-    )
+    logged = ["--tracking-uri", uri, "--experiment", "shop"]
+    assert main(["compare", *logged, "--html", f"{remote}/page.html"]) == 0
     assert main(["data", "shop.yaml", "--pictures", f"{remote}/pictures"]) == 0
-    assert (
-        main(["history", "--tracking-uri", uri, "--experiment", "shop", "--chart", f"{remote}/trend.svg"])
-        == 0
-    )
+    assert main(["history", *logged, "--chart", f"{remote}/trend.svg"]) == 0
     page = find_remote(f"{remote}/page.html")[0].open().read()
     assert b"vendor" in page
     assert find_remote(f"{remote}/pictures/*.png")[0].open().read().startswith(b"\x89PNG")
@@ -111,9 +105,7 @@ def test_a_bakeoff_on_objects_is_that_on_files(
     assert SECRET not in shown.out + shown.err
 
 
-def test_only_what_changed_is_computed_again(
-    s3: ObjectStorage, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_what_changed_is_computed_again(s3, uri, capsys):
     folder, tables = f"{s3.bucket}/changing", _tables()
     _write(folder, tables)
     config = _config(folder)
@@ -135,9 +127,7 @@ def test_only_what_changed_is_computed_again(
     assert "nothing to do" not in capsys.readouterr().out
 
 
-def test_a_missing_object_is_an_error_before_any_fit(
-    s3: ObjectStorage, uri: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_object_is_an_error_before_any_fit(s3, uri, capsys):
     folder = f"{s3.bucket}/shop"
     _write(folder, _tables())
     config = _config(folder)
@@ -151,9 +141,7 @@ def test_a_missing_object_is_an_error_before_any_fit(
     assert not Path("mlflow.db").exists()
 
 
-def test_a_store_that_fails_for_a_while_loses_nothing(
-    s3: ObjectStorage, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_fails_for_a_while_loses_nothing(s3, uri, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "4")
     folder = f"{s3.bucket}/shop"
     _write(folder, _tables())

@@ -35,9 +35,7 @@ def disk() -> Iterator[SimpleNamespace]:
 
 
 @pytest.mark.parametrize("model", ["random", "popularity"])
-def test_a_full_disk_is_one_message_and_the_bakeoff_goes_on_later(
-    disk: SimpleNamespace, model: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_message_and_the_bakeoff_goes_on_later(disk, model, capfd, monkeypatch):
     write_config(small_config(tracking={"uri": "sqlite:///mlflow.db"}))
     finish = MlflowTracker.finish_model
 

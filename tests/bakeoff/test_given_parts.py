@@ -14,11 +14,11 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from bakeoffs import run_bakeoff
+from bakeoffs import fits, run_bakeoff
 from features.resume.test_resume import assert_same_end, kill_and_resume, logged
 from mlflow import MlflowClient
 from samples import RecordingObserver, write_config
-from tuning_samples import DIAL, dial_config, fits
+from tuning_samples import DIAL, dial_config
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
@@ -83,9 +83,8 @@ def test_models_are_tuned_on_the_validation_part_and_fitted_on_it_too() -> None:
 
 
 def test_validation_data_can_be_left_out_of_the_fit() -> None:
-    outcome, _ = bake(
-        config(split={"type": "given", "fit_on_validation": False}, models=["popularity"], tune=None)
-    )
+    split = {"type": "given", "fit_on_validation": False}
+    outcome, _ = bake(config(split=split, models=["popularity"], tune=None))
     (popularity,) = outcome.models
     assert len(popularity.data.train) == 8 * N_USERS
     assert any("60 validation interactions are for tuning alone" in note for note in popularity.data.notes)
@@ -109,9 +108,7 @@ STOPS: dict[str, tuple[str | None, int, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same_tables(
-    tmp_path: Path, store: Path
-) -> None:
+def test_a_tuned_bake_off_killed_in_tuning_or_in_a_later_fit_resumes_to_the_same_tables(tmp_path, store):
     template = tmp_path / "killed/template"
     template.mkdir(parents=True)
     late = {"name": "late", "type": "dial", "params": {"x": 1.0}}
@@ -169,14 +166,10 @@ def test_lists_programs_and_segments_know_the_parts() -> None:
     Path("program.py").write_text(PROGRAM)
     theirs = {"name": "theirs", "type": "lists", "params": {"path": "lists.csv"}}
     command = [sys.executable, "program.py", "{train}", "{out}"]
-    program = {
-        "name": "program",
-        "type": "command",
-        "params": {"command": command, "version": "1", "format": "csv"},
-    }
-    Path("users.csv").write_text(
-        "user,country\n" + "".join(f"{u},{'DE' if u % 2 else 'FR'}\n" for u in range(N_USERS))
-    )
+    params = {"command": command, "version": "1", "format": "csv"}
+    program = {"name": "program", "type": "command", "params": params}
+    countries = pd.DataFrame({"user": range(N_USERS), "country": ["FR", "DE"] * (N_USERS // 2)})
+    countries.to_csv("users.csv", index=False)
     data = config()["datasets"][0] | {"users": {"path": "users.csv"}}
     outcome, _ = bake(
         config(

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import small_config, write_config
+from samples import matrix_of, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
-from evalplugin.data import Interactions, Split
+from evalplugin.data import Split
 from evalplugin.execution import executor
 from evalplugin.execution.engines.local import InProcess
 from evalplugin.execution.executor import sequential_executor, task_executor
@@ -64,19 +64,13 @@ def results(given: dict[str, Any], data: PreparedData | None = None) -> dict[str
     done = dict(sequential_executor(Observer())(tasks))
     named = {name: done[number] for number, name, _ in tasks}
     assert all(isinstance(result, TaskResult) for result in named.values()), named
-    return named  # type: ignore[return-value]
-
-
-def dense(data: Interactions) -> np.ndarray:
-    matrix = np.zeros((data.n_users, data.n_items))
-    matrix[data.user, data.item] = 1
-    return matrix
+    return named
 
 
 def ease_by_numpy(fold: Split, l2: float, ks: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Recall (denominator min) and NDCG of each test user, as the code of Liang et al. 2018 and Steck 2019 has them."""
     assert fold.history is not None
-    train, told, truth = (dense(part) for part in (fold.train, fold.history, fold.test))
+    train, told, truth = (matrix_of(part, binary=True) for part in (fold.train, fold.history, fold.test))
     present = train.sum(axis=0) > 0
     gram = train[:, present].T @ train[:, present] + l2 * np.eye(present.sum())
     inverse = np.linalg.inv(gram)
@@ -149,9 +143,8 @@ def test_a_train_part_with_too_few_users_for_tuning_names_the_remedy():
     tuned = {**EASE, "name": "ease", "tune": {"l2": {"float": [1, 100], "log": True}}}
     given = config(models=["popularity", tuned], split={**NEW, "n_users": 40}, tune={"budget": {"trials": 2}})
     data = prepared(given)
-    with pytest.raises(
-        DataError, match=r"tune.split is left out.*n_users is 40, but only 20 users have at least 2"
-    ):
+    told = r"tune.split is left out.*n_users is 40, but only 20 users have at least 2"
+    with pytest.raises(DataError, match=told):
         studies_of(load(given), [data], jobs_of(load(given), [data]))
 
 
@@ -173,7 +166,6 @@ def test_folds_with_histories_and_lists_of_them_are_cached():
             done = results({**given}, again)[job.model.name]
             cache.store_result(job.tasks[0], done)
             cached = cache.result(job.tasks[0])
-            assert cached is not None
             np.testing.assert_array_equal(cached.top_n.item, done.top_n.item)
 
 
@@ -203,8 +195,6 @@ def test_ranges_of_new_users_change_no_bit(monkeypatch):
 def test_segments_and_histories_count_what_is_known_of_new_users():
     data = prepared(config())
     [fold] = data.folds
-    assert fold.history is not None
-    assert data.info.histories is not None
     users = np.unique(fold.test.user)
     np.testing.assert_array_equal(data.info.histories.length, fold.history.rows.counts[users])
     assert data.info.counts["cold_users"] == 0
@@ -236,7 +226,6 @@ def test_a_program_gets_a_file_of_histories():
     given = config(models=[{"type": "command", "name": "follow", "params": {"command": program}}])
     data = prepared(given)
     [fold] = data.folds
-    assert fold.history is not None
     top = results(given, data)["follow"].top_n
     for user, listed in zip(top.user, top.item, strict=True):
         known = fold.history.rows[user]
@@ -256,9 +245,7 @@ with open(out, "w") as file:
 
 
 @pytest.mark.usefixtures("no_drawing", "store")
-def test_new_items_are_shown_once_to_programs_and_in_the_note_and_are_no_finding(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_new_items_are_shown_once_to_programs_and_in_the_note_and_are_no_finding(capsys):
     Path("shown.py").write_text(SHOWN)
     command = [sys.executable, "shown.py", "{candidates}", "{users}", "{out}"]
     models = ["random", {"name": "shown", "type": "command", "params": {"command": command, "format": "csv"}}]

@@ -47,11 +47,8 @@ def fits() -> list[int]:
 def shop() -> str:
     """A config of a baseline and two models that count their fits, one of them a grid."""
     Path("counted.py").write_text(COUNTED)
-    models = [
-        "random",
-        {"name": "one", "type": "counted"},
-        {"name": "many", "type": "counted", "grid": {"k": [2, 3]}},
-    ]
+    many = {"name": "many", "type": "counted", "grid": {"k": [2, 3]}}
+    models = ["random", {"name": "one", "type": "counted"}, many]
     return write_config(small_config(plugins=["counted.py"], models=models))
 
 
@@ -128,9 +125,7 @@ def test_command_line_names_models_by_repeated_options(shop: str, capsys: pytest
     assert "random" not in out
 
 
-def test_resumed_part_remembers_which_models_were_to_be_computed_anew(
-    shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resumed_part_remembers_which_models_were_to_be_computed_anew(shop, capsys, monkeypatch):
     assert main(["run", shop]) == 0
     with monkeypatch.context() as patched:
         patched.setattr("evalplugin.bakeoff.flow.compare", interrupt)
@@ -159,9 +154,7 @@ def interrupt(*_: object) -> None:
         (["--if-changed", "--fresh-model", "one"], "asks for work all the same: choose one"),
     ],
 )  # fmt: skip
-def test_a_model_that_is_not_in_the_config_is_refused_before_any_work(
-    argv: list[str], expected: str, shop: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_is_not_in_the_config_is_refused_before_any_work(argv, expected, shop, capsys):
     assert main(["run", shop, *argv]) == 2
     assert expected in " ".join(capsys.readouterr().err.split())
     assert fits() == []

@@ -35,15 +35,8 @@ rows = [(user, item, rank) for user in users["user"]
         for rank, item in enumerate(dict.fromkeys([last[user], *sorted(set(train["item"]))]), 1) if rank <= 10]
 pd.DataFrame(rows, columns=["user", "item", "rank"]).to_csv(out, index=False)
 """
-PROGRAM = {
-    "name": "last",
-    "type": "command",
-    "params": {
-        "command": [sys.executable, "last.py", "{train}", "{users}", "{history}", "{out}"],
-        "format": "csv",
-        "version": "1",
-    },
-}
+COMMAND = [sys.executable, "last.py", "{train}", "{users}", "{history}", "{out}"]
+PROGRAM = {"name": "last", "type": "command", "params": {"command": COMMAND, "format": "csv", "version": "1"}}
 pytestmark = [pytest.mark.usefixtures("store", "no_drawing"), pytest.mark.filterwarnings("ignore:.*EV1")]
 
 
@@ -90,12 +83,9 @@ def test_queries_are_listed_scored_logged_and_read_back():
     frame = clicks()
     tested = frame[frame["session"] >= 40]  # those of the last day
     place = tested.groupby("session").cumcount()
-    expected = [
-        f"{session}:{known}" for session, known in zip(tested["session"], place, strict=True) if known
-    ]
+    expected = [f"{s}:{known}" for s, known in zip(tested["session"], place, strict=True) if known]
     for model in outcome.models:
         assert model.error is None, model.error
-        assert model.per_user is not None
         assert model.per_user.units.noun == "query"
         assert sorted(model.per_user.users.tolist()) == sorted(expected)
     # The program was given the events in order, repeats included.
@@ -106,15 +96,12 @@ def test_queries_are_listed_scored_logged_and_read_back():
     assert len(pd.read_csv("train.csv")) == len(frame[frame["session"] < 40])
     # Its list begins with the last event: a hit at once where the session repeats it.
     scores = next(m.per_user for m in outcome.models if m.model == "last")
-    assert scores is not None
     item = dict(zip(expected, tested["item"][place > 0].tolist(), strict=True))
     before = history.groupby("user", sort=False)["item"].last()
     rr = dict(zip(scores.users.tolist(), scores.column("rr@10").tolist(), strict=True))
     assert all((rr[query] == 1) == (item[query] == before[query]) for query in expected)
-    assert [segment.name for segment in outcome.comparisons[0].contest.segments][-2:] == [
-        "position",
-        "repeat",
-    ]
+    segments = [segment.name for segment in outcome.comparisons[0].contest.segments]
+    assert segments[-2:] == ["position", "repeat"]
 
     (again,) = evalplugin.compare(tracking_uri="sqlite:///mlflow.db").comparisons
     assert again.contest.units.noun == "query"
@@ -128,7 +115,6 @@ def test_queries_are_listed_scored_logged_and_read_back():
     assert metrics["dist/rr_at_10.cluster_mean_low"] < values.mean().mean()
     assert metrics["dist/rr_at_10.cluster_mean_high"] > values.mean().mean()
     logged = next(row.scores for row in again.models if row.model == "last")
-    assert logged is not None
     np.testing.assert_array_equal(logged.units.codes, scores.units.codes)
     assert len(np.unique(scores.units.codes)) == tested[place > 0]["session"].nunique()
     for pair, other in zip(again.pairs, outcome.comparisons[0].pairs, strict=True):
@@ -140,8 +126,6 @@ def test_workers_give_the_same_scores():
     checked = load(config() | {"models": ["popularity", "neighbours.item"]})
     one, two = (run_bakeoff(checked, workers=workers, mode="fresh") for workers in (1, 2))
     for a, b in zip(one.models, two.models, strict=True):
-        assert a.per_user is not None
-        assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
         assert a.per_user.units.noun == b.per_user.units.noun == "query"
 
@@ -150,7 +134,6 @@ def test_notes_tell_how_many_queries_repeat_an_item_of_their_session():
     (data,) = prepare(load(config()), None, Observer())
     fold = data.folds[0]
     told = fold.history_events
-    assert told is not None
     seen = set(zip(told.user.tolist(), told.item.tolist(), strict=True))
     repeats = sum(pair in seen for pair in zip(fold.test.user.tolist(), fold.test.item.tolist(), strict=True))
     assert 0 < repeats < len(fold.test)
@@ -172,9 +155,8 @@ def test_checks_know_that_models_do_not_learn_from_histories():
     parts = [frame[frame["session"] >= 10], frame[frame["session"] < 10]]
     for part, name in zip(parts, ("train.csv", "test.csv"), strict=True):
         part.to_csv(name, index=False)
-    given = config()["datasets"][0] | {
-        "path": {n: str(Path(f"{n}.csv").absolute()) for n in ("train", "test")}
-    }
+    paths = {part: str(Path(f"{part}.csv").absolute()) for part in ("train", "test")}
+    given = config()["datasets"][0] | {"path": paths}
     assert codes(datasets=[given], split={"type": "next_item", "test": "given"}) == ["EV101"]
 
 
@@ -206,12 +188,8 @@ def pooled(pool: pd.DataFrame, **recommend: Any) -> dict[str, Any]:
 
 def asked() -> list[tuple[str, int, list[int]]]:
     """Return each query's id, its next item and the items of its history."""
-    tested = clicks().query("session >= 40").groupby("session")["item"].agg(list)
-    return [
-        (f"{s}:{known}", items[known], items[:known])
-        for s, items in tested.items()
-        for known in range(1, len(items))
-    ]
+    tested = clicks().query("session >= 40").groupby("session")["item"].agg(list).items()
+    return [(f"{s}:{n}", items[n], items[:n]) for s, items in tested for n in range(1, len(items))]
 
 
 @pytest.mark.slow
@@ -220,7 +198,6 @@ def test_each_query_has_a_pool_by_its_id():
     pool = [(query, item) for query, _, _ in asked() for item in ((0, 1, 2) if query in odd else (5, 6))]
     (model,) = run_bakeoff(load(pooled(pd.DataFrame(pool, columns=["user", "item"])))).models
     assert model.error is None, model.error
-    assert model.per_user is not None
     inside = {query: float(item in ((0, 1, 2) if query in odd else (5, 6))) for query, item, _ in asked()}
     assert 0 < sum(inside.values()) < len(inside)
     # Three items at most: all of the pool is listed, repeats of the session included.
@@ -262,7 +239,6 @@ def test_repeats_are_items_of_the_session():
     (contest,) = (comparison.contest for comparison in run_bakeoff(load(config_)).comparisons)
     segment = next(segment for segment in contest.segments if segment.name == "repeat")
     for model in contest.models:
-        assert model.scores is not None
         repeats = segment.of(model.scores.users) == segment.labels.index("seen in the session")
         hit, repeat, explore = model.scores.values.T
         np.testing.assert_array_equal(repeat, np.where(repeats, hit, np.nan))
@@ -278,9 +254,8 @@ def test_segments_of_queries_are_refused_for_users():
 
 
 def test_models_that_cannot_answer_a_history_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"surprise\.SVD cannot list items for users who are not in the train data"
-    ):
+    told = r"surprise\.SVD cannot list items for users who are not in the train data"
+    with pytest.raises(ConfigError, match=told):
         load(config() | {"models": ["popularity", "surprise.SVD"]})
 
 
@@ -288,13 +263,8 @@ def test_sessions_of_two_parts_are_refused_with_place():
     clicks().to_csv("one.csv", index=False)
     clicks().tail(30).to_csv("two.csv", index=False)
     given = config() | {"split": {"type": "next_item", "test": "given"}}
-    given["datasets"][0]["path"] = {
-        "train": str(Path("one.csv").absolute()),
-        "test": str(Path("two.csv").absolute()),
-    }
-    with pytest.raises(
-        DataError,
-        match=r"split.test: .*7 of 60 sessions are in the train part and in the test part: "
-        r"53 \(\d event(s)? and \d\), ",
-    ):
+    paths = {"train": "one.csv", "test": "two.csv"}
+    given["datasets"][0]["path"] = {part: str(Path(file).absolute()) for part, file in paths.items()}
+    told = r"split.test: .*7 of 60 sessions are in the train part and in the test part: 53 \(\d event(s)? and \d\), "
+    with pytest.raises(DataError, match=told):
         run_bakeoff(load(given))

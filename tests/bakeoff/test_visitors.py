@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from bakeoffs import interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
-from samples import RecordingObserver, refusal, small_config, write_config
+from samples import TINY, RecordingObserver, refusal, small_config, write_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, UnchangedError
@@ -94,7 +94,6 @@ def test_a_bake_off_gives_what_a_table_of_its_scores_gives() -> None:
     visitor = clicks().drop_duplicates("session").set_index("session")["visitor_id"]
     tables = []
     for model in comparison.contest.models:
-        assert model.scores is not None
         frame = model.scores.to_frame().rename_axis("query").reset_index()
         frame["visitor_id"] = frame["query"].str.split(":").str[0].astype(int).map(visitor)
         tables.append(frame.assign(model=model.model))
@@ -135,8 +134,6 @@ def test_workers_and_ranges_of_queries_give_the_same_bits() -> None:
 def test_only_intervals_and_tests_depend_on_clusters() -> None:
     with_, without = (run(config(**changes)) for changes in ({}, SESSIONS))
     for a, b in zip(with_.models, without.models, strict=True):
-        assert a.per_user is not None
-        assert b.per_user is not None
         np.testing.assert_array_equal(a.per_user.users, b.per_user.users)
         np.testing.assert_array_equal(a.per_user.values, b.per_user.values)
         assert (a.top_n, a.costs) == (b.top_n, b.costs)  # cached lists: nothing is fitted again
@@ -204,7 +201,6 @@ def test_runs_with_other_clusters_are_not_compared() -> None:
 def test_lists_from_elsewhere_have_the_clusters_of_the_bake_off() -> None:
     outcome = run(config())
     model = next(m for m in outcome.models if m.model == "session.markov")
-    assert model.top_n is not None
     test = model.data.test
     pd.DataFrame({"user": test.users[test.user], "item": test.items[test.item]}).to_csv(
         "truth.csv", index=False
@@ -229,7 +225,6 @@ def test_a_gate_counts_visitors() -> None:
     tested = clicks().query("session >= 60")
     visitors = tested[tested.duplicated("session")]["visitor_id"].nunique()
     decision = run(config(gate=gate)).decision
-    assert decision is not None
     conditions = [c for c in decision.conditions if c.challenger == "session.markov"]
     assert [(c.name, c.passed, c.measured) for c in conditions] == [("visitors", False, visitors)]
 
@@ -263,17 +258,21 @@ def test_a_session_of_two_visitors_is_refused_by_name() -> None:
     assert main(["run", write_config(config(frame))]) == 2
 
 
-def test_a_role_cannot_be_the_column_of_clusters() -> None:
-    bad = config(split={"type": "next_item", "cluster": "item"})
-    assert "column 'item' cannot be both item and cluster" in refusal(prepare, load(bad), None, Observer())
-
-
-def test_data_without_columns_has_no_clusters() -> None:
-    data = {"name": "made", "type": "synthetic", "n_users": 40, "n_items": 30, "n_interactions": 600}
-    said = refusal(prepare, load(config(datasets=[data], metrics=["rr@10"])), None, Observer())
-    assert (
-        "split.cluster: split next_item: the data has no column 'visitor_id' of clusters of sessions" in said
-    )
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"split": {"type": "next_item", "cluster": "item"}},
+            "column 'item' cannot be both item and cluster",
+        ),
+        (
+            {"datasets": [TINY], "metrics": ["rr@10"]},
+            "split.cluster: split next_item: the data has no column",
+        ),
+    ],
+)
+def test_columns_that_are_no_clusters_are_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in refusal(prepare, load(config(**changes)), None, Observer())
 
 
 def test_tuning_takes_no_clusters() -> None:
@@ -285,7 +284,6 @@ def test_tuning_takes_no_clusters() -> None:
     outcome = run_bakeoff(load(config(models=["session.popularity", knn], tune=tune)))
     (_, tuned) = outcome.models
     assert tuned.error is None
-    assert tuned.tuning is not None
     assert dict(tuned.tuning.settings["split"]) == {
         "type": "next_item", "test": "last_day", "days": None, "n_sessions": None, "queries": "all",
         "max_history": 100, "cold": "keep", "cluster": None,

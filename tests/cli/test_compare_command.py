@@ -78,9 +78,7 @@ def expected(store: SimpleNamespace, model: str, metric: str) -> tuple[float, fl
     return float(np.nanmean(values(store, model, metric))), float(both.mean()), float((both > 0).mean())
 
 
-def test_compare_table_has_leaderboard_segments_and_significance(
-    store: SimpleNamespace, compare: Any
-) -> None:
+def test_compare_table_has_leaderboard_segments_and_significance(store, compare):
     code, out, err = compare("--experiment", "shop", "--segment", "activity")
     assert code == 0
     mean, difference, better = expected(store, "popularity", "ndcg@10")
@@ -113,9 +111,7 @@ def test_compare_json_and_csv_match_the_logged_runs(shown: str, store: SimpleNam
 
 
 @pytest.mark.parametrize("shown", ["markdown", "latex"])
-def test_compare_markdown_and_latex_have_the_selected_metrics(
-    shown: str, store: SimpleNamespace, compare: Any
-) -> None:
+def test_compare_markdown_and_latex_have_the_selected_metrics(shown, store, compare):
     between = " | " if shown == "markdown" else " & "
     _, out, _ = compare("--experiment", "shop", "--format", shown, "-m", "rr")
     row = next(line for line in out.splitlines() if f"{between}popularity{between}" in line)
@@ -149,9 +145,7 @@ def test_overlap_of_an_outcome_is_that_of_its_logged_lists(store: SimpleNamespac
     assert evalplugin.compare(store.first).overlap().equals(logged)
 
 
-def test_compare_defaults_to_the_latest_bakeoff_and_names_it_on_stderr(
-    store: SimpleNamespace, compare: Any
-) -> None:
+def test_compare_defaults_to_the_latest_bakeoff_and_names_it_on_stderr(store, compare):
     code, out, err = compare()
     latest = store.second.plan.id
     assert code == 0
@@ -197,9 +191,7 @@ def test_compare_html_writes_the_page(compare: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["compare", "--html"], ["history", "--experiment", "shop", "--chart"]])
-def test_a_page_never_replaces_the_store_that_is_read(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_never_replaces_the_store_that_is_read(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("runs.html").write_bytes(b"a database")
     Path("link.html").symlink_to("runs.html")
@@ -208,9 +200,7 @@ def test_a_page_never_replaces_the_store_that_is_read(
     assert Path("runs.html").read_bytes() == b"a database"
 
 
-def test_compare_of_plugin_metric_needs_the_plugin(
-    compare: Any, store: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_of_plugin_metric_needs_the_plugin(compare, store, tmp_path, capsys):
     from evalplugin.metrics import METRICS
 
     (tmp_path / "own.py").write_text(PLUGIN)
@@ -239,10 +229,7 @@ def test_compare_of_plugin_metric_needs_the_plugin(
             ["--experiment", "shop", "--segment", "actvity"],
             "not grouped by 'actvity'; did you mean 'activity'?",
         ),
-        (
-            ["--experiment", "shop", "--level", "95"],
-            "the level of an interval must be between 0 and 1, not 95.0",
-        ),
+        (["--experiment", "shop", "--level", "95"], "level of an interval must be between 0 and 1, not 95.0"),
         (["--experiment", "shop", "--html", "nowhere/page.html"], "nowhere/page.html: there is no folder "),
         (["--experiment", "shop", "--test", "z"], "'z' is not one of 'wilcoxon', 't'"),
     ],
@@ -257,10 +244,7 @@ def test_usage_error_is_one_message_and_exit_code_2(argv: list[str], message: st
 def test_compare_of_missing_tracking_store_names_it(compare: Any, tmp_path: Path) -> None:
     code, out, err = compare("--tracking-uri", f"sqlite:///{tmp_path}/none.db")
     assert (code, out) == (1, "")
-    assert (
-        f"error: there is no tracking store sqlite:///{tmp_path}/none.db; name another with --tracking-uri"
-        in err
-    )
+    assert f"error: there is no tracking store sqlite:///{tmp_path}/none.db; name another with --track" in err
 
 
 def run_id(store: SimpleNamespace, model: str, experiment: str) -> str:
@@ -268,6 +252,5 @@ def run_id(store: SimpleNamespace, model: str, experiment: str) -> str:
 
     client = MlflowClient(store.uri)
     home = client.get_experiment_by_name(experiment)
-    assert home is not None
     (run,) = client.search_runs([home.experiment_id], f"tags.`evalplugin.model` = '{model}'")
     return str(run.info.run_id)

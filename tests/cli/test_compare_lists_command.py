@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -17,7 +16,7 @@ SPLITS = [{"name": "last", "type": "last_n", "n": 1}, {"name": "three", "type": 
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def store(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> SimpleNamespace:
     """A store with a bake-off of two splits, and lists for one of them: in its experiment and in another."""
     folder = tmp_path_factory.mktemp("films")
     uri = f"sqlite:///{folder / 'mlflow.db'}"
@@ -27,10 +26,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     )  # fmt: skip
     outcome = evalplugin.run(config, tracking_uri=uri)
     result = next(m for m in outcome.models if m.model == "popularity" and m.data.split == "last")
-    assert result.top_n is not None
     result.top_n.to_pandas().to_csv(folder / "lists.csv", index=False)
     (comparison,) = (c for c in outcome.comparisons if c.contest.split == "last")
-    assert comparison.contest.background is not None
     comparison.contest.background.truth.to_pandas().to_csv(folder / "truth.csv", index=False)
     threshold = outcome.plan.relevance.threshold
     files = ["--lists", str(folder / "lists.csv"), "--truth", str(folder / "truth.csv"), "-m", "rr"]
@@ -85,15 +82,12 @@ def test_a_baseline_that_is_nowhere_is_an_error(titles) -> None:
 
 
 @pytest.mark.parametrize("command", ["compare", "history"])
-def test_a_deleted_experiment_is_called_so(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_deleted_experiment_is_called_so(command, tmp_path, capsys):
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     table = pd.DataFrame({"q": [1, 2, 3], "a": [1, 0, 1], "b": [0, 0, 1]})
     links = evalplugin.compare_scores(
         table, unit="q", wide=True, log=True, experiment="gone", tracking_uri=uri
     ).links
-    assert links is not None
     MlflowClient(uri).delete_experiment(links.experiment_id)
     capsys.readouterr()
     assert main([command, "--experiment", "gone", "--tracking-uri", uri]) == 2

@@ -67,9 +67,7 @@ def test_two_models_are_shown_question_by_question(capsys: pytest.CaptureFixture
         (["compare-scores", "scores.txt", *TABLE[2:]], "name the file .csv, .tsv, .jsonl or .parquet"),
     ],
 )
-def test_options_that_do_not_fit_end_with_exit_code_2(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_fit_end_with_exit_code_2(arguments, message, capsys):
     before = Path("scores.csv").read_text()
     Path("scores.txt").write_text("[]")
     assert main(arguments) == 2

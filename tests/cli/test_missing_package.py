@@ -26,9 +26,7 @@ class Absent:
 
 
 @pytest.mark.parametrize("command", ["data", "validate", "run"])
-def test_a_model_whose_package_is_missing_is_refused(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_whose_package_is_missing_is_refused(command, capsys):
     Path("absent.py").write_text(MISSING)
     config = write_config(small_config(plugins=["absent.py"], models=["random", "absent"], compare={}))
     assert main([command, config]) == 2

@@ -14,21 +14,20 @@ from evalplugin.cli import main
 KINDS = ("model", "metric", "dataset", "split")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_template_passes_its_contract_test_and_is_described(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = f"my-new-{kind}"
-    assert main(["new", kind, name]) == 0
-    module = name.replace("-", "_")
-    assert [path.name for path in sorted(Path().iterdir())] == [f"{module}.py", f"test_{module}.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def assert_tests_pass() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    assert main(["describe", kind, name, "--plugin", f"{module}.py"]) == 0
-    assert "One line on" in capsys.readouterr().out
+
+
+def test_templates_pass_their_contract_tests_and_are_described(capsys):
+    for kind in KINDS:
+        assert main(["new", kind, f"my-new-{kind}"]) == 0
+        assert main(["describe", kind, f"my-new-{kind}", "--plugin", f"my_new_{kind}.py"]) == 0
+        assert "One line on" in capsys.readouterr().out
+    expected = [f"{test}my_new_{kind}.py" for test in ("", "test_") for kind in sorted(KINDS)]
+    assert [path.name for path in sorted(Path().iterdir()) if path.is_file()] == expected
+    assert_tests_pass()
 
 
 def test_the_template_of_a_program_makes_lists(store: Path) -> None:
@@ -52,9 +51,7 @@ def test_the_template_of_a_program_makes_lists(store: Path) -> None:
 @pytest.mark.slow
 def test_the_template_of_a_program_passes_its_contract_test() -> None:
     assert main(["new", "model", "own-program", "--command"]) == 0
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own_program.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    assert_tests_pass()
 
 
 def test_only_a_model_can_be_a_program(capsys: pytest.CaptureFixture[str]) -> None:

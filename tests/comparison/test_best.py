@@ -48,10 +48,8 @@ def test_a_model_without_any_value_is_not_compared() -> None:
     best = found(a=scores(np.ones(5)), none=scores(np.full(5, np.nan)))
     assert best.compared == ("a",)
     assert best_sentence(best) == "a is the only model with a value of rr"
-    assert (
-        best_models({"a": scores([np.nan])}, parse("rr"), level=0.95, rng=np.random.default_rng(0), seeds={})
-        is None
-    )
+    rng = np.random.default_rng(0)
+    assert best_models({"a": scores([np.nan])}, parse("rr"), level=0.95, rng=rng, seeds={}) is None
 
 
 def test_a_single_user_tells_nothing() -> None:

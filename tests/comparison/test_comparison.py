@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import Results
+from samples import Results, coded, data_info
 
 from evalplugin.comparison import comparison
 from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.paired import Paired, compare_pairs
-from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import ModelResult
 from evalplugin.metrics import parse
@@ -26,7 +25,6 @@ from evalplugin.report.charts.palette import BASELINE_COLOUR, PALETTE, model_col
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.sentences.verdict import to_tell_apart, verdict_sentence
 from evalplugin.segments import Segmentation
-from tests.samples import data_info
 
 
 def scores(*values: float, metric: str = "ndcg@10") -> PerUserScores:
@@ -63,12 +61,8 @@ def test_a_metric_of_all_lists_together_has_no_interval(make: SimpleNamespace) -
 
 def test_models_are_ranked_best_first_and_failed_ones_last(make: SimpleNamespace) -> None:
     rows = ranked_models(make.whole())
-    assert [(row.rank, row.model) for row in rows] == [
-        (1, "svd"),
-        (2, "knn"),
-        (3, "random"),
-        (None, "broken"),
-    ]
+    ranks = [(row.rank, row.model) for row in rows]
+    assert ranks == [(1, "svd"), (2, "knn"), (3, "random"), (None, "broken")]
     assert rows[-1].error == "ValueError: k must be <= 12"
 
 
@@ -85,15 +79,10 @@ def test_an_error_metric_ranks_the_lowest_first(make: SimpleNamespace) -> None:
 
 def test_equal_means_share_a_rank_in_config_order(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("a", "b", "c"), metrics=("ndcg@10",), baseline=None)
-    models = tuple(
-        make.model_result(n, scores=s)
-        for n, s in (("a", scores(0.5, 0.5)), ("b", scores(0.5, 0.5)), ("c", scores(0.1)))
-    )
-    assert [(r.rank, r.model) for r in ranked_models(Results(asked, models))] == [
-        (1, "a"),
-        (1, "b"),
-        (3, "c"),
-    ]
+    columns = {"a": scores(0.5, 0.5), "b": scores(0.5, 0.5), "c": scores(0.1)}
+    models = tuple(make.model_result(name, scores=own) for name, own in columns.items())
+    ranks = [(r.rank, r.model) for r in ranked_models(Results(asked, models))]
+    assert ranks == [(1, "a"), (1, "b"), (3, "c")]
 
 
 def test_a_difference_is_paired_by_user_and_marked_where_it_leaves_out_zero(make: SimpleNamespace) -> None:
@@ -103,12 +92,8 @@ def test_a_difference_is_paired_by_user_and_marked_where_it_leaves_out_zero(make
     columns = {"base": base, "up": base + 0.1 + wobble, "down": base - 0.1 + wobble, "same": base + wobble}
     models = tuple(make.model_result(name, scores=scores(*column)) for name, column in columns.items())
     cells = {row.model: row.cells["ndcg@10"] for row in ranked_models(Results(asked, models))}
-    assert {model: cell.mark for model, cell in cells.items()} == {
-        "up": "+",
-        "same": "",
-        "base": "",
-        "down": "-",
-    }
+    marks = {model: cell.mark for model, cell in cells.items()}
+    assert marks == {"up": "+", "same": "", "base": "", "down": "-"}
     assert cells["up"].difference is not None
     assert cells["up"].difference.paired.interval.mean == pytest.approx(0.1)
     assert cells["up"].difference.paired.users == 40
@@ -121,7 +106,6 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
     knn = dataclasses.replace(scores(0.5, 0.6), units=Units(np.array([2, 3])))
     result = Results(asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn)))
     difference = ranked_models(result)[0].cells["ndcg@10"].difference
-    assert difference is not None
     assert difference.paired.users == 2
     assert difference.paired.interval.mean == pytest.approx(((0.5 - 0.2) + (0.6 - 0.3)) / 2)
 
@@ -202,7 +186,6 @@ def test_groups_of_users_are_compared_by_themselves(make: SimpleNamespace) -> No
     assert cells["many", "base"].interval.mean == pytest.approx(0.5)
     assert cells["few", "other"].interval.n == 10
     few, many = cells["few", "other"].difference, cells["many", "other"].difference
-    assert few is not None and many is not None
     assert few.paired.interval.mean == pytest.approx(0.4 - 0.1)
     assert (few.mark, many.mark) == ("+", "-")
     assert few.p_holm == pytest.approx(2 * 2 / 2**10)  # two groups are one family
@@ -223,24 +206,14 @@ def test_the_background_holds_the_truth_and_the_latest_history(make: SimpleNames
 
 def test_only_so_much_history_is_kept_the_latest_of_equal_times_first() -> None:
     n = HISTORY + 5
-    train = Interactions(
-        user=np.zeros(n, np.int32),
-        item=np.arange(n, dtype=np.int32),
-        rating=np.ones(n, np.float32),
-        timestamp=np.zeros(n, np.int64),
-        users=np.array([7]),
-        items=np.arange(n),
-    )
+    train = coded(np.zeros(n), np.arange(n), users=[7], items=n, timestamp=np.zeros(n, np.int64))
     info = replace(data_info(), full=train, train=train, test=train)
     assert info.background.history["item"].to_pylist() == list(range(n - 1, n - 1 - HISTORY, -1))
 
 
-def test_colours_are_fixed_by_position_and_the_baseline_is_grey() -> None:
+def test_colours_are_fixed_by_position_and_repeat_and_the_baseline_is_grey() -> None:
     colours = model_colours(["random", "a", "b"], "random")
     assert colours == {"random": BASELINE_COLOUR, "a": PALETTE[0], "b": PALETTE[1]}
-
-
-def test_colours_repeat_with_many_models() -> None:
     names = [f"m{i}" for i in range(len(PALETTE) + 1)]
     assert model_colours(names, None)[names[-1]] == PALETTE[0]
 
@@ -254,9 +227,7 @@ def test_all_colours_are_distinguishable() -> None:
 
 
 @pytest.mark.parametrize(("at_once", "n_metrics"), [(2**22, 2), (1, 1)])
-def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
-    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, at_once: int, n_metrics: int
-) -> None:
+def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(make, monkeypatch, at_once, n_metrics):
     columns: list[int] = []
 
     def counted(a: np.ndarray, b: np.ndarray, **options: Any) -> list[Paired]:
@@ -302,8 +273,6 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
         "As far as is measured, it takes more seeds, not users, to tell knn from random."
     ]
     [before, after] = [one.pair("ndcg@10", "knn", "random") for one in (small, large)]
-    assert before is not None
-    assert after is not None
     assert (before.mark, after.mark) == ("+", "")
     assert after.paired.interval.low < before.paired.interval.low
     assert not before.is_within_seeds

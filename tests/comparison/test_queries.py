@@ -31,23 +31,12 @@ VALUES = {
 
 def contest(each: int) -> Contest:
     """Return a contest of users, or of sessions of so many queries with equal scores, divided into two halves."""
-    users = (
-        np.arange(N)
-        if each == 1
-        else query_ids(np.repeat(np.arange(N), each), np.tile(np.arange(1, each + 1), N))
-    )
+    queries = query_ids(np.repeat(np.arange(N), each), np.tile(np.arange(1, each + 1), N))
+    users, noun = (np.arange(N), "user") if each == 1 else (queries, "query")
     order = np.argsort(users)
-    models = tuple(
-        ComparedModel(
-            name,
-            PerUserScores(
-                Units.of_lists(users[order], "user" if each == 1 else "query"),
-                np.repeat(values, each, axis=0)[order],
-                ("ndcg@10", "rr"),
-            ),
-        )
-        for name, values in VALUES.items()
-    )
+    units, metrics = Units.of_lists(users[order], noun), ("ndcg@10", "rr")
+    columns = {name: np.repeat(values, each, axis=0)[order] for name, values in VALUES.items()}
+    models = tuple(ComparedModel(n, PerUserScores(units, own, metrics)) for n, own in columns.items())
     half = np.repeat(np.arange(N) % 2, each)[order].astype(np.int32)
     segments = (Segmentation("half", ("even", "odd"), users[order], half),)
     return Contest("b-1", "toy", "next_item", models, ("ndcg@10", "rr"), "old", 0, "test", segments)
@@ -76,9 +65,7 @@ def test_differences_of_sessions_are_those_of_users(users: Comparison, queries: 
         assert b.users_needed == EACH * (a.users_needed or 0)
 
 
-def test_means_and_groups_of_queries_have_intervals_of_their_sessions(
-    users: Comparison, queries: Comparison
-) -> None:
+def test_means_and_groups_of_queries_have_intervals_of_their_sessions(users, queries):
     for row, other in zip(users.models, queries.models, strict=True):
         cell, wide = row.cells["ndcg@10"], other.cells["ndcg@10"]
         assert wide.clusters == N
@@ -96,24 +83,19 @@ def test_means_over_sessions_count_each_session_once() -> None:
     # Session 1 has one query, sessions 2 and 3 have more; the last query of session 3 is undefined.
     ids = query_ids(np.array([1, 2, 2, 2, 3, 3, 3]), np.array([1, 1, 2, 3, 1, 2, 3]))
     values = np.array([[1.0], [0.0], [0.25], [0.5], [0.5], [0.75], [np.nan]])
-    cell = metric_cells(PerUserScores(Units.of_lists(ids, "query"), values, ("rr",)), [parse("rr")], seed=0)[
-        "rr"
-    ]
+    of_queries = PerUserScores(Units.of_lists(ids, "query"), values, ("rr",))
+    cell = metric_cells(of_queries, [parse("rr")], seed=0)["rr"]
     assert cell.mean == pytest.approx((1 + 0 + 0.25 + 0.5 + 0.5 + 0.75) / 6)
-    assert cell.over_clusters is not None
     means = [1.0, (0 + 0.25 + 0.5) / 3, (0.5 + 0.75) / 2]
     assert cell.over_clusters.mean == pytest.approx(sum(means) / 3)
     assert (cell.over_clusters.n, cell.over_clusters.clusters) == (3, None)
 
 
-def test_means_over_sessions_of_equal_queries_are_those_of_users(
-    users: Comparison, queries: Comparison
-) -> None:
+def test_means_over_sessions_of_equal_queries_are_those_of_users(users, queries):
     for row, other in zip(users.models, queries.models, strict=True):
         for metric, cell in row.cells.items():
             assert cell.over_clusters is None
             wide = other.cells[metric].over_clusters
-            assert wide is not None
             # Sums of equal values are rounded, and resamples draw sessions in the order of their ids.
             assert (wide.mean, wide.n, wide.method) == (pytest.approx(cell.mean), cell.users, cell.method)
             assert wide.high - wide.low == pytest.approx(cell.high - cell.low, rel=0.05)
@@ -127,7 +109,7 @@ def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queri
     needed = []
     for comparison, each in ((users, 1), (queries, EACH)):
         models = tuple(
-            replace(m, scores=replace(m.scores, values=_like(m.scores, close[m.model], each)))  # type: ignore[type-var]
+            replace(m, scores=replace(m.scores, values=_like(m.scores, close[m.model], each)))
             for m in comparison.contest.models
             if m.model != "far"
         )
@@ -139,7 +121,6 @@ def test_models_that_may_be_the_best_are_those_of_users(users: Comparison, queri
 
 
 def _like(scores: PerUserScores | None, values: np.ndarray, each: int) -> np.ndarray:
-    assert scores is not None
     session = scores.users if each == 1 else [int(query.split(":")[0]) for query in scores.users]
     return values[np.asarray(session, dtype=int)]
 
@@ -181,10 +162,8 @@ def test_power_is_that_of_sessions() -> None:
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=12), st.integers(0, 2**32 - 1))
 def test_clusters_of_one_session_each_are_the_default(sizes: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    ids = query_ids(
-        np.repeat(np.arange(len(sizes)), sizes), np.concatenate([np.arange(1, n + 1) for n in sizes])
-    )
-    ids = np.sort(ids)
+    places = np.concatenate([np.arange(1, n + 1) for n in sizes])
+    ids = np.sort(query_ids(np.repeat(np.arange(len(sizes)), sizes), places))
     values = {name: rng.integers(0, 3, (len(ids), 1)) / 2 for name in ("a", "b", "c")}
     named = rng.permutation([f"v{n}" for n in range(len(sizes))])
     visitors = clustering("visitor", named[session_ids(ids).astype(int)], ids)

@@ -62,25 +62,19 @@ def test_models_are_ranked_by_means_over_the_units_that_all_have() -> None:
     assert [row.rank for row in comparison.models] == [1, 2, 3]
     assert comparison.may_be_best == ("a",)
     cells = [row.cells["score"] for row in comparison.models]
-    assert [(cell.users, cell.has, cell.lacks) for cell in cells] == [
-        (180, 300, 0),
-        (180, 300, 0),
-        (180, 180, 120),
-    ]
+    counts = [(cell.users, cell.has, cell.lacks) for cell in cells]
+    assert counts == [(180, 300, 0), (180, 300, 0), (180, 180, 120)]
     assert [cell.own_mean for cell in cells] == pytest.approx([207 / 300, 180 / 300, 156 / 180])
 
 
 def test_two_models_differ_by_the_units_that_both_have() -> None:
     pair = compare(answers())[0].pair("score", "a", "b")
-    assert pair is not None
     assert (pair.paired.users, pair.paired.interval.mean) == (300, pytest.approx(0.09))
 
 
 def test_the_verdict_says_how_many_units_it_rests_on() -> None:
-    comparison = compare(answers())[0]
-    assert "It rests on 180 of 300 questions, those with values of all models" in verdict_sentence(
-        comparison, "score"
-    )
+    said = verdict_sentence(compare(answers())[0], "score")
+    assert "It rests on 180 of 300 questions, those with values of all models" in said
 
 
 def test_every_format_says_who_lacks_how_many(tmp_path: Path) -> None:
@@ -144,10 +138,8 @@ def test_a_model_with_nearly_nothing_is_not_ranked_and_decides_nothing() -> None
     assert {m: mean for m, mean in means(beside).items() if m != "d"} == means(alone)
     assert beside.may_be_best == ("a",)
     (models, _) = comparison_tables(beside)
-    assert (
-        models.footnotes[1]
-        == "Not ranked, with values of fewer than half as many questions as others: d (3)."
-    )
+    told = "Not ranked, with values of fewer than half as many questions as others: d (3)."
+    assert models.footnotes[1] == told
     assert "those with values of all ranked models" in verdict_sentence(beside, "score")
 
 
@@ -155,19 +147,16 @@ def test_models_without_a_unit_in_common_are_not_ranked() -> None:
     halves = {"a": np.where(np.arange(N) < 150, 1.0, np.nan), "b": np.where(np.arange(N) < 150, np.nan, 0.5)}
     compared = compare(halves)
     assert [row.rank for row in compared[0].models] == [None, None]
-    assert verdict_sentence(compared[0], "score") == (
-        "No question has values of all models: none is ranked by score."
-    )
-    assert "No question has values of all models, so that none is ranked; without a value: a 150, b 150." in (
-        compared._repr_html_()
-    )
+    none = "No question has values of all models"
+    assert verdict_sentence(compared[0], "score") == f"{none}: none is ranked by score."
+    told = f"{none}, so that none is ranked; without a value: a 150, b 150."
+    assert told in compared._repr_html_()
 
 
 def test_groups_of_units_have_means_over_the_units_that_all_have() -> None:
     frame = table(answers()).assign(topic=lambda rows: np.where(rows["question"] < 240, "law", "art"))
-    comparison = evalplugin.compare_scores(
-        frame, unit="question", model="llm", segments="topic", baseline="b"
-    )[0]
+    asked = {"unit": "question", "model": "llm", "segments": "topic", "baseline": "b"}
+    comparison = evalplugin.compare_scores(frame, **asked)[0]
     cells = {(cell.label, cell.model): cell.interval for cell in comparison.segments}
     assert cells["law", "a"].n == cells["law", "c"].n == 180
     assert cells["law", "a"].mean == pytest.approx(172 / 180)
@@ -195,18 +184,10 @@ def test_units_are_shared_metric_by_metric() -> None:
 
 def test_rank_in_the_frame_is_that_of_its_own_metric() -> None:
     frame = table(answers()).assign(seconds=lambda rows: rows["llm"].map({"a": 3.0, "b": 2.0, "c": 1.0}))
-    compared = evalplugin.compare_scores(
-        frame,
-        unit="question",
-        model="llm",
-        value=["score", "seconds"],
-        lower_is_better="seconds",
-        baseline="b",
-    )
-    rows = compared.to_frame()
-    ranks = {
-        metric: dict(zip(own["model"], own["rank"], strict=True)) for metric, own in rows.groupby("metric")
-    }
+    values = {"value": ["score", "seconds"], "lower_is_better": "seconds"}
+    compared = evalplugin.compare_scores(frame, unit="question", model="llm", baseline="b", **values)
+    by_metric = compared.to_frame().groupby("metric")
+    ranks = {metric: dict(zip(own["model"], own["rank"], strict=True)) for metric, own in by_metric}
     assert ranks == {"score": {"a": 1, "b": 2, "c": 3}, "seconds": {"a": 3, "b": 2, "c": 1}}
 
 
@@ -217,15 +198,12 @@ def test_a_logged_comparison_is_ranked_by_shared_units_and_names_who_lacks_some(
     logged = compare(answers(), baseline="b", log=True, tracking_uri=uri)
     read = evalplugin.compare(tracking_uri=uri)
     assert compare_csv(read.comparisons) == compare_csv(logged.comparisons)
-    assert logged.links is not None
     client = MlflowClient(uri)
     summary = client.get_run(logged.links.summary_run_id)
     assert LINE in summary.data.tags["mlflow.note.content"].replace("\\", "")
-    runs = {run: client.get_run(run).data for run in logged.links.compared}
-    assert [run.metrics["shared/score"] for run in runs.values()] == pytest.approx(
-        [172 / 180, 160 / 180, 156 / 180]
-    )
-    assert [run.metrics["score"] for run in runs.values()] == pytest.approx([207 / 300, 180 / 300, 156 / 180])
+    runs = [client.get_run(run).data.metrics for run in logged.links.compared]
+    assert [run["shared/score"] for run in runs] == pytest.approx([172 / 180, 160 / 180, 156 / 180])
+    assert [run["score"] for run in runs] == pytest.approx([207 / 300, 180 / 300, 156 / 180])
 
 
 def test_a_gate_takes_the_users_that_all_models_have() -> None:

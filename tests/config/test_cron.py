@@ -78,10 +78,7 @@ def test_invalid_cron_expression_is_refused(expression: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("zone", "hint"),
-    [
-        ("Europe/Berlim", "did you mean 'Europe/Berlin'?"),
-        ("Mars", "such as UTC or Europe/Berlin"),
-    ],
+    [("Europe/Berlim", "did you mean 'Europe/Berlin'?"), ("Mars", "such as UTC or Europe/Berlin")],
 )
 def test_unknown_time_zone_is_refused(zone: str, hint: str) -> None:
     with pytest.raises(DataError, match=f"there is no time zone '{zone}'; {hint.replace('?', '.')}"):

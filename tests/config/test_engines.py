@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
 
 import pytest
 from samples import small_config
@@ -52,9 +51,7 @@ def test_engine_without_its_package_names_the_command(monkeypatch: pytest.Monkey
         ({"type": "executor", "factory": "pool"}, "factory"),
     ],
 )
-def test_wrong_parameters_are_refused(
-    engine: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_parameters_are_refused(engine, said, monkeypatch):
     monkeypatch.setattr(ENGINES.entry("ray").cls, "requires", ())  # it may not be installed
     with pytest.raises(ConfigError) as caught:
         load(small_config(engine=engine))

@@ -66,9 +66,7 @@ def test_the_summary_of_a_failed_model_shows_what_it_raised(make: SimpleNamespac
         assert "traceback.txt" in text
 
 
-def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures(
-    make: SimpleNamespace,
-) -> None:
+def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures(make):
     result = make.whole()
     text = leaderboard_markdown(result.plan, make.comparisons(result))
     lines = text.splitlines()

@@ -26,7 +26,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Bakeoff:
+def outcome(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> Bakeoff:
     uri = f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
     splits = [{"name": f"last {n}", "type": "last_n", "n": n} for n in (1, 2, 3, 4, 5)]
     return evalplugin.run(config(split=splits), tracking_uri=uri)
@@ -70,13 +70,8 @@ def test_failed_models_and_warnings_are_printed() -> None:
 
 def test_compared_scores_are_printed() -> None:
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {
-            "question": np.tile(np.arange(200), 12),
-            "llm": np.repeat(list("abcdefghijkl"), 200),
-            "score": rng.random(2400),
-        }
-    )
+    questions, models = np.tile(np.arange(200), 12), np.repeat(list("abcdefghijkl"), 200)
+    table = pd.DataFrame({"question": questions, "llm": models, "score": rng.random(2400)})
     lines = check_fits(repr(evalplugin.compare_scores(table, unit="question", model="llm")))
     assert "may be the best by score" in lines[0] + lines[1]
 
@@ -91,9 +86,7 @@ def test_a_wide_table_loses_its_last_columns_and_says_so() -> None:
 
 def test_values_with_arrays_have_a_short_repr(outcome: Bakeoff) -> None:
     data = interactions(200, 20, seed=1)
-    assert repr(data).startswith(
-        "Interactions(user=int32 (2015,), item=int32 (2015,), rating=float32 (2015,)"
-    )
+    assert repr(data).startswith("Interactions(user=int32 (2015,), item=int32 (2015,), rating=float32 (2")
     assert repr(data.rows) == "Rows(indptr=int64 (201,), item=int32 (2015,), rating=float32 (2015,))"
     (model, *_) = outcome.models
     users = np.arange(200, dtype=np.int32)

@@ -19,6 +19,7 @@ from scipy import stats
 
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.execution.results import ModelResult
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.documents import compare_latex, compare_markdown, leaderboard_markdown
@@ -34,6 +35,8 @@ from evalplugin.report.sentences.verdict import (
 from evalplugin.report.tables import comparison_tables, mean_cell, models_table, pairs_table, segment_table
 from evalplugin.segments import Segmentation
 
+USERS = np.arange(200)
+HALVES = Segmentation("half", ("first", "second"), USERS, (USERS >= 100).astype(np.int32))
 EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
 
 
@@ -41,13 +44,19 @@ EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
 def comparison(make: SimpleNamespace) -> Comparison:
     """Three models and one that failed, against the first one; two groups of users."""
     (contest,) = competitions_of(*make.whole())
-    users = np.arange(200)
-    halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
-    return compare(replace(contest, segments=(halves,)), tests=("t", "wilcoxon"))
+    return compare(replace(contest, segments=(HALVES,)), tests=("t", "wilcoxon"))
+
+
+def compared(
+    make: SimpleNamespace, *models: ModelResult, baseline: str | None = "random", **changes: Any
+) -> Comparison:
+    """Return the comparison of some models, with changes of their contest."""
+    (contest,) = competitions_of(make.bakeoff([m.model for m in models], baseline=baseline), models)
+    return compare(replace(contest, **changes))
 
 
 def values(comparison: Comparison, model: str, metric: str) -> Any:
-    return next(r for r in comparison.models if r.model == model).scores.column(metric)  # type: ignore[union-attr]
+    return next(r for r in comparison.models if r.model == model).scores.column(metric)
 
 
 def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -> None:
@@ -73,9 +82,7 @@ def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -
     assert failed["mean"].isna().all()
 
 
-def test_a_metric_that_is_one_number_a_model_has_neither_interval_nor_difference(
-    comparison: Comparison,
-) -> None:
+def test_a_metric_that_is_one_number_a_model_has_neither_interval_nor_difference(comparison):
     frame = compare_frame([comparison], ["coverage@10"]).set_index("model")
     assert frame.loc["svd", "mean"] == 0.5
     assert frame.loc[["svd", "knn", "random"], ["low", "high", "difference", "p"]].isna().all(axis=None)
@@ -102,12 +109,8 @@ def test_csv_and_json_hold_every_digit_of_the_frame(comparison: Comparison) -> N
 
 def test_json_has_metrics_baseline_level_and_rules(comparison: Comparison) -> None:
     (read,) = json.loads(compare_json([comparison], ["rr"], "half"))
-    assert (read["name"], read["dataset"], read["primary"], read["baseline"]) == (
-        comparison.contest.name,
-        "toy",
-        "ndcg@10",
-        "random",
-    )
+    assert read["name"] == comparison.contest.name
+    assert (read["dataset"], read["primary"], read["baseline"]) == ("toy", "ndcg@10", "random")
     assert (read["metrics"], read["level"], read["pairing"]) == (["rr"], 0.95, "baseline")
     assert read["rules"] == comparison.contest.rules.shown()
     assert set(read["verdicts"]) == {"rr"}
@@ -137,11 +140,7 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
         make.model_result("mixed", scores=replace(base.per_user, values=mixed)),
         make.model_result("same", scores=base.per_user),
     )
-    names = [m.model for m in models]
-    (contest,) = competitions_of(make.bakeoff(names, baseline="base"), models)
-    users = np.arange(200)
-    halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
-    comparison = compare(replace(contest, segments=(halves,)))
+    comparison = compared(make, *models, baseline="base", segments=(HALVES,))
     table = segment_table(comparison, "rr", "half")
     assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
@@ -155,12 +154,8 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
 
 def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -> None:
     models = (make.model_result("base", 0.4), make.model_result("other", 0.6))
-    (contest,) = competitions_of(make.bakeoff(["base", "other"], baseline="base"), models)
-    users = np.arange(200)
-    halves = Segmentation(
-        "half", ("first", "second"), users, (users >= 100).astype(np.int32), from_truth=True
-    )
-    comparison = compare(replace(contest, segments=(halves,)))
+    halves = replace(HALVES, from_truth=True)
+    comparison = compared(make, *models, baseline="base", segments=(halves,))
     assert group_sentences(comparison, "rr") == []
     assert not any("group" in sentence for sentence in verdict(comparison).sentences)
     table = segment_table(comparison, "rr", "half")
@@ -222,8 +217,7 @@ def test_headings_say_whether_a_rating_error_is_per_user_or_pooled(make: SimpleN
 
 def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:
     models = (make.model_result("base", 0.1), make.model_result(EVIL, 0.4))
-    (contest,) = competitions_of(make.bakeoff(("base", EVIL), baseline="base"), models)
-    comparison = compare(contest)
+    comparison = compared(make, *models, baseline="base")
     assert "<b>" not in compare_markdown([comparison])
     assert r"&lt;b&gt;x&lt;/b&gt;\|\*a\*\_&amp;%\$\#\{\}\~^\\" in compare_markdown([comparison])
     body = compare_latex([comparison])
@@ -246,9 +240,7 @@ def test_latex_is_a_booktabs_table_with_balanced_columns(comparison: Comparison)
     assert f"& +{frame.loc['svd', 'difference']:.4f}$^{{+}}$ " in svd
 
 
-def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(
-    comparison: Comparison, make: SimpleNamespace
-) -> None:
+def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(comparison, make):
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert verdict_sentence(comparison, "ndcg@10") == (
         f"svd is the best by ndcg@10 (95 % confidence). svd against random: +{row.difference:.4f} "
@@ -260,8 +252,7 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     )
 
     def against(baseline: str | None, *models: Any) -> Comparison:
-        names = [m.model for m in models]
-        return compare(competitions_of(make.bakeoff(names, baseline=baseline), models)[0])
+        return compared(make, *models, baseline=baseline)
 
     best = make.model_result("best", 0.5)
     assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
@@ -274,79 +265,62 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     close = make.model_result("close", scores=replace(scores, values=nudged))
     said = verdict_sentence(against("best", best, close), "rr")
     # How many more users would tell them is noise, and no part of a verdict.
-    assert said.startswith(
-        "Any of close, best may be the best by rr (95 % confidence). close against best: +0.0001 "
-    )
+    any_of = "Any of close, best may be the best by rr (95 % confidence)."
+    assert said.startswith(f"{any_of} close against best: +0.0001 ")
     (detail,) = to_tell_apart(against("best", best, close).best["rr"])
-    assert detail.startswith(
-        "How many more users tell close from best depends on the true difference, which may be 0: "
-    )
-    assert re.search(
-        r": 197 users show one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size\.$", detail
+    assert re.fullmatch(
+        "How many more users tell close from best depends on the true difference, which may be 0: 197 users show "
+        r"one of 0\.0\d+ in 4 of 5 bake-offs, 788 one of half the size\.",
+        detail,
     )
     assert detail in lines_of(against("best", best, close), "rr")
     assert "may be chance (p (Holm) = " in said
-    assert verdict_sentence(against("close", close, best), "rr").endswith(
-        " by rr (95 % confidence). The baseline close leads."
-    )
-    assert verdict_sentence(against(None, best, close), "rr").endswith(
-        " may be the best by rr (95 % confidence)."
-    )
+    assert verdict_sentence(against("close", close, best), "rr") == f"{any_of} The baseline close leads."
+    assert verdict_sentence(against(None, best, close), "rr").endswith(" the best by rr (95 % confidence).")
     assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 
 
-def test_the_verdict_says_that_users_without_history_decide_who_leads(make: SimpleNamespace) -> None:
-    users = np.arange(200)
-    cold = users < 150
-    popular, knn = np.where(cold, 0.5, 0.1), np.where(cold, 0.1, 0.4)
+COLD = USERS < 150
+ACTIVITY = Segmentation("activity", ("no history", "1-5"), USERS, np.where(COLD, 0, 1).astype(np.int32))
+
+
+def led_by_the_cold(make: SimpleNamespace, activity: Segmentation = ACTIVITY, **changes: Any) -> Comparison:
+    """Return the comparison of a model that is best without history and one that is best with it."""
     noise = np.random.default_rng(0).normal(0, 0.01, 200)
-    models = [
-        make.model_result(name, scores=PerUserScores(Units(users), (values + noise)[:, None], ("ndcg@10",)))
-        for name, values in {"popularity": popular, "knn": knn}.items()
-    ]
-    (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
-    activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
-    told = verdict(compare(replace(contest, segments=(activity,))))
+    values = {"popularity": np.where(COLD, 0.5, 0.1) + noise, "knn": np.where(COLD, 0.1, 0.4) + noise}
+    scores = {n: PerUserScores(Units(USERS), column[:, None], ("ndcg@10",)) for n, column in values.items()}
+    models = [make.model_result(name, scores=own, **changes) for name, own in scores.items()]
+    return compared(make, *models, segments=(activity,))
+
+
+def test_the_verdict_says_that_users_without_history_decide_who_leads(make: SimpleNamespace) -> None:
+    told = verdict(led_by_the_cold(make))
     assert told.headline == "popularity is the best by ndcg@10 (95 % confidence)"
     assert told.sentences[:2] == (
         "But 150 of these 200 users (75 %) have no history.",
         "Among the 50 with history, knn is the best.",
     )
-    assert verdict_sentence(compare(replace(contest, segments=(activity,))), "ndcg@10").startswith(
-        f"{told.headline}. {' '.join(told.sentences[:2])} "
-    )
+    beginning = f"{told.headline}. {' '.join(told.sentences[:2])} "
+    assert verdict_sentence(led_by_the_cold(make), "ndcg@10").startswith(beginning)
     # Where the same model leads among the others, nothing depends on them.
-    few = replace(activity, group=(users >= 10).astype(np.int32))
-    assert "history" not in " ".join(verdict(compare(replace(contest, segments=(few,)))).sentences)
-    nobody = replace(activity, group=np.zeros(200, dtype=np.int32))
-    assert verdict(compare(replace(contest, segments=(nobody,)))).sentences[0] == (
+    few = replace(ACTIVITY, group=(USERS >= 10).astype(np.int32))
+    assert "history" not in " ".join(verdict(led_by_the_cold(make, few)).sentences)
+    nobody = replace(ACTIVITY, group=np.zeros(200, dtype=np.int32))
+    assert verdict(led_by_the_cold(make, nobody)).sentences[0] == (
         "But none of these 200 users has history: models are compared by what they give to newcomers."
     )
 
 
 def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: SimpleNamespace) -> None:
-    users = np.arange(200)
-    cold = users < 150
-    models = [
-        make.model_result(
-            name,
-            scores=PerUserScores(Units(users), values[:, None], ("ndcg@10",)),
-            fold_means=({"ndcg@10": 0.1}, {"ndcg@10": 0.2}),
-        )
-        for name, values in {"popularity": np.where(cold, 0.5, 0.1), "knn": np.where(cold, 0.1, 0.4)}.items()
-    ]
-    (contest,) = competitions_of(make.bakeoff(["popularity", "knn"]), models)
-    activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
-    told = verdict(compare(replace(contest, segments=(activity,)))).sentences[0]
-    assert told == ("But 150 of these 200 users (75 %) have no history in the first fold that tests them.")
+    comparison = led_by_the_cold(make, fold_means=({"ndcg@10": 0.1}, {"ndcg@10": 0.2}))
+    told = "But 150 of these 200 users (75 %) have no history in the first fold that tests them."
+    assert verdict(comparison).sentences[0] == told
 
 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:
     one = make.model_result("one", 0.5)
-    models = (one, make.model_result("twin", scores=one.per_user))
-    (contest,) = competitions_of(make.bakeoff(["one", "twin"], baseline="one"), models)
-    comparison = compare(contest)
+    comparison = compared(make, one, make.model_result("twin", scores=one.per_user), baseline="one")
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
     assert "leads" not in verdict_sentence(comparison, "rr")  # the baseline does not lead its twin
@@ -363,8 +337,7 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
     def model(name: str, *means: float) -> Any:
         return make.model_result(name, means[0], fold_means=tuple({"ndcg@10": m} for m in means))
 
-    models = (model("random", 0.1, 0.2, 0.1), model("knn", 0.3, 0.1, 0.4))
-    comparison = compare(competitions_of(make.bakeoff(["random", "knn"]), models)[0])
+    comparison = compared(make, model("random", 0.1, 0.2, 0.1), model("knn", 0.3, 0.1, 0.4))
     table = models_table(comparison, "ndcg@10")
     at = table.heads.index("folds")
     knn, random = (row[at] for row in table.rows)
@@ -375,19 +348,18 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
     assert any(line.startswith("3 folds: ") for line in lines_of(comparison, "ndcg@10"))
 
 
-@pytest.mark.parametrize(("differing", "is_warned"), [(15, True), (29, True), (30, False)])
-def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
-    make: SimpleNamespace, differing: int, is_warned: bool
-) -> None:
+def base_and_better(make: SimpleNamespace, differing: int) -> tuple[ModelResult, ModelResult]:
+    """Return two models with different scores of some users; the first three have none by ndcg@10."""
     base = make.model_result("base", 0.5)
     values = base.per_user.values.copy()
-    values[3 : 3 + differing] += 0.05  # the first three have none by this metric
-    better = make.model_result("better", scores=replace(base.per_user, values=values))
-    comparison = compare(
-        competitions_of(make.bakeoff(["base", "better"], baseline="base"), (base, better))[0]
-    )
+    values[3 : 3 + differing] += 0.05
+    return base, make.model_result("better", scores=replace(base.per_user, values=values))
+
+
+@pytest.mark.parametrize(("differing", "is_warned"), [(15, True), (29, True), (30, False)])
+def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(make, differing, is_warned):
+    comparison = compared(make, *base_and_better(make, differing), baseline="base")
     pair = comparison.pair("ndcg@10", "better", "base")
-    assert pair is not None
     assert pair.mark == "+"
     assert round(pair.paired.above * pair.paired.users) == differing
     told = (
@@ -398,26 +370,18 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
 
 
 def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: SimpleNamespace) -> None:
-    base = make.model_result("base", 0.5)
-    values = base.per_user.values.copy()
-    values[3:18] += 0.05
-    better = make.model_result("better", scores=replace(base.per_user, values=values))
-
-    def compared(baseline: str | None) -> Comparison:
-        bakeoff = make.bakeoff(["base", "better"], baseline=baseline)
-        return compare(competitions_of(bakeoff, (base, better))[0])
-
+    models = base_and_better(make, 15)
     few = (
         "Only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "
         "different in up to 8 %."
     )
-    assert verdict_sentence(compared(None), "ndcg@10") == (
-        f"better is the best by ndcg@10 (95 % confidence). {few}"
-    )
-    assert f" {few} The baseline better leads." in verdict_sentence(compared("better"), "ndcg@10")
+    best = f"better is the best by ndcg@10 (95 % confidence). {few}"
+    assert verdict_sentence(compared(make, *models, baseline=None), "ndcg@10") == best
+    comparison = compared(make, *models, baseline="better")
+    assert verdict_sentence(comparison, "ndcg@10") == f"{best} The baseline better leads."
     # With the baseline it is said once, where the difference is.
-    assert verdict_sentence(compared("base"), "ndcg@10").count("below 30") == 1
-    comparison = compared("better")
+    against = compared(make, *models, baseline="base")
+    assert verdict_sentence(against, "ndcg@10").count("below 30") == 1
     line = (
         "Fewer than 30 users have different scores: base by ndcg@10. There a test at 5 % may call equal models "
         "different in up to 8 %."

@@ -11,19 +11,37 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Split
+from evalplugin.features.base import Bakeoff
 from evalplugin.segments import history_lengths
+
+OTHER = {
+    "split": {"type": "last_n", "n": 2},
+    "models": [{"name": "other", "type": "popularity"}],
+    "compare": {},
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> tuple[str, Bakeoff]:
+    """A store with a bake-off, and one on other data before it."""
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    evalplugin.run(small_config(**OTHER), tracking_uri=uri)
+    asked = small_config(models=["random", "popularity", CHANCE], segments=["activity"])
+    return uri, evalplugin.run(asked, tracking_uri=uri)
 
 
 @pytest.fixture
-def outcome() -> object:
-    return evalplugin.run(small_config(models=["random", "popularity", CHANCE], segments=["activity"]))
+def outcome(ran: tuple[str, Bakeoff], monkeypatch: pytest.MonkeyPatch) -> Bakeoff:
+    """The bake-off, whose store MLflow finds by itself."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", ran[0])
+    return ran[1]
 
 
 def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome: object) -> None:
-    kept = evalplugin.compare(outcome).users("popularity", "random")  # type: ignore[arg-type]
+    kept = evalplugin.compare(outcome).users("popularity", "random")
     read = evalplugin.compare().users("popularity", "random")
     pd.testing.assert_frame_equal(kept, read)
-    results = {model.model: model for model in outcome.models}  # type: ignore[attr-defined]
+    results = {model.model: model for model in outcome.models}
     scores = [results[name].per_user for name in ("popularity", "random")]
     row = kept.iloc[0]
     position = scores[0].users.tolist().index(row["user"])
@@ -39,7 +57,7 @@ def test_users_are_listed_with_scores_history_and_groups_the_worst_first(outcome
 
 
 def test_history_is_of_the_first_fold_that_tests_a_user(outcome: object) -> None:
-    data = outcome.models[0].data  # type: ignore[attr-defined]
+    data = outcome.models[0].data
     first, other = Split(data.train, data.test), Split(data.test, data.train)
     once = history_lengths([first])
     assert history_lengths([first, other]).length.tolist() == once.length.tolist()
@@ -73,18 +91,12 @@ def test_table_of_users_is_written_and_printed(outcome: object, capsys: pytest.C
         (["--out", "users.csv"], "--out writes the table of --users A B: name two models"),
     ],
 )  # fmt: skip
-def test_wrong_choices_of_users_are_refused(
-    argv: list[str], expected: str, outcome: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_choices_of_users_are_refused(argv, expected, outcome, capsys):
     assert main(["compare", *argv]) == 2
     assert expected in " ".join(capsys.readouterr().err.split())
 
 
 def test_users_of_other_data_are_refused(outcome: object, capsys: pytest.CaptureFixture[str]) -> None:
-    other = small_config(
-        split={"type": "last_n", "n": 2}, models=[{"name": "other", "type": "popularity"}], compare={}
-    )
-    evalplugin.run(other)
     assert main(["compare", "other", "random", "--users", "other", "random"]) == 2
     assert "cannot be compared" in capsys.readouterr().err
 

@@ -34,15 +34,10 @@ def wait_for_lines(capsys: pytest.CaptureFixture[str], n: int) -> list[str]:
     raise AssertionError(lines)
 
 
-def test_long_steps_without_terminal_report_how_far_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_steps_without_terminal_report_how_far_they_are(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
     shown = observer()
-    with (
-        shown.progress("compute 7 tasks", 7) as advance,
-        shown.progress("fit knn, fold 2 of 5"),
-    ):
+    with shown.progress("compute 7 tasks", 7) as advance, shown.progress("fit knn, fold 2 of 5"):
         advance(3)
         lines = wait_for_lines(capsys, 4)
     assert lines[:2] == ["compute 7 tasks ...", "fit knn, fold 2 of 5 ..."]
@@ -51,9 +46,7 @@ def test_long_steps_without_terminal_report_how_far_they_are(
     assert capsys.readouterr().err == ""  # nothing runs, nothing is said
 
 
-def test_short_steps_without_terminal_are_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_steps_without_terminal_are_one_line(capsys, monkeypatch):
     shown = observer()
     with shown.progress("recommend knn", 4_000) as advance:
         advance(4_000)
@@ -81,9 +74,7 @@ def test_terminal_shows_all_running_steps_and_the_time_left(monkeypatch: pytest.
         assert [task.description for task in shown.bars.tasks] == ["compare"]
 
 
-def test_a_label_that_changes_is_shown_as_it_is_now(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_label_that_changes_is_shown_as_it_is_now(capsys, monkeypatch):
     best = ["tune 2 models"]
     screen = io.StringIO()
     shown = progress._Bars(Console(file=screen, force_terminal=True, width=120))
@@ -101,9 +92,7 @@ def test_a_label_that_changes_is_shown_as_it_is_now(
     assert lines[:2] == ["tune 2 models ...", "tune 2 models, more: 4 of 60, for 0 s"]
 
 
-def test_narrow_terminal_cuts_no_number_of_a_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_narrow_terminal_cuts_no_number_of_a_table(monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(console, "Terminal", partial(Terminal, file=screen, force_terminal=True, width=80))
     columns = (*words("model"), *numbers(*(f"metric {i}" for i in range(8))))

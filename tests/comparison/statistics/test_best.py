@@ -76,9 +76,7 @@ def test_a_higher_level_leaves_out_no_further_model(scores: np.ndarray) -> None:
 
 @FEW
 @given(bakeoffs(), st.data())
-def test_models_with_equal_scores_stay_or_are_left_out_together(
-    scores: np.ndarray, data: st.DataObject
-) -> None:
+def test_models_with_equal_scores_stay_or_are_left_out_together(scores, data):
     twin = data.draw(st.integers(0, scores.shape[1] - 1))
     *_, ours = kept = found(np.column_stack([scores, scores[:, twin]]))
     assert kept[twin] == ours
@@ -145,11 +143,3 @@ def test_bad_input_is_refused() -> None:
         may_be_best(np.zeros((3, 2)), level=95, rng=rng)
     with pytest.raises(DataError, match="finite scores"):
         may_be_best(np.array([[0.0, np.nan], [1.0, 1.0]]), rng=rng)
-
-
-def test_many_users_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = np.random.default_rng(1).random((1000, 4)) + np.array([0.0, 0.02, 0.03, 0.03])
-    whole = best._gains(scores, 999)
-    monkeypatch.setattr(best, "_VALUES_AT_ONCE", 64)
-    for ours, theirs in zip(best._gains(scores, 999), whole, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)

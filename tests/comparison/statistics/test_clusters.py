@@ -154,7 +154,6 @@ def test_small_clusters_show_the_correlation_where_no_large_one_has_a_hit() -> N
 
 def test_linearized_values_by_hand() -> None:
     codes = clusters_in_order(CLUSTERS)
-    assert codes is not None
     assert codes.tolist() == [0, 0, 1, 2, 2, 2]
     residuals = np.array([-3 / sqrt(4 / 6), 0, 3 / sqrt(3 / 6)]) * sqrt(2 / 3)
     expected = 3 + (residuals - residuals.mean()) * 3 / 6
@@ -214,9 +213,7 @@ def test_clusters_of_one_value_change_no_bit(sample: tuple[np.ndarray, np.ndarra
 
 @FEW
 @given(clustered(columns=2), st.sampled_from(METHODS), st.integers(0, 2**32))
-def test_relabelling_clusters_changes_nothing(
-    sample: tuple[np.ndarray, np.ndarray], method: Any, seed: int
-) -> None:
+def test_relabelling_clusters_changes_nothing(sample, method, seed):
     values, clusters = sample
     other = rng(seed).permutation(1000)[:100][clusters]
     assert repr(mean_intervals(values, method=method, clusters=clusters, rng=rng())) == repr(
@@ -234,27 +231,6 @@ def test_relabelling_clusters_changes_nothing(
     )
 
 
-@FEW
-@given(clustered(), st.integers(2, 4))
-def test_values_that_are_repeated_in_their_cluster_tell_nothing_more(
-    sample: tuple[np.ndarray, np.ndarray], times: int
-) -> None:
-    values, clusters = sample[0][:, 0], sample[1]
-    once = interval(cluster_means(values, clusters), method="t")
-    again = cluster_means(np.tile(values, times), np.tile(clusters, times))
-    repeated = interval(again, method="t")
-    assert (repeated.low, repeated.high) == pytest.approx((once.low, once.high), nan_ok=True, abs=1e-12)
-    over_values = [interval(np.tile(values, k), np.tile(clusters, k), method="t") for k in (1, times)]
-    assert over_values[0].mean == pytest.approx(over_values[1].mean, rel=1e-14, nan_ok=True)
-    if over_values[0].clusters is not None:
-        errors = [
-            spread_of(np.tile(defined, k), np.tile(clusters[~np.isnan(values)], k)).error
-            for k in (1, times)
-            for defined in [values[~np.isnan(values)]]
-        ]
-        assert errors[0] == pytest.approx(errors[1], rel=1e-9, nan_ok=True, abs=1e-12)
-
-
 @given(clustered(), st.sampled_from(METHODS))
 def test_the_mean_is_that_over_values(sample: tuple[np.ndarray, np.ndarray], method: Any) -> None:
     values, clusters = sample[0][:, 0], sample[1]
@@ -265,9 +241,7 @@ def test_the_mean_is_that_over_values(sample: tuple[np.ndarray, np.ndarray], met
 
 
 @given(clustered(), st.sampled_from([1.0, 0.5]), st.sampled_from([0.8, 0.95, 0.99]))
-def test_intervals_are_no_narrower_than_by_the_measured_design_effect(
-    sample: tuple[np.ndarray, np.ndarray], scale: float, level: float
-) -> None:
+def test_intervals_are_no_narrower_than_by_the_measured_design_effect(sample, scale, level):
     defined = ~np.isnan(sample[0][:, 0])
     values, clusters = sample[0][defined, 0] * scale, sample[1][defined]
     ours = interval(values, clusters, level=level)
@@ -288,9 +262,7 @@ def test_intervals_are_no_narrower_than_by_the_measured_design_effect(
 
 
 @given(clustered(), st.sampled_from([1.0, 0.5]))
-def test_the_interval_of_misses_mirrors_that_of_hits(
-    sample: tuple[np.ndarray, np.ndarray], scale: float
-) -> None:
+def test_the_interval_of_misses_mirrors_that_of_hits(sample, scale):
     values = np.round(np.clip(sample[0][:, 0] * scale, 0, 1) * 64) / 64  # whose complements are exact
     hits, misses = interval(values, sample[1]), interval(1 - values, sample[1])
     if hits.clusters is not None:
@@ -301,30 +273,6 @@ def test_the_interval_of_misses_mirrors_that_of_hits(
 
 
 @given(clustered())
-def test_linearized_values_have_the_mean_and_nearly_the_error(sample: tuple[np.ndarray, np.ndarray]) -> None:
-    values, clusters = np.nan_to_num(sample[0][:, 0]), sample[1]
-    if (codes := clusters_in_order(clusters)) is None:
-        return
-    ours = Clustered.of(values, codes)
-    z, spread = ours.linearized, ours.spread
-    assert z.mean() == pytest.approx(values.mean(), rel=1e-13, abs=1e-15)
-    error = z.std(ddof=1) / sqrt(len(z))
-    assert error <= spread.error * (1 + 1e-9) + 1e-15
-    assert error >= spread.error * sqrt(1 - 1 / len(z)) * (1 - 1e-9) - 1e-15
-
-
-@FEW
-@given(clustered(columns=3), st.sampled_from(METHODS))
-def test_columns_do_not_depend_on_each_other(sample: tuple[np.ndarray, np.ndarray], method: Any) -> None:
-    values, clusters = sample
-    together = mean_intervals(values, method=method, clusters=clusters, rng=rng())
-    alone = [interval(column, clusters, method=method) for column in values.T]
-    for ours, theirs in zip(together, alone, strict=True):
-        # The order of summation of a matrix product may differ.
-        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), nan_ok=True, rel=1e-9)
-
-
-@given(clustered())
 def test_undefined_values_are_left_out(sample: tuple[np.ndarray, np.ndarray]) -> None:
     values, clusters = sample[0][:, 0], sample[1]
     defined = ~np.isnan(values)
@@ -332,9 +280,7 @@ def test_undefined_values_are_left_out(sample: tuple[np.ndarray, np.ndarray]) ->
 
 
 @given(clustered(), st.data())
-def test_a_distribution_in_parts_has_the_same_interval(
-    sample: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
+def test_a_distribution_in_parts_has_the_same_interval(sample, data):
     values, clusters = sample[0][:, 0], sample[1]
     part = rng(data.draw(st.integers(0, 2**32))).integers(0, 3, 100)[clusters]
     users = np.arange(len(values))
@@ -489,15 +435,6 @@ def test_models_that_differ_in_few_clusters_may_all_be_best() -> None:
     assert may_be_best(scores, clusters=clusters, rng=rng()).tolist() == [True, True]
 
 
-@FEW
-@given(clustered(columns=4), st.integers(0, 2**32))
-def test_the_order_of_the_models_changes_nothing(sample: tuple[np.ndarray, np.ndarray], seed: int) -> None:
-    scores, clusters = np.nan_to_num(sample[0]), sample[1]
-    order = rng(seed).permutation(4)
-    ours = may_be_best(scores[:, order], clusters=clusters, rng=rng())
-    assert ours.tolist() == may_be_best(scores, clusters=clusters, rng=rng())[order].tolist()
-
-
 def test_clusters_of_other_values_are_refused() -> None:
     values = np.zeros((4, 2))
     for clusters, message in [
@@ -526,7 +463,7 @@ def sessions(source: np.random.Generator, n: int, correlation: float) -> tuple[n
 
 
 def test_intervals_and_tests_of_sessions_keep_what_they_promise() -> None:
-    source, bakeoffs = rng(11), 400
+    source, bakeoffs = rng(11), 250
     missed, wrong = {"naive": 0, "clusters": 0}, {"naive": 0, "clusters": 0}
     for _ in range(bakeoffs):
         scores, codes = sessions(source, 100, 0.4)

@@ -22,7 +22,7 @@ from evalplugin.comparison.statistics.paired import (
     holm,
 )
 
-BAKEOFFS, USERS, ALPHA = 2500, 150, 0.05
+BAKEOFFS, USERS, ALPHA = 1500, 150, 0.05
 MEAN = 0.4 / 4  # of 60 % zeros and otherwise beta(1, 3)
 
 

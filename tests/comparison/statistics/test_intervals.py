@@ -13,7 +13,6 @@ from scipy import special, stats
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
-    Interval,
     distribution_interval,
     mean_interval,
     mean_intervals,
@@ -64,7 +63,7 @@ def test_the_bootstrap_covers_a_skewed_mean_better_than_t() -> None:
     for seed in range(300):
         values = zero_inflated(seed, 60)
         for method in missed:
-            interval = mean_interval(values, method=method, rng=source)  # type: ignore[arg-type]
+            interval = mean_interval(values, method=method, rng=source)
             missed[method] += excludes(interval, true)
     assert missed["bootstrap"] < missed["t"]
     assert missed["bootstrap"] / 300 < 0.1
@@ -74,15 +73,6 @@ def test_by_itself_it_resamples_few_users_and_trusts_t_with_many() -> None:
     few, many = rng(0).random(AUTO_BOOTSTRAP_BELOW - 1), rng(0).random(AUTO_BOOTSTRAP_BELOW)
     assert mean_interval(few, rng=rng()).method == "bootstrap"
     assert mean_interval(many, rng=rng()).method == "t"
-
-
-def test_both_methods_agree_on_many_users() -> None:
-    values = zero_inflated(3, AUTO_BOOTSTRAP_BELOW)
-    t = mean_interval(values, rng=rng())
-    bootstrap = mean_interval(values, method="bootstrap", rng=rng())
-    width = t.high - t.low
-    assert abs(t.low - bootstrap.low) < 0.06 * width
-    assert abs(t.high - bootstrap.high) < 0.06 * width
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -99,8 +89,8 @@ def test_undefined_values_are_left_out() -> None:
 
 @pytest.mark.parametrize("method", ["auto", "bootstrap", "t"])
 def test_too_few_values_have_no_bounds(method: str) -> None:
-    none = mean_interval(np.array([nan]), method=method, rng=rng())  # type: ignore[arg-type]
-    one = mean_interval(np.array([0.5, nan]), method=method, rng=rng())  # type: ignore[arg-type]
+    none = mean_interval(np.array([nan]), method=method, rng=rng())
+    one = mean_interval(np.array([0.5, nan]), method=method, rng=rng())
     assert none.n == 0
     assert isnan(none.mean)
     assert (one.n, one.mean) == (1, 0.5)
@@ -110,7 +100,7 @@ def test_too_few_values_have_no_bounds(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["bootstrap", "t"])
 def test_equal_values_make_an_interval_of_no_width(method: str) -> None:
-    interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())  # type: ignore[arg-type]
+    interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())
     assert (interval.mean, interval.low, interval.high) == (0.1, 0.1, 0.1)
 
 
@@ -164,28 +154,15 @@ def test_intervals_of_rare_values_cover_the_mean(rate: float, levels: list[float
     assert covered / 400 > 0.92  # by the bootstrap it was 0.63 for a rate of 2 %
 
 
-def test_two_values_have_a_bootstrap_interval_within_them() -> None:
-    interval = mean_interval(np.array([0.0, 1.0]), rng=rng())
-    assert 0 <= interval.low <= interval.mean <= interval.high <= 1
-
-
-def test_memory_of_the_bootstrap_is_bounded_by_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = zero_inflated(4, 1000)
-    whole = mean_interval(values, method="bootstrap", rng=rng())
-    monkeypatch.setattr("evalplugin.comparison.statistics.intervals._DRAWS_AT_ONCE", 10_000)
-    parts = mean_interval(values, method="bootstrap", rng=rng())
-    assert (parts.low, parts.high) == (pytest.approx(whole.low), pytest.approx(whole.high))
-
-
 @pytest.mark.parametrize("method", ["bootstrap", "t"])
 def test_a_column_alone_has_the_interval_it_has_among_others(method: str) -> None:
     values = np.stack([zero_inflated(seed, 80) for seed in range(6)], axis=1)
     values[:30, 1] = nan  # other users than in the other columns
     values[:, 2] = 0.5
     values[1:, 3] = nan
-    together = mean_intervals(values, method=method, rng=rng())  # type: ignore[arg-type]
+    together = mean_intervals(values, method=method, rng=rng())
     for column, among in zip(values.T, together, strict=True):
-        alone = mean_interval(column, method=method, rng=rng())  # type: ignore[arg-type]
+        alone = mean_interval(column, method=method, rng=rng())
         assert (among.mean, among.n, among.method) == (alone.mean, alone.n, alone.method)
         assert (among.low, among.high) == (
             pytest.approx(alone.low, nan_ok=True),
@@ -199,7 +176,7 @@ def test_no_column_has_no_interval() -> None:
 
 @pytest.mark.parametrize("method", ["bootstrap", "t"])
 def test_an_infinite_value_leaves_no_bounds(method: str) -> None:
-    interval = mean_interval(np.array([0.0, 1.0, inf]), method=method, rng=rng())  # type: ignore[arg-type]
+    interval = mean_interval(np.array([0.0, 1.0, inf]), method=method, rng=rng())
     assert interval.mean == inf
     assert isnan(interval.low) and isnan(interval.high)
 
@@ -224,17 +201,12 @@ def test_the_bootstrap_of_values_turned_around_is_turned_around(seed: int) -> No
     assert (turned.low, turned.high) == (pytest.approx(-plain.high), pytest.approx(-plain.low))
 
 
-def test_an_interval_excludes_what_lies_outside() -> None:
-    interval = Interval(mean=0.5, low=0.4, high=0.6, level=0.95, method="t", n=9)
-    assert [excludes(interval, v) for v in (0.39, 0.4, 0.5, 0.6, 0.61)] == [True, False, False, False, True]
-
-
 def test_invalid_arguments_are_errors() -> None:
     values = np.array([0.0, 1.0])
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         mean_interval(values, level=95, rng=rng())
     with pytest.raises(DataError, match=r"^the method of an interval must be auto, bootstrap or t, not 'z'$"):
-        mean_interval(values, method="z", rng=rng())  # type: ignore[arg-type]
+        mean_interval(values, method="z", rng=rng())
 
 
 def test_a_bound_does_not_leave_the_range_of_the_values() -> None:

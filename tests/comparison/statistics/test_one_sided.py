@@ -44,9 +44,7 @@ def test_few_large_gains_leave_it_at_students() -> None:
 
 
 @given(scores, st.floats(-0.5, 0.5), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
-def test_the_bound_is_above_a_limit_exactly_where_the_p_value_is_small(
-    values: np.ndarray, limit: float, level: float
-) -> None:
+def test_the_bound_is_above_a_limit_exactly_where_the_p_value_is_small(values, limit, level):
     bound, p = lower_bound(values, level=level), p_above(values, limit)
     if abs(bound - limit) > 1e-9 and abs(p - (1 - level)) > 1e-9:
         assert (bound > limit) == (p < 1 - level)

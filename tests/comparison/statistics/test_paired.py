@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from samples import excludes
 from scipy import stats
-from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from evalplugin.base.errors import DataError
@@ -174,30 +172,6 @@ def test_differences_whose_fourth_powers_vanish_are_not_taken_for_normal() -> No
     assert compare(a * 1e-150, np.zeros(NORMAL_FROM)).permutations == "10,000 sign flips"
 
 
-def test_memory_of_the_flips_is_bounded_by_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = [rng(seed).normal(0.1, 1, 300 + seed) for seed in range(5)]
-    whole = [test.p for test in flip_tests(columns, 2000, rng())]
-    monkeypatch.setattr("evalplugin.comparison.statistics.permutation._COLUMNS_AT_ONCE", 2)
-    assert [test.p for test in flip_tests(columns, 2000, rng())] == whole
-    monkeypatch.setattr("evalplugin.comparison.statistics.permutation._SIGNS_AT_ONCE", 20_000)
-    assert [test.p for test in flip_tests(columns, 2000, rng())] == pytest.approx(whole, abs=0.06)
-
-
-@pytest.mark.parametrize("n", [5, 50, 1000])
-@pytest.mark.parametrize("level", [0.95, 0.99])
-def test_the_detectable_difference_is_that_of_statsmodels(n: int, level: float) -> None:
-    a, b = rng(1).random(n), rng(2).random(n)
-    effect = TTestPower().solve_power(nobs=n, alpha=1 - level, power=0.8)
-    assert compare(a, b, level=level).detectable == pytest.approx(effect * (a - b).std(ddof=1), rel=1e-4)
-
-
-def test_pairing_sees_a_small_difference_that_holds_for_everybody() -> None:
-    b = scores(6, 500)
-    paired = compare(b + rng(1).normal(0.003, 0.002, 500), b)
-    assert excludes(paired.interval, 0)
-    assert max(paired.p.values()) < 0.001
-
-
 def test_averages_of_the_same_folds_in_another_order_are_equal() -> None:
     a = np.array([(0.1 + 0.2) + 0.3, 0.5])
     b = np.array([0.1 + (0.2 + 0.3), 0.5])
@@ -217,15 +191,9 @@ def test_models_that_are_equal_do_not_differ(n: int) -> None:
 @pytest.mark.parametrize(("a", "b"), [([], []), ([nan], [1.0]), ([0.5], [0.25]), ([0.5, nan], [0.25, 1.0])])
 def test_fewer_than_two_pairs_have_no_statistics(a: list[float], b: list[float]) -> None:
     paired = compare(a, b)
-    unknown = [
-        paired.interval.low,
-        paired.interval.high,
-        paired.effect,
-        paired.detectable,
-        *paired.p.values(),
-    ]
-    assert len(unknown) == 4 + 3
-    assert all(map(isnan, unknown))
+    assert len(paired.p) == 3
+    assert all(map(isnan, (paired.interval.low, paired.interval.high, paired.effect, paired.detectable)))
+    assert all(map(isnan, paired.p.values()))
     assert paired.users == len([1 for x, y in zip(a, b, strict=True) if x == x and y == y])
 
 
@@ -260,15 +228,6 @@ def test_p_values_are_above_0_even_where_they_underflow() -> None:
     n = 20_000
     paired = compare(1 + rng(1).normal(0, 0.01, n), np.zeros(n))
     assert min(paired.p.values()) > 0
-
-
-def test_every_column_is_compared_with_its_own() -> None:
-    a = np.stack([scores(seed, 70) for seed in range(4)], axis=1)
-    b = np.stack([scores(seed + 9, 70) for seed in range(4)], axis=1)
-    b[:, 3] = a[:, 3]
-    together = compare_pairs(a, b, tests=ALL, rng=rng())
-    assert [p.mean_a for p in together] == pytest.approx(a.mean(axis=0))
-    assert repr(together) == repr([compare(x, y) for x, y in zip(a.T, b.T, strict=True)])
 
 
 def test_no_column_has_no_comparison() -> None:
@@ -337,13 +296,12 @@ def test_a_column_alone_is_compared_as_among_others(models: np.ndarray) -> None:
 
 def test_invalid_arguments_are_errors() -> None:
     values = np.zeros((3, 2))
-    with pytest.raises(
-        DataError, match=r"^paired values must be of the same users and columns: \(3, 2\) against \(4, 2\)$"
-    ):
+    told = r"^paired values must be of the same users and columns: \(3, 2\) against \(4, 2\)$"
+    with pytest.raises(DataError, match=told):
         compare_pairs(values, np.zeros((4, 2)), rng=rng())
     with pytest.raises(DataError, match=r"^there is no paired test 'wilcoxen'; did you mean 'wilcoxon'\?$"):
-        compare_pairs(values, values, tests=("wilcoxen",), rng=rng())  # type: ignore[arg-type]
+        compare_pairs(values, values, tests=("wilcoxen",), rng=rng())
     with pytest.raises(DataError, match=r"^there is no paired test 'z'; tests: permutation, wilcoxon, t$"):
-        compare_pairs(values, values, tests=("z",), rng=rng())  # type: ignore[arg-type]
+        compare_pairs(values, values, tests=("z",), rng=rng())
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         compare_pairs(values, values, level=95, rng=rng())

@@ -33,7 +33,7 @@ def differences(mean: float = 0.05, users: int = 400) -> tuple[np.ndarray, np.nd
 
 
 def test_the_spread_is_the_standard_deviation_of_the_seeds_means() -> None:
-    assert seed_spread([1.0, 2.0, 4.0]) == SeedSpread(pytest.approx(math.sqrt(7 / 3)), 3)  # type: ignore[arg-type]
+    assert seed_spread([1.0, 2.0, 4.0]) == SeedSpread(pytest.approx(math.sqrt(7 / 3)), 3)
     assert seed_spread([1.0]) is None
     assert seed_spread([1.0, math.nan]) is None
     assert FIVE.error == pytest.approx(0.02 / math.sqrt(5))

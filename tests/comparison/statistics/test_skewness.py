@@ -37,7 +37,7 @@ def test_clusters_whose_difference_depends_on_their_size_are_rarely_called_diffe
     effect *= 0.2 / np.sqrt((queries * effect**2).sum())
     rng = np.random.default_rng(5)
     found = sums = 0
-    for _ in range(200):
+    for _ in range(100):
         which = rng.choice(500, 50, p=share)
         clusters = np.repeat(np.arange(50), n[which])
         shared = rng.random(len(clusters)) < np.sqrt(0.2)
@@ -46,8 +46,8 @@ def test_clusters_whose_difference_depends_on_their_size_are_rarely_called_diffe
         found += compare(difference, clusters).p["permutation"] <= 0.05
         by_sums = np.bincount(clusters, difference)
         sums += compare(by_sums, np.arange(50)).p["permutation"] <= 0.05
-    assert sums >= 0.12 * 200
-    assert found <= 0.1 * 200
+    assert sums >= 0.12 * 100
+    assert found <= 0.1 * 100
 
 
 @pytest.mark.parametrize("kind", ["continuous", "hits", "rare"])

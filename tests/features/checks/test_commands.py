@@ -45,13 +45,9 @@ def test_an_error_in_the_data_ends_a_run_before_anything_is_logged(capsys):
 def test_an_error_in_the_results_is_logged_and_registers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     from mlflow import MlflowClient
 
-    config = write(
-        models=TWINS,
-        checks={"ignore": ["EV101"], "error": ["EV111"]},
-        gate={"min_users": 2, "confidence": 0.5},
-        register={"name": "shop"},
-        tracking={"uri": "sqlite:///mlflow.db"},
-    )
+    checks = {"ignore": ["EV101"], "error": ["EV111"]}
+    gated = {"gate": {"min_users": 2, "confidence": 0.5}, "register": {"name": "shop"}}
+    config = write(models=TWINS, checks=checks, tracking={"uri": "sqlite:///mlflow.db"}, **gated)
     assert main(["run", config, "--outcome", "outcome.jsonl"]) == 1
     assert "nothing is registered: EV111 tiny: popularity and again list the same" in capsys.readouterr().err
     payload = json.loads(Path("outcome.jsonl").read_text())

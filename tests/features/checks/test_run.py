@@ -4,9 +4,9 @@ import json
 from typing import Any, get_args
 
 import pytest
-from samples import checked_data, small_config
+from samples import small_config
 
-from evalplugin.base.errors import ConfigError, DataError, UnknownNameError
+from evalplugin.base.errors import ConfigError, UnknownNameError
 from evalplugin.cli import main
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding
@@ -15,7 +15,6 @@ from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.features.checks.feature import data_findings
 from evalplugin.features.checks.section import Code
 from evalplugin.features.config import load
-from evalplugin.workspace import Workspace
 
 
 def found(**changes: Any) -> list[Finding]:
@@ -54,12 +53,6 @@ def test_ignored_checks_find_nothing_and_findings_of_error_checks_are_errors() -
     assert found(relevance={}, checks={"ignore": ["EV101", "EV114"]}) == []
     (finding,) = found(relevance={}, checks={"ignore": ["EV101"], "error": ["EV114"]})
     assert finding.severity == "error"
-
-
-def test_an_error_of_the_data_is_raised_before_anything_is_fitted() -> None:
-    config = load(small_config(relevance={}, checks={"error": ["EV114"]}))
-    with pytest.raises(DataError, match=r"^EV114 tiny: .* \(checks.error\)$"):
-        checked_data(Workspace.open(config))
 
 
 def test_what_is_the_same_under_every_split_is_found_once() -> None:

@@ -152,24 +152,16 @@ def test_raw_counts_for_neighbour_models_are_a_warning(check: Check) -> None:
 
 def test_every_model_that_reads_raw_values_is_named(check: Check, tmp_path: Path) -> None:
     (tmp_path / "predicts.py").write_text(PREDICTS)
+    types = dict.fromkeys((entry.name for entry in MODELS if entry.name.startswith("surprise.")), ())
+    types |= {"sklearn.TruncatedSVD": (), "sklearn.NMF": ["values"], "ease": ["values"], "predicts": ()}
     raw = [
-        {"name": f"raw {number}", "type": type, "params": params}
-        for number, (type, params) in enumerate(
-            [
-                *((entry.name, {}) for entry in MODELS if entry.name.startswith("surprise.")),
-                ("sklearn.TruncatedSVD", {}),
-                ("sklearn.NMF", {"values": "rating"}),
-                ("ease", {"values": "rating"}),
-                ("predicts", {}),
-            ]
-        )
+        {"name": f"raw {type}", "type": type, "params": dict.fromkeys(names, "rating")}
+        for type, names in types.items()
     ]
     binary: list[Any] = ["ease", {"type": "sklearn.TruncatedSVD", "params": {"values": "binary"}}]
     if find_spec("implicit") is not None:
-        raw += [
-            {"name": name, "type": f"implicit.{name}"}
-            for name in ("AlternatingLeastSquares", "BM25Recommender")
-        ]
+        own = ("AlternatingLeastSquares", "BM25Recommender")
+        raw += [{"name": name, "type": f"implicit.{name}"} for name in own]
         binary.append("implicit.BayesianPersonalizedRanking")
     models, plugins = ["random", *binary, *raw], [str(tmp_path / "predicts.py")]
     (warning,) = check((1, 1, 1, 2, 9000), models=models, plugins=plugins, **BY_RECALL)

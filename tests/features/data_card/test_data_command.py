@@ -47,10 +47,8 @@ def test_data_shows_cards_splits_notes_and_findings(capsys: pytest.CaptureFixtur
     out, err = capsys.readouterr()
     assert out.startswith("tiny (synthetic): ")
     assert "filter k_core (k: 8): " in out
-    assert [line.split()[0] for line in out.splitlines() if line.startswith((" last_n", " temporal"))] == [
-        "last_n",
-        "temporal",
-    ]
+    rows = [line.split()[0] for line in out.splitlines() if line.startswith((" last_n", " temporal"))]
+    assert rows == ["last_n", "temporal"]
     assert "bake-off" not in out  # no store is opened to compare with one
     assert "warning: EV114 tiny" in err
     assert "warning: EV117 tiny" in err
@@ -72,10 +70,8 @@ def test_data_prints_json_with_datasets_and_checks(capsys: pytest.CaptureFixture
 def test_a_filter_that_leaves_nothing_ends_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     file = written(datasets=[{**TINY, "filters": [{"type": "rating", "min": 9}]}])
     assert main(["data", file]) == 2
-    assert (
-        "dataset tiny: filter rating (min: 9) leaves nothing: there are 1,500 interactions"
-        in capsys.readouterr().err
-    )
+    told = "dataset tiny: filter rating (min: 9) leaves nothing: there are 1,500 interactions"
+    assert told in capsys.readouterr().err
 
 
 def test_ev117_counts_what_the_train_data_alone_would_not_keep() -> None:
@@ -103,9 +99,7 @@ def run(bakeoff: str, content: Any, status: str = "FINISHED") -> Run:
     return Run(bakeoff=bakeoff, status=status, started=datetime(2026, 11, 1, 3, tzinfo=UTC), content=content)
 
 
-def test_sizes_then_and_now_are_those_of_the_latest_earlier_bakeoff_with_a_card(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sizes_then_and_now_are_those_of_the_latest_earlier_bakeoff_with_a_card(monkeypatch):
     (now,) = cards()
     (smaller,) = cards(datasets=[{**TINY, "n_users": 40, "n_interactions": 1000}])
     (other,) = cards(datasets=[{**TINY, "name": "other"}])

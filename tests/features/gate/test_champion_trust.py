@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
-from samples import write_config
+from samples import TINY, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
@@ -49,23 +50,31 @@ class Reader:
 
 
 def shop(uri: str, *models: Any, **changes: Any) -> dict[str, Any]:
-    return {
+    own = {
         "experiment": "nightly",
         "seed": 11,  # popularity is better than random beyond chance
-        "datasets": [
-            {"name": "shop", "type": "synthetic", "n_users": 80, "n_items": 40, "n_interactions": 1200}
-        ],
+        "datasets": [{**TINY, "n_users": 80, "n_items": 40, "n_interactions": 1200}],
         "split": {"type": "last_n", "n": 2},
+        "relevance": {},
         "recommend": {"n": 10},
         "metrics": ["ndcg@10"],
-        "models": ["random", "popularity", *models],
         "segments": [],
-        "compare": {"baseline": "random"},
         "gate": {"min_users": 20},
         "register": {"name": "shop"},
         "tracking": {"uri": uri, "board": False},
-        **changes,
     }
+    return small_config(**{**own, "models": ["random", "popularity", *models], **changes})
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path, no_drawing: None) -> str:
+    """A store whose champion is popularity."""
+    folder = tmp_path_factory.mktemp("store")
+    uri = f"sqlite:///{shutil.copy(_empty_store, folder / 'mlflow.db')}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_bakeoff(load(shop(uri)))
+    return uri
 
 
 @pytest.fixture
@@ -94,10 +103,7 @@ def tamper(uri: str, type: str, params: dict[str, Any]) -> str:
     return str(run.info.run_id)
 
 
-def test_a_program_that_a_tag_names_is_not_run(
-    uri: str, attack: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_bakeoff(load(shop(uri)))
+def test_a_program_that_a_tag_names_is_not_run(uri, attack, capsys):
     run = tamper(uri, "command", attack)
     by_run = shop(uri, gate={"min_users": 20, "champion": {"run": run}})
     del by_run["register"]
@@ -115,7 +121,6 @@ def test_a_program_that_a_tag_names_is_not_run(
         shop(uri, {"name": "mine", "type": "command", "params": attack}),
     ):
         gated = with_champion(load(asked), uri)
-        assert gated is not None
         (champion,) = (model for model in gated.config.models if model.name == gated.champion)
         assert (champion.type, champion.params["command"]) == ("command", attack["command"])
 
@@ -128,12 +133,9 @@ def test_a_program_that_a_tag_names_is_not_run(
         ("reader", {"path": "opened"}),
     ],
 )
-def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
-    uri: str, type: str, params: dict[str, Any]
-) -> None:
+def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(uri, type, params):
     Path("plugin.py").write_text(PLUGIN)
     load_plugin_file(Path("plugin.py"))
-    run_bakeoff(load(shop(uri)))
     tamper(uri, type, params)
     with pytest.raises(DataError, match=rf"is not fitted: whoever may write .* {type} "):
         with_champion(load(shop(uri)), uri)
@@ -153,12 +155,9 @@ def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
         ({"size": 2, "options": {"way": "b", "path": "opened"}}, False),
     ],
 )
-def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(
-    uri: str, params: dict[str, Any], is_fitted: bool
-) -> None:
+def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(uri, params, is_fitted):
     Path("plugin.py").write_text(PLUGIN)
     load_plugin_file(Path("plugin.py"))
-    run_bakeoff(load(shop(uri)))
     fixed = {"path": "mine", "options": {"way": "a"}}
     params = {"how": "up", **fixed, **params}
     tamper(uri, "reader", params)
@@ -166,7 +165,6 @@ def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(
     config = load(shop(uri, {"name": "mine", "type": "reader", "params": fixed, "tune": search}))
     if is_fitted:
         gated = with_champion(config, uri)
-        assert gated is not None
         assert gated.config.models[-1].params == params
     else:
         with pytest.raises(DataError, match=r"is not fitted: whoever may write .* reader "):
@@ -178,7 +176,5 @@ def test_trust_alone_needs_a_register() -> None:
     asked = shop("sqlite:///x.db", gate={"champion": {"trust": True}})
     assert load(asked).section("gate") is not None
     del asked["register"]
-    with pytest.raises(
-        ConfigError, match=r"gate\.champion: needs a run or a registry, one of them, where no"
-    ):
+    with pytest.raises(ConfigError, match=r"gate\.champion: needs a run or a registry, one of them, where"):
         load(asked)

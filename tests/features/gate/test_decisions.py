@@ -54,9 +54,8 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert (gain.bound, gain.upper) == pytest.approx((0.004 - half, 0.004 + half))
     assert gain.detectable == pytest.approx(detectable_gain(SD, N, one_sided=True))
     assert gain.users_needed == users_needed(SD, 0.004, one_sided=True) == 3872
-    assert decision_statement(decision).title == (
-        "CANNOT TELL: The champion old stays: too few users to tell whether one is better by enough"
-    )
+    title = "CANNOT TELL: The champion old stays: too few users to tell whether one is better by enough"
+    assert decision_statement(decision).title == title
     assert [table.title for table in decision_statement(decision).tables] == ["new: too few users to tell"]
     assert decision.reason == (
         "old stays, as it cannot be told whether new is better by enough: gain +0.0040 ndcg@10, at least "
@@ -97,9 +96,8 @@ def test_users_needed_are_for_the_measured_gain_where_it_is_near_the_minimum() -
     decision = decided(gaining(0.015), min_gain=0.0104)
     (gain,) = decision.conditions
     assert gain.users_needed == users_needed(SD, 0.015 - 0.0104, one_sided=True)
-    assert decision.reason.endswith(
-        "with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5"  # the measured gain may be chance
-    )
+    # The measured gain may be chance.
+    assert decision.reason.endswith("with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5")
     decision = decided(model("new", WAVE + 0.0104), min_gain=0.0104)
     assert decision.conditions[0].users_needed is None
     assert decision.reason.endswith("ndcg@10 is found 4 times in 5")
@@ -143,9 +141,7 @@ def test_gains_that_are_undefined_are_refused_and_not_kept() -> None:
         (gaining(0.004, rr=np.full(N, 0.1)), {"guardrails": {"metrics": {"rr": 0.01}}}),
     ],
 )
-def test_the_champion_is_kept_where_more_users_would_change_nothing(
-    challenger: ComparedModel, values: dict[str, Any]
-) -> None:
+def test_the_champion_is_kept_where_more_users_would_change_nothing(challenger, values):
     assert decided(challenger, **values).outcome == "keep"
 
 
@@ -212,10 +208,8 @@ def test_challengers_of_one_decision_share_its_error() -> None:
 def test_guardrails_keep_their_confidence() -> None:
     rails = {"metrics": {"rr": 0.1}}
     decision = decided(gaining(0.05, rr=np.full(N, 0.5)), decisions=90, guardrails=rails)
-    assert {c.kind: c.confidence for c in decision.conditions} == {
-        "gain": pytest.approx(1 - 0.05 / 90),
-        "metric": 0.95,
-    }
+    confidence = {c.kind: c.confidence for c in decision.conditions}
+    assert confidence == {"gain": pytest.approx(1 - 0.05 / 90), "metric": 0.95}
 
 
 def test_the_gate_refuses_when_all_decisions_are_taken() -> None:

@@ -41,11 +41,8 @@ def night(number: int, *models: PastModel, metric: str = "ndcg@10", **changes: A
 def test_points_are_in_the_order_of_time_whatever_order_they_come_in() -> None:
     nights = [night(2, model("svd", 0.5)), night(1, model("svd", 0.4), model("knn", 0.3))]
     found = history_of("nightly", nights)
-    assert [(p.bakeoff.id, p.model.model) for p in found.points] == [
-        ("b-1", "svd"),
-        ("b-1", "knn"),
-        ("b-2", "svd"),
-    ]
+    points = [(p.bakeoff.id, p.model.model) for p in found.points]
+    assert points == [("b-1", "svd"), ("b-1", "knn"), ("b-2", "svd")]
     assert {key[2]: len(points) for key, points in found.trends.items()} == {"svd": 2, "knn": 1}
     assert found.metric == "ndcg@10"
 
@@ -112,12 +109,8 @@ def test_rows_are_plain_and_say_what_is_unknown() -> None:
     found = sample()
     rows = json.loads(frame_json(found.to_frame()))
     first, last = rows[0], rows[-1]
-    assert (first["bakeoff"], first["model"], first["role"], first["users"]) == (
-        "b-1",
-        "random",
-        "baseline",
-        400,
-    )
+    shown = [first[name] for name in ("bakeoff", "model", "role", "users")]
+    assert shown == ["b-1", "random", "baseline", 400]
     assert (last["model"], last["mean"], last["high"], last["outcome"]) == ("svd", 0.3, 0.32, "refuse")
     failed = next(row for row in rows if row["bakeoff"] == "b-3" and row["model"] == "random")
     assert (failed["mean"], failed["users"]) == (None, None)
@@ -137,14 +130,7 @@ def test_the_table_shows_means_with_intervals_roles_and_decisions(capsys: pytest
     assert lines[0] == "nightly: ndcg@10 on toy, last_n"
     assert lines[2].split() == ["bake-off", "decision", "knn", "svd", "random"]
     assert lines[4].split() == ["b-1", "promote", "0.3000", "☆", "0.5000", "★", "0.1000"]
-    assert lines[5].split() == [
-        "2026-11-02",
-        "03:00",
-        "UTC",
-        "0.2800–0.3200",
-        "0.4800–0.5200",
-        "0.0800–0.1200",
-    ]
+    assert " ".join(lines[5].split()) == "2026-11-02 03:00 UTC 0.2800–0.3200 0.4800–0.5200 0.0800–0.1200"
     assert lines[8].split() == ["b-3", "refuse", "0.3200", "0.3000", "☆", "failed"]
     assert "nightly: ndcg@10 on toy, other" in lines
 
@@ -173,12 +159,9 @@ def test_models_are_shown_some_at_a_time_where_all_are_wider_than_the_terminal()
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])],
+    ("changes", "said"), [({}, []), ({"outcome": "keep", "champion": "svd"}, ["☆ champion then."])]
 )
-def test_footnotes_explain_only_the_signs_that_are_shown(
-    changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_footnotes_explain_only_the_signs_that_are_shown(changes, said, capsys):
     nights = [night(i, model("svd", 0.5), **changes) for i in range(2)]
     lines = lines_shown(history_of("nightly", nights), capsys)
     assert [line for line in lines[lines.index("Small: 95 % interval of the mean.") + 1 :] if line] == said
@@ -203,10 +186,8 @@ def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_s
     (panel,) = spec["vconcat"]
     assert all(layer["encoding"]["detail"]["field"] == "line" for layer in panel["layer"])
     assert [(row["line"], row["sign"]) for row in panel["data"]["values"]] == [(0, "★"), (0, "★"), (1, "★")]
-    assert spec["title"]["subtitle"].split(" · ")[1:] == [
-        "★ promoted then",
-        "no line where type, parameters or rules changed",
-    ]
+    _, *rest = spec["title"]["subtitle"].split(" · ")
+    assert rest == ["★ promoted then", "no line where type, parameters or rules changed"]
 
 
 def test_chart_content_stays_within_its_frame(tmp_path: Path) -> None:
@@ -249,11 +230,6 @@ def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, 
         assert "★ promoted" in written.decode()
 
 
-def test_unknown_picture_format_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg, not '.jpg'"):
-        write_history(sample(), tmp_path / "a.jpg")
-
-
 def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(DataError, match=r"a.svg: the picture cannot be written: "):
@@ -267,9 +243,7 @@ def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
         ("a.pdf", "a.pdf: a picture is written as .html, .png, .svg, not '.pdf'"),
     ],
 )
-def test_the_command_checks_the_picture_before_anything_is_read(
-    chart: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_checks_the_picture_before_anything_is_read(chart, told, capsys):
     # There is no store either, which would be told next.
     assert main(["history", "--experiment", "nightly", "--chart", chart]) == 2
     assert told in " ".join(capsys.readouterr().err.split())

@@ -62,10 +62,7 @@ def test_words_where_nothing_can_be_said() -> None:
     twins = rank_models("ndcg@10", ["x", "y"], {"a": [0.1, 0.2], "b": [0.1, 0.2], "c": [0.1, 0.2]})
     assert ranks_headline(twins) == "The 3 models have the same average rank over 2 datasets."
     assert "nan" not in " ".join(ranks_lines(twins)).lower()
-    assert json.loads(json.dumps(asdict(twins), allow_nan=False))["friedman"] == {
-        "statistic": 0.0,
-        "p": 1.0,
-    }
+    assert json.loads(json.dumps(asdict(twins), allow_nan=False))["friedman"] == {"statistic": 0.0, "p": 1.0}
     share = ranks_headline(rank_models("ndcg@10", ["x", "y"], {"a": [2, 1], "b": [1, 2], "c": [0, 0]}))
     assert share.startswith("a and b share the best average rank, 1.50, over 2 datasets; ")
 
@@ -74,10 +71,8 @@ def test_table_has_ranks_and_no_means_over_datasets() -> None:
     table = ranks_table(ranked(2, "ab"))
     assert table.title == "Ranks over 2 datasets (last) by ndcg@10"
     assert table.heads == ("model", "average rank", "d0", "d1")
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["a", "1.00", "1", "1"],
-        ["b", "2.00", "2", "2"],
-    ]
+    rows = [" ".join(cell.text for cell in row) for row in table.rows]
+    assert rows == ["a 1.00 1 1", "b 2.00 2 2"]
 
 
 @pytest.mark.parametrize(("n", "models"), [(2, "ab"), (3, "abcdefghijklmnopqrstuvwxyz"), (8, "abc")])
@@ -102,9 +97,7 @@ def test_picture_is_png_and_names_are_escaped() -> None:
     assert "a name that is much lon...  2.00" in svg
 
 
-def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(capsys):
     (one,) = comparisons(whole())
     other = replace(one, contest=replace(one.contest, dataset="other", digest="another"))
     title = "Ranks over 2 datasets by ndcg@10"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from bakeoffs import interrupt_bakeoff, run_bakeoff
+from bakeoffs import fits, forget_plugins, interrupt_bakeoff, run_bakeoff
 from mlflow import MlflowClient
 from samples import RecordingObserver, small_config, write_config
 
@@ -68,19 +67,6 @@ def vendor(
     return data
 
 
-def fits() -> int:
-    """How often the model was fitted so far."""
-    return len(Path("fits.txt").read_text().splitlines()) if Path("fits.txt").exists() else 0
-
-
-def forget_plugins() -> None:
-    # Those of this test: what is registered for a whole module of tests still needs its own.
-    names = [name for name in sys.modules if name.startswith("evalplugin_plugin_")]
-    for name in names:
-        if Path(str(sys.modules[name].__file__)).is_relative_to(Path.cwd().resolve()):
-            del sys.modules[name]
-
-
 def compute(*, same_process: bool = False, resolve: Callable[[str], str] | None = None) -> list[str]:
     """Run the tasks of shop.yaml with the cache in a process that starts with it; return the lines reported."""
     if not same_process:
@@ -120,9 +106,7 @@ def logged() -> list[dict[str, Any]]:
     return [{"ndcg": one.data.metrics.get("ndcg_at_10"), **one.data.tags} for one in found]
 
 
-def test_changed_file_changes_the_numbers_and_counts_for_if_changed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_changed_file_changes_the_numbers_and_counts_for_if_changed(capsys):
     write_numbers("v.json", 1)
     vendor(READ, params={"file": "v.json"})
     assert run(capsys)[0] == 0
@@ -210,9 +194,7 @@ def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
     assert fits() == 2
 
 
-def test_resume_computes_a_failed_model_again_whose_input_has_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_resume_computes_a_failed_model_again_whose_input_has_changed(monkeypatch):
     monkeypatch.setenv("NUMBERS", "[")
     vendor("[1.0, *json.loads(os.environ['NUMBERS'])]", model={"inputs": [{"env": "NUMBERS"}]})
     interrupt("run")
@@ -249,9 +231,7 @@ def test_declared_inputs_count(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fits() == number + 1
 
 
-def test_declared_inputs_of_which_nothing_can_be_known_are_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_declared_inputs_of_which_nothing_can_be_known_are_refused(capsys):
     vendor("[1.0]", model={"inputs": ["models:/nothing@champion"]})
     code, _, err = run(capsys)
     assert code == 2
@@ -259,9 +239,7 @@ def test_declared_inputs_of_which_nothing_can_be_known_are_refused(
     assert fits() == 0
 
 
-def test_validate_notes_a_plugin_that_opens_files_of_a_model_without_inputs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_validate_notes_a_plugin_that_opens_files_of_a_model_without_inputs(capsys):
     write_numbers("v.json", 1)
     note = "the model vendor names none: results are not computed again when they change, unless"
     for model, noted in (

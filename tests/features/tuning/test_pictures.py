@@ -30,13 +30,9 @@ def tuned(
     *folds: tuple[float | None, ...], dropped: float = 0.2, name: str = "knn", **changes: Any
 ) -> ModelResult:
     """A model with trials of these values on each fold: None is a failed one, ``dropped`` one that was dropped."""
+    states = {None: "failed", dropped: "dropped"}
     rows = [
-        {
-            "fold": fold,
-            "trial": trial,
-            "state": "failed" if value is None else "dropped" if value == dropped else "done",
-            "value": value,
-        }
+        {"fold": fold, "trial": trial, "state": states.get(value, "done"), "value": value}
         for fold, values in enumerate(folds, 1)
         for trial, value in enumerate(values)
     ]
@@ -149,9 +145,7 @@ def test_the_parameter_that_decides_is_the_most_important() -> None:
 
 def test_lower_is_better_where_the_metric_says_so() -> None:
     up = tuning(40)
-    turned = [
-        {**row, "value": None if row["value"] is None else -row["value"]} for row in up.trials.to_pylist()
-    ]
+    turned = [{**row, "value": row["value"] and -row["value"]} for row in up.trials.to_pylist()]
     down = replace(up, metric="rmse", trials=up.trials.from_pylist(turned, schema=up.trials.schema))
     assert importance(down) == importance(up)
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bakeoffs import fits
 from samples import RecordingObserver
-from tuning_samples import DIAL, Counted, dial_config, fits, rows, run, tuning
+from tuning_samples import DIAL, Counted, dial_config, rows, run, tuning
 
 from evalplugin.base.errors import DataError
 from evalplugin.execution.engines import Needs
@@ -81,7 +82,6 @@ def test_no_trial_depends_on_the_test_data(changes: dict[str, Any]) -> None:
 def test_the_job_gets_the_best_parameters_and_the_defaults_are_the_first_trial() -> None:
     (popularity, dial), (study,) = run(dial_config(tune={"budget": {"trials": 20}}))
     found = dial.tuning
-    assert found is not None
     table = found.trials.to_pandas()
     assert len(table) == 20
     assert table["params.x"][0] == 0.0
@@ -160,9 +160,7 @@ def seconds_config(seconds: float) -> dict[str, Any]:
     return dial_config(tune={"budget": {"seconds": seconds}})
 
 
-def test_seconds_are_counted_from_the_costs_that_trials_had_when_they_were_computed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_seconds_are_counted_from_the_costs_that_trials_had_when_they_were_computed(monkeypatch):
     first = tuning(dial_config(tune={"budget": {"trials": 12}}))
     costs = sum(first.trials[f"{step}_seconds"].to_numpy() for step in ("fit", "recommend", "score"))
     spent = np.cumsum(costs)
@@ -174,8 +172,7 @@ def test_seconds_are_counted_from_the_costs_that_trials_had_when_they_were_compu
 
 
 def test_the_first_limit_that_is_reached_ends_a_study() -> None:
-    found = tuning(dial_config(tune={"budget": {"trials": 5, "seconds": 1000}}))
-    assert len(found.trials) == 5
+    assert len(tuning(dial_config(tune={"budget": {"trials": 5, "seconds": 1000}})).trials) == 5
 
 
 @pytest.mark.parametrize("budget", [{"trials": 10}, {"seconds": 1000}])
@@ -217,9 +214,8 @@ def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
         "the defaults are outside of the search space (x=3, allowed: 5 to 8), and are the first trial all the same",
         "no trial was better than the defaults on validation data",
     )
-    assert observer.lines[-1].startswith(
-        "tuned dial: x=3 (the defaults, outside of the search space), ndcg@10 "
-    )
+    told = "tuned dial: x=3 (the defaults, outside of the search space), ndcg@10 "
+    assert observer.lines[-1].startswith(told)
 
 
 # ---- the race
@@ -228,7 +224,6 @@ def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
 def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent() -> None:
     jobs, (study,) = run(dial_config(seed=2, tune={"budget": {"trials": 20}}))
     found = jobs[1].tuning
-    assert found is not None
     raced = found.trials.to_pandas()
     n = int(raced["users"].max())
     dropped = raced["state"] == "dropped"
@@ -246,7 +241,6 @@ def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent(
         race = trial.task.race
         assert (race is None) == (incumbent is None)
         if race is not None:
-            assert incumbent is not None
             assert np.nanmean(race.values) == pytest.approx(incumbent.outcome.value)
             sizes.append(len(race.users))
         if trial.outcome.state == "done" and (best is None or trial.outcome.value > best.outcome.value):
@@ -270,11 +264,7 @@ def test_errors_are_raced_as_well() -> None:
         metrics=["ndcg@10", "rmse"],
         models=[
             "popularity",
-            {
-                "name": "svd",
-                "type": "surprise.SVD",
-                "tune": {"lr_all": {"float": [1e-4, 0.1], "log": True}},
-            },
+            {"name": "svd", "type": "surprise.SVD", "tune": {"lr_all": {"float": [1e-4, 0.1], "log": True}}},
         ],
         tune={"metric": "rmse", "budget": {"trials": 12}},
     )
@@ -287,19 +277,13 @@ def test_errors_are_raced_as_well() -> None:
 
 # ---- conditions, failures, folds
 
-CONDITIONAL = {
-    **DIAL,
-    "tune": {
-        "shift": {"int": [1, 5], "when": {"kind": "shifted"}},
-        "kind": ["plain", "shifted"],
-        "x": {"float": [0, 8]},
-    },
-}
+SHIFT = {"int": [1, 5], "when": {"kind": "shifted"}}
+CONDITIONAL = {**DIAL, "tune": {"shift": SHIFT, "kind": ["plain", "shifted"], "x": {"float": [0, 8]}}}
 
 
 def test_a_parameter_is_tuned_only_where_its_condition_is_met() -> None:
     jobs, (study,) = run(dial_config(models=["popularity", CONDITIONAL], tune={"budget": {"trials": 12}}))
-    table = jobs[1].tuning.trials.to_pandas()  # type: ignore[union-attr]
+    table = jobs[1].tuning.trials.to_pandas()
     shifted = table["params.kind"] == "shifted"
     assert 0 < shifted.sum() < len(table)
     assert (table["params.shift"].notna() == shifted).all()
@@ -330,21 +314,10 @@ def test_defaults_that_fail_do_not_end_a_study() -> None:
     assert found.best == ({"kind": "plain"},)
 
 
-def test_where_all_trials_fail_the_job_has_failed_with_the_traceback() -> None:
-    broken = {**DIAL, "params": {"kind": "broken"}}
-    jobs, _ = run(dial_config(models=["popularity", broken], tune={"budget": {"seconds": 60}}))
-    job = jobs[1]
-    assert job.failed
-    assert job.ended
-    assert "Traceback" in job.done[0].error  # type: ignore[union-attr]
-    assert job.done[0].error.endswith("no dial goes to 0 broken\n")  # type: ignore[union-attr]
-
-
 def test_each_fold_has_a_study_of_its_own() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 8}})
     jobs, studies = run(config)
     found = jobs[1].tuning
-    assert found is not None
     assert found.trials["fold"].to_pylist() == [1] * 8 + [2] * 8
     assert [study.label for study in studies] == ["dial, fold 1 of 2", "dial, fold 2 of 2"]
     assert [task.model.params["x"] for task in jobs[1].tasks] == [values["x"] for values in found.best]
@@ -379,18 +352,16 @@ def test_the_validation_data_is_inside_the_train_data() -> None:
             "tune: the train data of tiny, last_n, fold 1 cannot be split for validation: split last_n: no user has",
         ),
         (
-            {"split": {"type": "temporal", "cutoff": "2003-06-01"}},
+            {"split": {"type": "temporal"}},
             "(tune.split is left out, so that it is split like all data): split temporal: no interaction is",
         ),
     ],
 )
 def test_train_data_that_cannot_be_split_is_an_error(changes: Mapping[str, Any], expected: str) -> None:
+    if changes["split"]["type"] == "temporal":
+        times = prepare(load(dial_config()), None, Observer())[0].info.full.timestamp
+        changes = {"split": {"type": "temporal", "cutoff": int(np.quantile(times, 0.8))}}
     checked = load(dial_config(**changes))
-    times = prepare(load(dial_config()), None, Observer())[0].info.full.timestamp
-    assert times is not None
-    if "cutoff" in checked.spec.split[0].params:
-        cut = int(np.quantile(times, 0.8))
-        checked = load(dial_config(split={"type": "temporal", "cutoff": cut}))
     prepared = prepare(checked, None, Observer())
     with pytest.raises(DataError) as caught:
         studies_of(checked, prepared, jobs_of(checked, prepared))

@@ -64,9 +64,7 @@ def test_the_best_parameters_can_be_pasted(capsys: pytest.CaptureFixture[str]) -
     assert not Path("mlruns").exists()
 
 
-def test_more_trials_begin_with_those_that_are_stored(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_trials_begin_with_those_that_are_stored(capsys, monkeypatch):
     from sklearn.decomposition import TruncatedSVD
 
     file = write()
@@ -96,9 +94,7 @@ def test_nothing_to_tune_is_an_error_with_an_example(capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_model_whose_every_trial_fails_is_a_comment_and_exit_code_1(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_model_whose_every_trial_fails_is_a_comment_and_exit_code_1(capsys):
     Path("fails.py").write_text(FAILS)
     fails = {"type": "fails", "tune": {"k": {"int": [1, 9]}}}
     file = write(plugins=["fails.py"], models=["popularity", SVD, fails])

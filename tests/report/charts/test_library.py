@@ -36,9 +36,7 @@ def test_it_is_made_once_and_then_read_from_the_cache(made: list[ChartLibrary], 
     assert file.name.startswith("charts-")
 
 
-def test_a_change_of_what_makes_it_makes_it_anew(
-    made: list[ChartLibrary], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_what_makes_it_makes_it_anew(made, monkeypatch):
     chart_library()
     monkeypatch.setattr(library, "version", lambda name: "0.0.1")
     again()

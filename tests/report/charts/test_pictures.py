@@ -7,14 +7,8 @@ import json
 from evalplugin.report.charts.library import chart_library
 from evalplugin.report.charts.pictures import Chart, stacked
 
-ROW = {
-    "model": "$title",
-    "difference": 0.1,
-    "low": 0.0,
-    "high": 0.2,
-    "colour": "var(--quiet)",
-    "text": "var(--ink)",
-}
+VALUES = {"model": "$title", "difference": 0.1, "low": 0.0, "high": 0.2}
+ROW = {**VALUES, "colour": "var(--quiet)", "text": "var(--ink)"}
 
 
 def test_a_specification_is_filled_and_names_are_not() -> None:

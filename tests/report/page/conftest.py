@@ -93,14 +93,8 @@ def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
     """Every user's list starts at an item of its own; model 0's first item is the user's first truth."""
     start = (np.arange(len(users))[:, None] + 5 * seed) % N_ITEMS
     items = (start + np.arange(n)) % N_ITEMS
-    return pa.table(
-        {
-            "user": np.repeat(users, n),
-            "item": items.ravel(),
-            "rank": np.tile(np.arange(1, n + 1), len(users)),
-            "score": np.tile(np.linspace(1, 0.05, n), len(users)),
-        }
-    )
+    rank, score = (np.tile(column, len(users)) for column in (np.arange(1, n + 1), np.linspace(1, 0.05, n)))
+    return pa.table({"user": np.repeat(users, n), "item": items.ravel(), "rank": rank, "score": score})
 
 
 def items(seed: int) -> pa.Table:
@@ -123,13 +117,8 @@ def background(users: np.ndarray, titles: Mapping[int, str] | None = None) -> Ba
 
 
 def rated(users: np.ndarray, items: np.ndarray, ratings: Sequence[float]) -> pa.Table:
-    return pa.table(
-        {
-            "user": np.repeat(users, items.shape[1]),
-            "item": items.ravel(),
-            "rating": np.tile(np.array(ratings, dtype=np.float32), len(users)),
-        }
-    )
+    user, rating = np.repeat(users, items.shape[1]), np.tile(np.float32(ratings), len(users))
+    return pa.table({"user": user, "item": items.ravel(), "rating": rating})
 
 
 def contest(models: Sequence[Known] | None = None, *, n_users: int = 40, **changes: Any) -> Competition:
@@ -167,14 +156,14 @@ def crowded_contest(n: int) -> Competition:
         compared_model(f"{long[i % 4]} {i}", 0.3 + 0.01 * i, users, seed=i, cost=1.3**i) for i in range(n)
     ]
     odd = ["ndcg(gain=exp2, discount=log, base=2)@10", *(f"recall@{k}" for k in range(20, 29))]
-    wide = [
-        known._replace(
-            scored=replace(known.scored, scores=replace(own, metrics=(*METRICS[:4], *odd), values=values))
-        )
-        for known in models
-        if (own := known.scored.scores) is not None
-        for values in (np.hstack([own.values, np.repeat(own.values[:, :1], len(odd), 1)]),)
-    ]
+
+    def widened(known: Known) -> Known:
+        own = known.scored.scores
+        values = np.hstack([own.values, np.repeat(own.values[:, :1], len(odd), 1)])
+        scores = replace(own, metrics=(*METRICS[:4], *odd), values=values)
+        return known._replace(scored=replace(known.scored, scores=scores))
+
+    wide = [*map(widened, models)]
     return contest(
         wide,
         n_users=200,
@@ -211,6 +200,11 @@ def edge_contests() -> dict[str, Competition]:
     undefined = np.full((len(users), 4), np.nan)
     folds = tuple(dict.fromkeys(METRICS, 0.1 * fold) for fold in (1, 2, 3))
     other_users = np.arange(120, 160)
+    coverages = {
+        name: scores_of(np.empty((40, 0)), (), users, overall={"coverage@10": coverage})
+        for name, coverage in (("base", 0.25), ("knn", 0.75))
+    }
+    nothing = {"top_n": None, "items": None, "costs": None}
     return {
         "no baseline": contest([base, knn], baseline=None),
         "one model": contest([base]),
@@ -222,33 +216,23 @@ def edge_contests() -> dict[str, Competition]:
         ),
         "neither is better": contest([base, knn], metrics=("popularity@10", "ndcg@10")),
         "overall only": contest(
-            [
-                compared_model(
-                    m, 0, users, scores=scores_of(np.empty((40, 0)), (), users, overall={"coverage@10": c})
-                )
-                for m, c in (("base", 0.25), ("knn", 0.75))
-            ],
+            [compared_model(m, 0, users, scores=own) for m, own in coverages.items()],
             metrics=("coverage@10",),
         ),
         "undefined for all": contest(
             [base, compared_model("knn", 0.5, users, scores=scores_of(undefined, METRICS[:4], users))]
         ),
         "nothing kept": contest(
-            [
-                compared_model(m, v, users, top_n=None, items=None, costs=None)
-                for m, v in (("base", 0.3), ("knn", 0.5))
-            ],
+            [compared_model(m, v, users, **nothing) for m, v in (("base", 0.3), ("knn", 0.5))],
             background=None,
             segments=(),
         ),
         "other users": contest([base, compared_model("knn", 0.5, other_users, seed=1)]),
         "folds": contest(
             [
-                compared_model("base", 0.3, users, fold_means=folds, top_n=with_folds(lists(users, 0))),
-                compared_model(
-                    "knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))
-                ),
-            ],
+                compared_model(m, v, users, seed=i, fold_means=folds, top_n=with_folds(lists(users, i)))
+                for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
+            ]
         ),
         "30 models": contest(many, baseline="model 03"),
         "two users": contest(
@@ -260,14 +244,9 @@ def edge_contests() -> dict[str, Competition]:
 
 def with_folds(table: pa.Table) -> pa.Table:
     """The same lists in fold 1, and others in fold 2."""
-    two = [
-        t.append_column("fold", pa.array(np.full(len(t), fold, dtype=np.int32)))
-        for fold, t in (
-            (1, table),
-            (2, table.set_column(1, "item", pa.array(np.zeros(len(table), dtype=np.int64)))),
-        )
-    ]
-    return pa.concat_tables(two)
+    other = table.set_column(1, "item", pa.array(np.zeros(len(table), dtype=np.int64)))
+    fold = pa.array(np.repeat([1, 2], len(table)).astype(np.int32))
+    return pa.concat_tables([table, other]).append_column("fold", fold)
 
 
 def past(*nights: Mapping[str, float | None], **changes: Any) -> list[PastBakeoff]:

@@ -141,14 +141,11 @@ def test_every_chart_is_drawn_with_its_numbers_below(visit: Callable[..., Page])
     assert re.fullmatch(r"knn: \+0\.\d{4} ▲", labels)
 
 
-def test_the_numbers_of_a_figure_are_those_of_the_comparison(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_the_numbers_of_a_figure_are_those_of_the_comparison(visit, contests):
     page = visit()
     page.locator('figure[data-chart="forest"] summary').click()
     shown = texts(page, 'figure[data-chart="forest"] tbody tr:first-child > *')
     pair = compare(contests.contest(), tests=("t",)).pair("ndcg@10", "knn", "base")
-    assert pair is not None
     interval = pair.paired.interval
     assert shown[:4] == [
         "knn",
@@ -160,9 +157,7 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
     assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
 
 
-def test_the_trend_shows_every_night_and_what_was_promoted(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_the_trend_shows_every_night_and_what_was_promoted(visit, contests):
     page = visit("trend")
     figure = page.locator('figure[data-chart="trend"]')
     assert figure.locator(".mark-line path").count() == 2
@@ -183,12 +178,8 @@ def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Pa
     assert texts(page, models) == ["knn", "base", "svd", "broken"]
     head = page.locator("table.leaderboard thead th", has_text="rmse")
     head.get_by_role("button").click()
-    assert texts(page, models) == [
-        "knn",
-        "base",
-        "svd",
-        "broken",
-    ]  # the smallest error first, what failed last
+    # The smallest error first, what failed last.
+    assert texts(page, models) == ["knn", "base", "svd", "broken"]
     assert head.get_attribute("aria-sort") == "ascending"
     head.get_by_role("button").click()
     assert texts(page, models) == ["svd", "base", "knn", "broken"]
@@ -211,7 +202,6 @@ def test_the_metric_changes_the_figures(visit: Callable[..., Page]) -> None:
     assert set(texts(page, ".shown")) == {"rmse"}
     assert "lower is better" in forest.locator("svg.marks").text_content()
     share = page.locator('figure[data-chart="shares"] .mark-rect path').first.get_attribute("aria-label")
-    assert share is not None
     assert share.startswith("knn: ")
     page.get_by_label("Metric").select_option("coverage@10")
     drawn(page, 3)
@@ -247,19 +237,14 @@ def test_the_model_in_focus_is_drawn_stronger_and_asked_about_groups(visit: Call
     assert why.inner_text() == "The model in focus is the baseline: choose another."
 
 
-def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, contests):
     page = visit("2 models")
     comparison = compare(contests.crowded(2))
     rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
 
     def shown(metric: str) -> list[list[str]]:
-        return [
-            [s.model, s.groups_text, f"{s.value:.4f}"]
-            for s in comparison.group_statistics
-            if s.metric == metric
-        ]
+        of_metric = [s for s in comparison.group_statistics if s.metric == metric]
+        return [[s.model, s.groups_text, f"{s.value:.4f}"] for s in of_metric]
 
     def cells() -> list[list[str]]:
         every = rows.evaluate_all(
@@ -277,9 +262,7 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
     assert note[0].startswith("gap: the highest mean of a group less the lowest one")
 
 
-def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_one_user_is_shown_with_both_lists_and_the_hits_marked(visit, contests):
     held = contest_data(compare(contests.contest()))["examples"]
     page = visit()
     people = page.locator("section.people")
@@ -357,9 +340,7 @@ def test_keyboard_reaches_all_controls(visit: Callable[..., Page]) -> None:
     assert page.locator(".user h4").inner_text().startswith(f"User {chosen}")
 
 
-def test_odd_names_ids_and_titles_are_shown_as_they_are(
-    visit: Callable[..., Page], contests: SimpleNamespace
-) -> None:
+def test_odd_names_ids_and_titles_are_shown_as_they_are(visit, contests):
     page = visit("odd")
     shown = set(page.locator("table.leaderboard tbody .name").all_text_contents())
     assert shown == {*map(escape_controls, contests.ODD), "broken <img src=x onerror=alert(1)>"}
@@ -399,11 +380,7 @@ def test_missing_parts_of_the_page_are_named(visit: Callable[..., Page], contest
         assert said.get(name, "") in section.inner_text(), name
         if name == "nothing kept":
             section.get_by_role("button", name="Swap").click()
-            for missing in (
-                "Its lists were not kept.",
-                "What was held out is not known",
-                "No history is known",
-            ):
+            for missing in ("lists were not kept.", "What was held out is not known", "No history is known"):
                 assert missing in section.inner_text()
     rivals = page.locator(f"#contest-{names.index('all pairs')} select.against option")
     assert rivals.all_inner_texts() == ["base", "knn", "svd"]
@@ -459,7 +436,6 @@ def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str)
     assert wide.evaluate("table => table.scrollWidth > table.parentElement.clientWidth")
     for svg in page.locator("figure svg.marks").all():
         box = svg.bounding_box()
-        assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 375.5
 
@@ -484,9 +460,7 @@ BROKEN = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1600])
 @pytest.mark.parametrize("name", ["plain", "12 models"])
-def test_no_width_breaks_words_in_heads_or_scrolls_the_page(
-    visit: Callable[..., Page], name: str, width: int
-) -> None:
+def test_no_width_breaks_words_in_heads_or_scrolls_the_page(visit, name, width):
     page = visit(name, width=width)
     for details in page.locator("figure summary").all():
         details.click()
@@ -529,16 +503,12 @@ CROWDED = """() => {
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1300, 900, 400])
 @pytest.mark.parametrize("models", [2, 12])
-def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(
-    visit: Callable[..., Page], models: int, width: int
-) -> None:
+def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(visit, models, width):
     page = visit(f"{models} models", width=width)
     assert page.evaluate(CROWDED) == []
     board = page.locator('[aria-label="Leaderboard"]')
-    assert (
-        board.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]").inner_text()
-        == "More columns: scroll sideways →"
-    )
+    hint = board.locator("xpath=following-sibling::p[contains(@class, 'more-hint')]")
+    assert hint.inner_text() == "More columns: scroll sideways →"
     board.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
     page.wait_for_selector('[aria-label="Leaderboard"].more-left:not(.more-right)')
     for details in page.locator("figure summary").all():

@@ -29,13 +29,10 @@ def shown(comparison: Comparison, past: list[PastBakeoff]) -> dict[str, Any] | N
     return history_tab(comparison, past, contest_data(comparison)["models"])
 
 
-def test_trend_colours_current_models_and_greys_past_ones(
-    comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_trend_colours_current_models_and_greys_past_ones(comparison, contests):
     past = contests.past({"base": 0.3, "old": 0.2}, {"base": 0.31, "knn": 0.5})
     past[1] = replace(past[1], outcome="promote", champion="base", promoted="knn")
     drawn = shown(comparison, past)
-    assert drawn is not None
     looks = {m["name"]: (m["colour"], m["shape"]) for m in contest_data(comparison)["models"]}
     models = {m["name"]: (m["colour"], m["shape"]) for m in drawn["models"]}
     assert list(models) == ["knn", "base", "old"]
@@ -57,9 +54,7 @@ def test_trend_colours_current_models_and_greys_past_ones(
 @pytest.mark.parametrize(
     "what", ["nothing", "one bake-off", "another dataset", "another metric", "failed models"]
 )
-def test_less_than_two_bake_offs_make_no_trend(
-    what: str, comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_less_than_two_bake_offs_make_no_trend(what, comparison, contests):
     two = contests.past({"base": 0.3}, {"base": 0.4})
     elsewhere = replace(two[0].models[0], dataset="other")
     past = {
@@ -73,15 +68,12 @@ def test_less_than_two_bake_offs_make_no_trend(
     assert "From one bake-off to the next" not in comparison_page([comparison], [trend_section(lambda: past)])
 
 
-def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(
-    comparison: Comparison, contests: SimpleNamespace
-) -> None:
+def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(comparison, contests):
     past = contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.5})
     other = replace(past[1].models[1], settings="n=20, k=9")
     decided = {"outcome": "promote", "champion": "base", "promoted": "knn"}
     past[1] = replace(past[1], models=(past[1].models[0], other), decided=("other", "last_n"), **decided)
     drawn = shown(comparison, past)
-    assert drawn is not None
     rows = drawn["figure"]["rows"]
     assert [row["line"] for row in rows if row["model"] == "knn"] == [0, 1]
     assert [row["line"] for row in rows if row["model"] == "base"] == [0, 0]
@@ -95,8 +87,6 @@ def test_the_note_explains_only_what_is_shown(comparison: Comparison, contests: 
     same = {"base": 0.3, "knn": 0.5}
     plain = shown(comparison, contests.past(same, same))
     signs = shown(comparison, contests.past(same, same, outcome="promote", champion="base", promoted="knn"))
-    assert plain is not None
-    assert signs is not None
     assert plain["note"] == (
         "The latest 2 bake-offs of this experiment on this dataset and split; the data may differ. "
         "Shaded: 95 % interval of the mean."
