@@ -21,7 +21,7 @@ from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.engines import Call, Engine, Needs, Session, run_calls
 from evalplugin.execution.isolation import TaskFailure
-from evalplugin.execution.store import private_folder
+from evalplugin.execution.shared import private_folder
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import (
