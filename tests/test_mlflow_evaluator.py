@@ -23,7 +23,7 @@ from mlflow.data.evaluation_dataset import EvaluationDataset
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.lists.evaluation import DEFAULT_METRICS, Cells, Evaluation, EvaluatorOptions
+from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 
@@ -278,9 +278,9 @@ def scored(
     dataset = Evaluation.of(
         EvaluatorOptions.of(config),
         data.drop(columns=[predictions, targets]),
-        Cells(targets, data[targets].to_numpy()),
+        data[targets],
     )
-    return dataset.score(Cells(predictions, data[predictions].to_numpy()))
+    return dataset.score(data[predictions])
 
 
 @given(st.data())

@@ -122,12 +122,12 @@ def score_partitioned(
                 role: write_partitions(sources[role], role, request.columns, first[role], folder, n)
                 for role in _PARTITIONED
             }
-            if (last_rank := written["lists"].last_rank) is not None:
+            if (last_rank := written["lists"][1]) is not None:
                 # Ranks beyond the number of rows are refused where they are scored.
                 longest = max(1, min(last_rank, size["lists"].rows))
                 work = replace(work, scoring=replace(work.scoring, n=longest))
             run = _Run(threads_for(request), session, report)
-            partitions = list(map(Partition, *(written[role].files for role in _PARTITIONED)))
+            partitions = list(map(Partition, *(written[role][0] for role in _PARTITIONED)))
             _, states = _states(run, work, partitions, history)
     return ScorerState.merge(states).scores()
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from evalplugin.features.base import Bakeoff
     from evalplugin.features.data_card.feature import DataReport
     from evalplugin.features.power.power import PowerReport
-    from evalplugin.lists.output import Row
     from evalplugin.tracking.write.board import Links
 
 
@@ -177,11 +176,12 @@ def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], 
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 
 
-def show_scores(rows: Sequence[Row], *, title: str, unit: Unit = "user", unlisted: int = 0) -> None:
-    """Print the means of scored lists, with their intervals and numbers of users or queries.
+def show_scores(scores: pd.DataFrame, *, title: str, unit: Unit = "user", unlisted: int = 0) -> None:
+    """Print the means of scored lists (``ListScores.to_frame``), their intervals and numbers of users or queries.
 
     ``unlisted``: how many have a truth and no list.
     """
+    rows = [*scores.itertuples()]
     shown = [
         (
             row.metric,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, position_in_row
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import ModelError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.data.tables import LARGE
-from evalplugin.lists.evaluation import is_list
+from evalplugin.lists.evaluation import is_list, rows_of_lists
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.tracking import mlflow
 
@@ -139,12 +138,7 @@ class Interface:
         for row in rows:
             if not is_list(row):
                 self._refuse_lists(answer, users, f", and the list of one is {row!r:.80}")
-        row_of = np.repeat(np.arange(len(rows)), np.fromiter(map(len, rows), np.int64, len(rows)))
-        items = list(chain.from_iterable(rows))
-        # As Python's values: NumPy would make text of numbers among text.
-        column = pd.Series([item.item() if isinstance(item, np.generic) else item for item in items])
-        rank = 1 + position_in_row(row_of, len(rows))
-        return pd.DataFrame({"user": np.asarray(users)[row_of], "item": column, "rank": rank})
+        return rows_of_lists(users, rows)
 
     def _long(self, answer: pd.DataFrame, users: npt.NDArray[np.generic]) -> pd.DataFrame:
         """Return a table with a row for each listed item, under the usual names."""
