@@ -83,22 +83,20 @@ def as_texts(values: Values) -> Values:
 def open_attributes(
     base: Path, path: str, separator: str, columns: Sequence[str] | None = None
 ) -> TableFiles:
-    """Return the file of a table of users or items: Parquet or JSON lines by its ending, or else CSV.
+    """Return the files of a table of users or items: Parquet or JSON lines by their ending, or else CSV.
 
     Args:
         base: Folder of a relative path.
-        path: One file.
+        path: A file, or a pattern of several.
         separator: What stands between values of a CSV file.
         columns: Names of all columns of a CSV file without a header line.
 
     Raises:
-        DataError: No file or several files match, or the file has no columns.
+        DataError: No file matches, or files have no columns, or different ones.
     """
-    files = find_files(base, path).files
-    if len(files) > 1:
-        raise DataError(f"{path} means {len(files)} files; name one")
-    format = format_by_name(files[0], CsvFormat(separator, columns))
-    source = TableFiles(str(files[0]), files, format)
+    files, partitions = find_files(base, path)
+    name = str(files[0]) if len(files) == 1 else path
+    source = TableFiles(name, files, format_by_name(files[0], CsvFormat(separator, columns)), partitions)
     source.check_columns()
     return source
 

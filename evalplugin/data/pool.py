@@ -13,11 +13,10 @@ from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text, plural
-from evalplugin.data.attributes import column_problems
+from evalplugin.data.attributes import column_problems, open_attributes
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
-from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, format_by_name
+from evalplugin.data.formats import CsvFormat
 from evalplugin.data.interactions import Rows
 from evalplugin.data.queries import Unit
 from evalplugin.data.vocabulary import matched
@@ -56,8 +55,7 @@ class PoolTable:
         """Return the problems of the files and their columns, found without reading rows."""
         named: dict[KeyPath, str] = {("user",): self.user, ("item",): self.item}
         try:
-            source = self._open(base, self.at(dataset, split, "*"))
-            source.check_columns()
+            source = open_attributes(base, self.at(dataset, split, "*"), self.separator)
         except DataError as error:
             return [Problem(("path",), str(error))]
         if self.user == self.item:
@@ -79,7 +77,7 @@ class PoolTable:
             DataError: The table is missing, empty or breaks a rule, or has none of the relevant truth.
         """
         test = fold.test
-        source = self._open(base, path)
+        source = open_attributes(base, path, self.separator)
         text = [
             role
             for role, ids in (("user", test.users), ("item", test.items))
@@ -102,11 +100,6 @@ class PoolTable:
         pooled = reading.on(fold, relevant, keeps_seen=self.keeps_seen)
         forms = (f"pool {reading.name}: {note}" for note in (*table.notes, *users.notes, *items.notes))
         return replace(pooled, notes=(*pooled.notes, *forms))
-
-    def _open(self, base: Path, path: str) -> TableFiles:
-        files = find_files(base, path).files
-        name = str(files[0]) if len(files) == 1 else path
-        return TableFiles(name, files, format_by_name(files[0], CsvFormat(self.separator)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
+from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest
 from evalplugin.lists.folds import rows_of_fold
 from evalplugin.lists.scoring import Scoring
-from evalplugin.metrics.blocks import BrokenRowsError, raw_text
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import TopN, row_codes
 
@@ -102,15 +102,12 @@ def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns)
     scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
     blocks = scoring.blocks(pairs, pairs.no_rows()._replace(values=None))
     positions, parts = np.arange(len(blocks)), []
-    try:
-        for users, context in blocks:
-            row, column = np.nonzero(context.item != NO_ITEM)
-            parts.append((positions[users][row], context.item[row, column], -1.0 - column))
-    except BrokenRowsError as error:
-        refuse_rows(error, source, columns)
+    for users, context in blocks:
+        row, column = np.nonzero(context.item != NO_ITEM)
+        parts.append((positions[users][row], context.item[row, column], -1.0 - column))
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     notes = [
-        *pairs.table.notes,
+        *pairs.notes,
         *unicode_notes("user", pairs.user, ids_of(train.users)),
         *unicode_notes("item", pairs.item, ids_of(train.items)),
     ]

@@ -68,7 +68,7 @@ def first_rows(source: TableFiles, role: Role, columns: ListColumns) -> PairColu
         table = next(pieces, None)
     if table is None:
         raise DataError(f"{source.name}: there are no rows")
-    return PairColumns.read(table, role, columns).without_table()
+    return PairColumns.read(table, role, columns)
 
 
 def write_partitions(

@@ -151,7 +151,7 @@ def score_files(
         truth_of = dict(of_truth)
         partitions = [Partition(file, truth_of[name]) for name, file in of_lists]
     else:
-        shared = PairColumns.read_all(truth, "truth", request.columns).without_table()
+        shared = PairColumns.read_all(truth, "truth", request.columns)
         partitions, work = [Partition(file, None) for _, file in of_lists], replace(work, truth=shared)
     with _open_session(engine, sources, report) as session:
         run = _Run(threads_for(request), session, report)
@@ -203,8 +203,7 @@ def _prepared(
     first = {role: first_rows(sources[role], role, request.columns) for role in _PARTITIONED}
     history = read_train(sources, request.columns)
     check_same_kinds(lists=first["lists"], truth=first["truth"], train=history)
-    names = {role: sources[role].name for role in _PARTITIONED}
-    return first, history, PartitionWork(Scoring(request), names)
+    return first, history, PartitionWork(Scoring(request))
 
 
 def _each_file(source: TableFiles) -> list[tuple[str, TableFiles]]:
@@ -273,7 +272,7 @@ class _Run:
         with closing(run_calls(self.session, calls)) as ended:
             for call, result in ended:
                 if isinstance(result, Refused):
-                    raise result.error()
+                    raise DataError(result.message)
                 if isinstance(result, TaskFailure):  # of the process or of the code
                     raise EvalpluginError(
                         f"a partition of the lists could not be scored:\n{result.error.strip()}"
