@@ -179,7 +179,7 @@ def frame_csv(frame: pd.DataFrame) -> str:
     Text that a spreadsheet would take for a formula has an apostrophe in front.
     """
     safe = {
-        name: column.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
+        str(name): column.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
         for name, column in frame.items()
         if column.dtype.kind == "O"
     }
