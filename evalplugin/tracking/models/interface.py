@@ -64,7 +64,7 @@ class Interface:
         if not schema.has_input_names() and schema.is_tensor_spec():
             table = np.stack(ids, axis=1) if len(ids) > 1 else ids[0]
             return _as_type(table, schema.inputs[0].type)
-        names = schema.input_names() if schema.has_input_names() else needed
+        names = [str(name) for name in schema.input_names()] if schema.has_input_names() else needed
         for role, name in zip(("user", "item"), needed, strict=False):
             if name not in names:
                 raise ModelError(
