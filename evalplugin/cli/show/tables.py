@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.padding import Padding
@@ -181,7 +181,7 @@ def show_scores(scores: pd.DataFrame, *, title: str, unit: Unit = "user", unlist
 
     ``unlisted``: how many have a truth and no list.
     """
-    rows = [*scores.itertuples()]
+    rows: list[Any] = [*scores.itertuples()]
     shown = [
         (
             row.metric,
