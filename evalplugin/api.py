@@ -272,11 +272,11 @@ def compare_scores(
             raise DataError(
                 "runs have a table each, with a model and its metrics: name a table or runs, not both"
             )
-        from evalplugin.tracking.read.evaluations import MODEL, read_evaluations
+        from evalplugin.tracking.read.evaluations import INPUTS, MODEL, read_evaluations
 
         others = [*([] if cluster is None else [cluster]), *_names(segments)]
-        read = read_evaluations(_names(runs), unit=unit, others=others, tracking_uri=tracking_uri)
-        scores, unit, model, value = read.table, read.unit, MODEL, _names(value) or read.metrics
+        scores, shared = read_evaluations(_names(runs), unit=unit, others=others, tracking_uri=tracking_uri)
+        unit, model, value = unit or INPUTS, MODEL, _names(value) or shared
         name = name or "evaluations"
     if scores is None or unit is None:
         raise DataError("name a table of scores and its column of units (unit), or runs")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlflow.models import EvaluationResult
     from mlflow.models.evaluation.base import EvaluationArtifact
 
-    from evalplugin.lists.evaluation import Cells, Evaluated, Evaluation
+    from evalplugin.lists.evaluation import Evaluated, Evaluation
 
 MODEL_TYPES = ("ranker", "recommender")  # MLflow's own evaluators take neither
 
@@ -157,31 +157,30 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
     return dataset.features_data
 
 
-def _targets(dataset: EvaluationDataset) -> Cells:
+def _targets(dataset: EvaluationDataset) -> pd.Series[Any]:
     from evalplugin.base.errors import DataError
-    from evalplugin.lists.evaluation import Cells
 
     if dataset.labels_data is None:
         raise DataError("targets must name the column of relevant items, or of the ratings of scored pairs")
-    return Cells(dataset.targets_name or "targets", dataset.labels_data)
+    return pd.Series(list(dataset.labels_data), name=dataset.targets_name or "targets")
 
 
-def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> Cells:
+def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> pd.Series[Any]:
     """Return the predictions of the table, or those that the model makes for it."""
     from evalplugin.base.errors import DataError
-    from evalplugin.lists.evaluation import Cells, column_of
+    from evalplugin.lists.evaluation import column_of
 
     if model is None:
         if dataset.predictions_data is None:
             raise DataError("there is no model, so predictions must name the column of lists or scores")
-        return Cells(dataset.predictions_name, dataset.predictions_data)
+        return pd.Series(list(dataset.predictions_data), name=dataset.predictions_name)
     made = model.predict(dataset.features_data.copy())
     if isinstance(made, pd.DataFrame):
         if column is None and len(made.columns) > 1:
             names = ", ".join(map(str, made.columns))
             raise DataError(f"the model returns several columns: predictions must name one of {names}")
         name = str(made.columns[0]) if column is None else column
-        return Cells(name, column_of(made, name, "predictions", "the model's output").to_numpy())
+        return column_of(made, name, "predictions", "the model's output")
     if column is not None:
         raise DataError(
             f"predictions={column!r} names a column of the model's output, but it returns {type(made).__name__}"
@@ -191,7 +190,7 @@ def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> 
             f"the model must return a list, an array, a Series or a DataFrame with one value a row of the data, "
             f"not {type(made).__name__}"
         )
-    return Cells("predictions", made.to_numpy() if isinstance(made, pd.Series) else made)
+    return pd.Series(list(made), name="predictions")
 
 
 def _artifacts(folder: Path, run_id: str, evaluated: Evaluated) -> dict[str, EvaluationArtifact]:

@@ -18,7 +18,8 @@ from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import InProcess, Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
-from evalplugin.execution.store import Store, private_folder
+from evalplugin.execution.shared import private_folder
+from evalplugin.execution.store import Store
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits

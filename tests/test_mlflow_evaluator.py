@@ -24,7 +24,7 @@ from samples import files_of
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.lists.evaluation import DEFAULT_METRICS, Cells, Evaluation, EvaluatorOptions
+from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 
@@ -257,9 +257,9 @@ def scored(
     dataset = Evaluation.of(
         EvaluatorOptions.of(config),
         data.drop(columns=[predictions, targets]),
-        Cells(targets, data[targets].to_numpy()),
+        data[targets],
     )
-    return dataset.score(Cells(predictions, data[predictions].to_numpy()))
+    return dataset.score(data[predictions])
 
 
 @given(st.data())

@@ -93,8 +93,7 @@ class Output:
             DataError: A file that cannot be written, or is the one that is read.
             UsageError: Options that do not go together.
         """
-        from evalplugin.files.outputs import check_writable, refuse_input
-        from evalplugin.lists.output import check_output
+        from evalplugin.files.outputs import check_table, check_writable, refuse_input
 
         if self.out is not None and self.users is None:
             raise click.UsageError("--out writes the table of --users A B: name two models")
@@ -102,7 +101,7 @@ class Output:
             raise click.UsageError(f"--format {self.shown} is not for --users; allowed: table, json, csv")
         if self.out is not None:
             refuse_input(self.out, [read])
-            check_output(self.out)
+            check_table(self.out)
         if self.html is not None:
             refuse_input(self.html, [read])
             check_writable(self.html)

@@ -131,10 +131,10 @@ def score(
     from evalplugin import api
     from evalplugin.lists.columns import ListColumns
     from evalplugin.lists.job import ListJob
-    from evalplugin.lists.output import csv_text, json_text, rows_of, write_per_user
     from evalplugin.lists.profiles import refused, score_as
     from evalplugin.lists.scores import specs_of
     from evalplugin.metrics.relevance import Relevance
+    from evalplugin.report.frames import frame_csv, json_by_name, write_frame
 
     single = {"--as": profile, "--out": out, "--log": logging.log, "--name": logging.name}
     if len(files) > 1 and (given := [option for option, value in single.items() if value]):
@@ -163,7 +163,7 @@ def score(
         for system, own in systems.items()
     }
     if out is not None:
-        write_per_user(next(iter(scores.values())).scores, out)
+        write_frame(next(iter(scores.values())).scores.to_frame().reset_index(), out)
     _warn(systems, scores, specs)
     if len(files) > 1:
         from evalplugin.cli.show import observer
@@ -171,13 +171,13 @@ def score(
         compared = api.compare_lists(scores, job.truth)
         return Output(shown).show(compared, observer(), metrics=compared[0].contest.metrics)
     ((system, of_lists),) = scores.items()
-    rows = rows_of(of_lists)
+    rows = of_lists.to_frame()
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
         show_scores(rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
     else:
-        echo_data(json_text(rows) if shown == "json" else csv_text(rows))
+        echo_data(json_by_name(rows) if shown == "json" else frame_csv(rows).rstrip("\n"))
     if logging.log:
         from evalplugin.bakeoff.lists_log import log_scored_lists
 
@@ -217,15 +217,17 @@ def _warn(
         show_warning(note)
 
 
-def _show_numbers(numbers: Mapping[str, float], shown: str, *, title: str) -> None:
-    from evalplugin.lists.output import numbers_csv, numbers_json
+def _show_numbers(values: Mapping[str, float], shown: str, *, title: str) -> None:
+    from evalplugin.base.libraries import pd
+    from evalplugin.report.frames import frame_csv, json_by_name
 
     if shown == "table":
         from evalplugin.cli.show import show_numbers
 
-        show_numbers(numbers, title=title)
+        show_numbers(values, title=title)
     else:
-        echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
+        frame = pd.DataFrame(values.items(), columns=["metric", "value"])
+        echo_data(json_by_name(frame) if shown == "json" else frame_csv(frame).rstrip("\n"))
 
 
 def _names_of(files: Sequence[str]) -> list[str]:
@@ -241,8 +243,7 @@ def _names_of(files: Sequence[str]) -> list[str]:
 
 
 def _check_out(out: str | Path, job: ListJob) -> None:
-    from evalplugin.files.outputs import refuse_input
-    from evalplugin.lists.output import check_output
+    from evalplugin.files.outputs import check_table, refuse_input
 
     refuse_input(out, [job.lists, job.truth, job.train, job.pool], "*.parquet")
-    check_output(out)
+    check_table(out)

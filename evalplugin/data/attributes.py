@@ -15,12 +15,12 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.libraries import pa, pc, pd
+from evalplugin.base.libraries import pa, pc
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, format_by_name
 from evalplugin.data.reading import readable
-from evalplugin.data.tables import Ids, Table, column_problem, ids_of, is_number_type, null_texts
-from evalplugin.data.vocabulary import check_kinds, unicode_notes
+from evalplugin.data.tables import Ids, Table, column_problem, is_number_type, null_texts
+from evalplugin.data.vocabulary import matched
 
 Values: TypeAlias = "npt.NDArray[Any]"
 Separator = Annotated[
@@ -81,22 +81,20 @@ def as_texts(values: Values) -> Values:
 def open_attributes(
     base: Path, path: str, separator: str, columns: Sequence[str] | None = None
 ) -> TableFiles:
-    """Return the file of a table of users or items: Parquet or JSON lines by its ending, or else CSV.
+    """Return the files of a table of users or items: Parquet or JSON lines by their ending, or else CSV.
 
     Args:
         base: Folder of a relative path.
-        path: One file.
+        path: A file, or a pattern of several.
         separator: What stands between values of a CSV file.
         columns: Names of all columns of a CSV file without a header line.
 
     Raises:
-        DataError: No file or several files match, or the file has no columns.
+        DataError: No file matches, or files have no columns, or different ones.
     """
-    files = find_files(base, path).files
-    if len(files) > 1:
-        raise DataError(f"{path} means {len(files)} files; name one")
-    format = format_by_name(files[0], CsvFormat(separator, columns))
-    source = TableFiles(str(files[0]), files, format)
+    files, partitions = find_files(base, path)
+    name = str(files[0]) if len(files) == 1 else path
+    source = TableFiles(name, files, format_by_name(files[0], CsvFormat(separator, columns)), partitions)
     source.check_columns()
     return source
 
@@ -142,23 +140,13 @@ class EntityTable:
             raise DataError(f"{table.name}: there are no rows")
         self._table, self._kind = table, kind
         self.notes = table.notes  # on its ids and the columns read so far
-        own, known = table.ids(ids, kind), ids_of(vocabulary)
-        try:
-            check_kinds(kind, table=own, data=known)
-        except DataError as error:
-            raise DataError(f"{table.name}: {error}") from None
+        found = matched(table, ids, kind, vocabulary)
         self._vocabulary = vocabulary
-        self.ids: Values = np.asarray(own.values).astype(vocabulary.dtype)
-        code = pd.Index(vocabulary).get_indexer(pd.Index(self.ids))
+        self.ids: Values = found.ids.astype(vocabulary.dtype)[found.position]
+        code = found.code[found.position]
         self._rows = np.flatnonzero(code >= 0)
         self._code = code[self._rows]
-        forms = unicode_notes(kind, own, known)
-        if not len(self._rows):
-            raise DataError(
-                f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
-                f"{_examples(self.ids)}, the data such as {_examples(vocabulary)}{''.join(f'; {n}' for n in forms)}"
-            )
-        self.notes += [f"{table.name}: {note}" for note in forms]
+        self.notes += [f"{table.name}: {note}" for note in found.notes]
 
     def column(self, name: str, *, numbers: bool = True) -> Values:
         """Return a column in the order of the vocabulary: float64 (n,), NaN if unknown, or text, None if unknown.
@@ -210,10 +198,6 @@ class EntityTable:
             empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
             values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)
         return values
-
-
-def _examples(ids: Values) -> str:
-    return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
 
 
 def _shown(value: object) -> str:

@@ -13,15 +13,13 @@ from evalplugin.base.arrays import Flags, Ints, search
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text, plural
-from evalplugin.data.attributes import column_problems
+from evalplugin.data.attributes import column_problems, open_attributes
 from evalplugin.data.base import Split
 from evalplugin.data.candidates import Candidates
-from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, format_by_name
+from evalplugin.data.formats import CsvFormat
 from evalplugin.data.interactions import Rows
 from evalplugin.data.queries import Unit
-from evalplugin.data.tables import ids_of
-from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
+from evalplugin.data.vocabulary import matched
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +55,7 @@ class PoolTable:
         """Return the problems of the files and their columns, found without reading rows."""
         named: dict[KeyPath, str] = {("user",): self.user, ("item",): self.item}
         try:
-            source = self._open(base, self.at(dataset, split, "*"))
-            source.check_columns()
+            source = open_attributes(base, self.at(dataset, split, "*"), self.separator)
         except DataError as error:
             return [Problem(("path",), str(error))]
         if self.user == self.item:
@@ -80,7 +77,7 @@ class PoolTable:
             DataError: The table is missing, empty or breaks a rule, or has none of the relevant truth.
         """
         test = fold.test
-        source = self._open(base, path)
+        source = open_attributes(base, path, self.separator)
         text = [
             role
             for role, ids in (("user", test.users), ("item", test.items))
@@ -91,37 +88,18 @@ class PoolTable:
         table = source.read({"user": self.user, "item": self.item})
         if not len(table):
             raise DataError(f"{table.name}: there are no rows, and a pool needs some")
-        codes, forms = [], []
-        unknown: dict[str, npt.NDArray[np.generic]] = {}
-        for role, column, vocabulary in (("user", self.user, test.users), ("item", self.item, test.items)):
-            ids = table.ids(column, role)
-            check_kinds(role, pool=ids, data=ids_of(vocabulary))
-            own, (position,) = encode([ids])
-            code = codes_of(own, vocabulary)
-            forms += unicode_notes(role, ids, ids_of(vocabulary))
-            unknown[role] = own[code < 0]
-            if len(unknown[role]) == len(own):
-                noun, ids_there = role, vocabulary
-                if role == "user":
-                    noun, ids_there = fold.unit, test.users[np.unique(test.user)]
-                raise DataError(
-                    f"{table.name}: none of its {plural(noun)} is in the data: column {column!r} has ids such as "
-                    f"{_examples(own)}, the data such as {_examples(ids_there)}{''.join(f'; {n}' for n in forms)}"
-                )
-            codes.append(code[position])
+        users = matched(table, self.user, "user", test.users, noun=fold.unit)
+        items = matched(table, self.item, "item", test.items)
+        codes = [ids.code[ids.position] for ids in (users, items)]
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]
         pair = np.sort(pair[(codes[0] >= 0) & (codes[1] >= 0)])
         # Several times faster than np.unique, which hashes.
         different = pair[np.diff(pair, prepend=-1) > 0]
+        unknown = {role: ids.ids[ids.code < 0] for role, ids in (("user", users), ("item", items))}
         reading = _Reading(Path(path).name, len(table), different, len(pair), unknown)
         pooled = reading.on(fold, relevant, keeps_seen=self.keeps_seen)
-        notes = *pooled.notes, *(f"pool {reading.name}: {note}" for note in (*table.notes, *forms))
-        return replace(pooled, notes=notes)
-
-    def _open(self, base: Path, path: str) -> TableFiles:
-        files = find_files(base, path).files
-        name = str(files[0]) if len(files) == 1 else path
-        return TableFiles(name, files, format_by_name(files[0], CsvFormat(self.separator)))
+        forms = (f"pool {reading.name}: {note}" for note in (*table.notes, *users.notes, *items.notes))
+        return replace(pooled, notes=(*pooled.notes, *forms))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pa, pc
-from evalplugin.base.units import count_text
-from evalplugin.data.tables import Ids, ids_of
+from evalplugin.base.units import count_text, plural
+from evalplugin.data.tables import Ids, Table, ids_of
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
@@ -112,6 +112,45 @@ def codes_of(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) 
     code[known] = np.arange(len(vocabulary))
     found: Ints = code[own]
     return found
+
+
+class Matched(NamedTuple):
+    """A column of ids, matched to a vocabulary."""
+
+    ids: npt.NDArray[np.generic]  # (k,) the different ids, ascending
+    code: Ints  # (k,) in the vocabulary, -1 for an id that it lacks
+    position: Integers  # (n,) of each row's id among the different ones
+    notes: list[str]  # on forms of Unicode
+
+
+def matched(
+    table: Table, column: str, role: str, vocabulary: npt.NDArray[np.generic], *, noun: str = ""
+) -> Matched:
+    """Return a column of ids with their codes in a sorted vocabulary of the data.
+
+    ``noun``: of what has such an id, for messages; empty: the role.
+
+    Raises:
+        DataError: An id is missing, or of another type than the data's; none is in the data.
+    """
+    own, known = table.ids(column, role), ids_of(vocabulary)
+    try:
+        check_kinds(role, table=own, data=known)
+    except DataError as error:
+        raise DataError(f"{table.name}: {error}") from None
+    ids, (position,) = encode([own])
+    code, notes = codes_of(ids, vocabulary), unicode_notes(role, own, known)
+    if (code < 0).all():
+        forms = "".join(f"; {note}" for note in notes)
+        raise DataError(
+            f"{table.name}: none of its {plural(noun or role)} is in the data: column {column!r} has ids such as "
+            f"{_examples(ids)}, the data such as {_examples(vocabulary)}{forms}"
+        )
+    return Matched(ids, code, position, notes)
+
+
+def _examples(ids: npt.NDArray[np.generic]) -> str:
+    return ", ".join(map(repr, ids[:3].tolist()))
 
 
 def _encode_integers(columns: list[Integers]) -> _Encoded:

@@ -18,6 +18,8 @@ from evalplugin.files.remote import matches_pattern, store_errors
 from evalplugin.files.stores import FileStore, no_bucket, store_of
 from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
 
+_TABLES = (".parquet", ".csv")  # endings
+
 
 @contextmanager
 def open_output(target: str | Path) -> Iterator[IO[bytes]]:
@@ -138,6 +140,22 @@ def check_writable(target: str | Path) -> None:
     with store_errors(uri):
         if store.has_buckets and store.files.get_file_info(store.base).type == fs.FileType.NotFound:
             raise DataError(f"{uri}: {no_bucket(store.base)}")
+
+
+def check_table(target: str | Path) -> None:
+    """Check, before any work is done, that a table can be written by ``open_table``, to a file or a URI.
+
+    Raises:
+        DataError: Another suffix than .parquet or .csv, a folder that is missing or cannot be written to, or a store
+            that cannot be reached.
+    """
+    suffix = PurePath(target).suffix
+    if suffix.casefold() not in _TABLES:
+        raise DataError(f"{target}: per-user scores are written as {' or '.join(_TABLES)}, not {suffix!r}")
+    try:
+        check_writable(target)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
 def refuse_input(target: str | Path, inputs: Iterable[object], inside: str = "*") -> None:

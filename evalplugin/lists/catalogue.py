@@ -14,7 +14,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_in, encode
 from evalplugin.lists.columns import PairColumns
-from evalplugin.metrics.blocks import Broken, BrokenRowsError
+from evalplugin.metrics.blocks import repeated_item
 from evalplugin.metrics.train_data import TrainData
 
 NO_IDS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
@@ -38,7 +38,7 @@ class Catalogue:
         """Return the catalogue of lists, truth or parts of the users, and of the train data.
 
         Raises:
-            BrokenRowsError: A pair occurs twice in the train data.
+            DataError: A pair occurs twice in the train data.
         """
         every = tables if train is None else [*tables, train]
         users = NO_IDS if train is None else encode([table.user for table in every])[0]
@@ -51,7 +51,7 @@ class Catalogue:
         """Return the catalogue of vocabularies that have all ids of the train data.
 
         Raises:
-            BrokenRowsError: A pair occurs twice in the train data.
+            DataError: A pair occurs twice in the train data.
         """
         if train is None:
             return cls(users, items, None)
@@ -78,13 +78,13 @@ def _refuse_repeated(train: Interactions) -> None:
     """Refuse a pair that occurs twice in the train data.
 
     Raises:
-        BrokenRowsError: Names the first such pair.
+        DataError: Names the first such pair.
     """
     pair = np.sort(train.user * np.int64(train.n_items) + train.item)
     twice = pair[1:][pair[1:] == pair[:-1]]
     if len(twice):
         user, item = divmod(int(twice[0]), train.n_items)
-        raise BrokenRowsError(Broken.repeated("train", train.users[user], train.items[item]))
+        raise repeated_item("train", train.users[user], train.items[item])
 
 
 def interactions_on(

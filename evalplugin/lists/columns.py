@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.libraries import pa, pc
+from evalplugin.base.libraries import pc
 from evalplugin.data.files import TableFiles
-from evalplugin.data.queries import QUERY_IDS, Unit
+from evalplugin.data.queries import QUERY_IDS, Unit, first_other_id
 from evalplugin.data.tables import Ids, Table, check_roles, columns_problem
 from evalplugin.data.vocabulary import check_kinds, unicode_notes
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.blocks import Role as Role
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 
 # ``TableFiles``, ``Table`` or a DataFrame of Spark by role; None for train data and a pool that are not given.
 Sources: TypeAlias = Mapping[Role, Any]
-
-_KEEP_EVENTS = "where each row is an event, set duplicates to keep (--duplicates keep)"
 
 
 @dataclass(frozen=True)
@@ -122,12 +119,12 @@ class ListColumns:
 class PairColumns(NamedTuple):
     """Pairs of user and item as columns of a table, optionally with a rank, a score or a rating each."""
 
-    table: Table
+    name: str  # of the table
     user: Ids
     item: Ids
     kind: str  # of the values: rank, score, rating; none
-    column: str  # the values' column
     values: Any  # (m,) array: ranks are integers, scores floats; None if ``kind`` is none
+    notes: Sequence[str]  # on ids that may stand for missing values
 
     @classmethod
     def read(cls, table: Table, role: Role, columns: ListColumns, *, coded: bool = False) -> PairColumns:
@@ -138,14 +135,14 @@ class PairColumns(NamedTuple):
         """
         names = columns.to_read(role, table.name, table.columns)
         user = table.ids(names["user"], columns.noun(role), coded=coded)
-        if columns.noun(role) == "query" and user.kind != "text" and len(user):
-            table.refuse(names["user"], 0, QUERY_IDS)
+        if columns.noun(role) == "query":
+            _refuse_other_ids(table, names["user"], user)
         item = table.ids(names["item"], "item", coded=coded)
         kind, column = list(names.items())[2] if len(names) > 2 else ("none", "")
         values: Any = None if kind == "none" else table.numbers(column, kind)
         if kind == "score" and values.dtype.kind != "f":
             values = values.astype(np.float64)
-        return cls(table, user, item, kind, column, values)
+        return cls(table.name, user, item, kind, values, tuple(table.notes))
 
     @classmethod
     def read_all(cls, source: TableFiles | Table, role: Role, columns: ListColumns) -> PairColumns:
@@ -161,7 +158,7 @@ class PairColumns(NamedTuple):
         return cls.read(table, role, columns, coded=True)
 
     def rows(self, rows: npt.NDArray[np.int64]) -> PairColumns:
-        """Return some of the rows; messages no longer know where they are in the table."""
+        """Return some of the rows."""
         user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (self.user, self.item))
         values = None if self.values is None else self.values[rows]
         return self._replace(user=user, item=item, values=values)
@@ -170,44 +167,17 @@ class PairColumns(NamedTuple):
         """Return none of the rows."""
         return self.rows(np.empty(0, dtype=np.int64))
 
-    def without_table(self) -> PairColumns:
-        """Return the pairs without their table, which would stay in memory."""
-        return self._replace(table=Table(pa.table({}), self.table.name))
 
-
-def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
-    """Raise the error for rows that break a rule with their places in the input, which is read again.
-
-    Args:
-        error: From where the rows were read without their places.
-        source: The table, or the files.
-        columns: The names of its columns.
-
-    Raises:
-        DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
-    """
-    broken = error.broken
-    names = columns.to_read(broken.role, source.name, source.columns)
-    wanted: dict[str, str] = {key: names[key] for key in ("user", broken.kind)}
-    places: list[str] = []
-    for table in source.pieces(wanted) if isinstance(source, TableFiles) else [source]:
-        same = np.ones(len(table), dtype=np.bool_)
-        for key, value in (("user", broken.user), (broken.kind, broken.value)):
-            same &= _equal(table.arrow(names[key]), value)
-        for row in np.flatnonzero(same).tolist():
-            places.append(table.row_name(row))
-            if len(places) == broken.rows:
-                if broken.kind != "item":
-                    table.refuse(names[broken.kind], row, broken.rule)
-                hint = f"; {_KEEP_EVENTS}" if broken.role in ("truth", "train") else ""
-                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(places)}{hint}") from None
-    raise error
-
-
-def _equal(column: Any, value: Any) -> npt.NDArray[np.bool_]:
-    plain = value.item() if isinstance(value, np.generic) else value
-    same = pc.equal(column, pa.scalar(plain, None if isinstance(plain, str) else column.type))
-    return np.asarray(pc.fill_null(same, False))
+def _refuse_other_ids(table: Table, name: str, ids: Ids) -> None:
+    """Refuse an id that is not one of a query."""
+    if ids.kind != "text":
+        if len(ids):
+            table.refuse(name, 0, QUERY_IDS)
+        return
+    texts = ids.values if ids.codes is None else ids.values.dictionary_decode()
+    wrong = first_other_id(pc.unique(texts).to_numpy(zero_copy_only=False))
+    if wrong is not None:
+        table.refuse(name, pc.index(texts, wrong).as_py(), QUERY_IDS)
 
 
 class ListInput(NamedTuple):
@@ -242,7 +212,7 @@ class ListInput(NamedTuple):
         """Sentences on ids that may stand for missing values, or be other ids in another form."""
         tables = [pairs for pairs in self if pairs is not None]
         return [
-            *(note for pairs in tables for note in pairs.table.notes),
+            *(note for pairs in tables for note in pairs.notes),
             *unicode_notes("user", *(pairs.user for pairs in tables)),
             *unicode_notes("item", *(pairs.item for pairs in tables)),
         ]

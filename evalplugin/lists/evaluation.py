@@ -6,10 +6,9 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from itertools import chain
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import position_in_row
@@ -36,13 +35,6 @@ _Text = Annotated[str, Field(min_length=1)]
 
 _ITEM = "item"  # name of the item column in the train data, where lists are in cells
 _PAIRS = "; scored pairs need the item column named"
-
-
-class Cells(NamedTuple):
-    """The values of a column, one a row, and its name in messages."""
-
-    name: str
-    values: Sequence[Any] | npt.NDArray[Any]
 
 
 def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -> pd.Series[Any]:
@@ -137,10 +129,10 @@ class Evaluation:
     specs: Sequence[MetricSpec]
     users: pd.Series[Any]  # of each row
     items: pd.Series[Any] | None  # of each row of scored pairs; None: every row holds a list
-    targets: Cells
+    targets: pd.Series[Any]
 
     @classmethod
-    def of(cls, options: EvaluatorOptions, features: pd.DataFrame, targets: Cells) -> Evaluation:
+    def of(cls, options: EvaluatorOptions, features: pd.DataFrame, targets: pd.Series[Any]) -> Evaluation:
         """Return an evaluation of the rows of a table.
 
         Args:
@@ -165,16 +157,16 @@ class Evaluation:
         items = None if options.item is None else column_of(features, options.item, "item")
         return cls(options, specs, users, items, targets)
 
-    def score(self, predictions: Cells) -> Evaluated:
+    def score(self, predictions: pd.Series[Any]) -> Evaluated:
         """Return every user's scores for the rows' lists, or for lists of the scored pairs.
 
         Raises:
             DataError: Values that break a rule.
         """
-        if len(predictions.values) != len(self.users):
+        if len(predictions) != len(self.users):
             raise DataError(
                 f"{predictions.name}: there must be one for each of the {len(self.users)} rows of the data, not "
-                f"{len(predictions.values)}"
+                f"{len(predictions)}"
             )
         options, candidates, ratings = self.options, None, None
         inputs = self._inputs(predictions)
@@ -205,11 +197,11 @@ class Evaluation:
             None if inputs.train is None else interactions_alone(inputs.train),
         )
 
-    def _inputs(self, predictions: Cells) -> ListInput:
+    def _inputs(self, predictions: pd.Series[Any]) -> ListInput:
         if self.items is not None:
             return self._of_pairs(self.items, predictions)
         lists, truth = (
-            cells if cells.name == role else cells._replace(name=f"{role} {cells.name!r}")
+            cells if cells.name == role else cells.rename(f"{role} {cells.name!r}")
             for role, cells in (("predictions", predictions), ("targets", self.targets))
         )
         inputs, threshold = self._of_lists(lists, truth), self.options.threshold
@@ -220,7 +212,7 @@ class Evaluation:
             )
         return inputs
 
-    def _of_lists(self, lists: Cells, truth: Cells) -> ListInput:
+    def _of_lists(self, lists: pd.Series[Any], truth: pd.Series[Any]) -> ListInput:
         """Return the columns of a table with one row a user.
 
         Raises:
@@ -242,16 +234,16 @@ class Evaluation:
             ListColumns(user=user, item=_ITEM, rank="rank"),
         )
 
-    def _of_pairs(self, items: pd.Series[Any], scores: Cells) -> ListInput:
+    def _of_pairs(self, items: pd.Series[Any], scores: pd.Series[Any]) -> ListInput:
         """Return the columns of a table of scored pairs, one row each: every pair is a candidate with a rating.
 
         Raises:
             DataError: Ids, scores or ratings that break a rule.
         """
-        user, item, ratings = str(self.users.name), str(items.name), self.targets
-        columns = [self.users, items, pd.Series(scores.values), pd.Series(ratings.values)]
-        pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
-        names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
+        columns = [self.users, items, scores, self.targets]
+        user, item, score, rating = keys = [str(column.name) for column in columns]
+        pairs = Table(pd.concat(columns, axis=1, keys=keys), "data")
+        names = ListColumns(user=user, item=item, score=score, rating=rating)
         return self._read(pairs, pairs, names)
 
     def _read(self, lists: Table, truth: Table, columns: ListColumns) -> ListInput:
@@ -272,22 +264,22 @@ def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScor
     return replace(scores, units=Units(all_users), values=values)
 
 
-def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
-    for user, cell in zip(users, lists.values, strict=True):
+def _checked_lists(users: pd.Series[Any], lists: pd.Series[Any]) -> list[Any]:
+    for user, cell in zip(users, lists, strict=True):
         if not is_list(cell):
             hint = _PAIRS if isinstance(cell, float | np.floating) else ""
             raise DataError(
                 f"{lists.name}: for user {raw_text(user)} there must be a list of items, best first, not "
                 f"{_shown(cell)}{hint}"
             )
-    return list(lists.values)
+    return list(lists)
 
 
-def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | None]:
+def _truth(users: pd.Series[Any], truth: pd.Series[Any]) -> tuple[list[Any], list[Any] | None]:
     """Return each user's items, and their ratings where the cells are mappings."""
-    rated = any(isinstance(cell, Mapping) for cell in truth.values)
+    rated = any(isinstance(cell, Mapping) for cell in truth)
     items: list[Any] = []
-    for user, cell in zip(users, truth.values, strict=True):
+    for user, cell in zip(users, truth, strict=True):
         if not (isinstance(cell, Mapping) or is_list(cell)):
             raise DataError(
                 f"{truth.name}: for user {raw_text(user)} there must be a list of relevant items, or a dict of "
@@ -301,19 +293,18 @@ def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | 
         items.append(cell if is_list(cell) else list(cell))
     if not rated:
         return items, None
-    return items, list(chain.from_iterable(cell.values() for cell in truth.values if len(cell)))
+    return items, list(chain.from_iterable(cell.values() for cell in truth if len(cell)))
 
 
 def _one_row_an_item(
-    users: pd.Series[Any], cells: Cells, items: list[Any], ratings: list[Any] | None = None
+    users: pd.Series[Any], cells: pd.Series[Any], items: list[Any], ratings: list[Any] | None = None
 ) -> Table:
     """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
-    row_of = np.repeat(np.arange(len(users)), np.fromiter(map(len, items), np.int64, len(items)))
-    if not len(row_of):
+    rows = rows_of_lists(users, items)
+    if rows.empty:
         raise DataError(f"{cells.name}: there is no item in any of the {len(users)} rows")
-    rank = 1 + position_in_row(row_of, len(users))
-    user = users.iloc[row_of].reset_index(drop=True)
-    columns = [user, pd.Series(_flat(items)), pd.Series(rank)]
+    user, rank = rows["user"], rows["rank"]
+    columns = [rows[name] for name in rows]
     names = [str(users.name), _ITEM, "rank"]
     if ratings is not None:
         columns.append(pd.Series(ratings))
@@ -322,10 +313,21 @@ def _one_row_an_item(
     def row_name(row: int) -> str:
         return f"place {rank[row]} of user {raw_text(user[row])}"
 
-    return Table(pd.concat(columns, axis=1, keys=names), cells.name, row_name)
+    return Table(pd.concat(columns, axis=1, keys=names), str(cells.name), row_name)
 
 
-def _flat(items: list[Any]) -> Any:
+def rows_of_lists(users: Any, lists: Sequence[Any]) -> pd.DataFrame:
+    """Return a row for each item of the lists of users: columns ``user``, ``item`` and ``rank``, from 1."""
+    row_of = np.repeat(np.arange(len(lists)), np.fromiter(map(len, lists), np.int64, len(lists)))
+    columns = {
+        "user": pd.Series(users).iloc[row_of].reset_index(drop=True),
+        "item": pd.Series(_flat(lists)),
+        "rank": 1 + position_in_row(row_of, len(lists)),
+    }
+    return pd.DataFrame(columns)
+
+
+def _flat(items: Sequence[Any]) -> Any:
     if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "i" for cell in items):
         return np.concatenate(items)
     # Arrays of several types would be converted to one that holds them all: text, for example.

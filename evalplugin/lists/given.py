@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM, Codes, Flags, Floats, Ints, position_in_row
 from evalplugin.base.units import count_text, plural
-from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.queries import Unit
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, codes_of, encode, unicode_notes
 from evalplugin.lists.catalogue import NO_IDS, Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest, refuse_rows
+from evalplugin.lists.columns import ListColumns, PairColumns, ScoreRequest
 from evalplugin.lists.folds import rows_of_fold
 from evalplugin.lists.scoring import Scoring
-from evalplugin.metrics.blocks import BrokenRowsError, raw_text
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import TopN, row_codes
-
-
-class _Entries(NamedTuple):
-    """Listed items, in the order of lists: positions in vocabularies of raw ids."""
-
-    user: Ints
-    item: npt.NDArray[np.int32]
-    score: Floats
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]
-    notes: list[str]  # on their ids
 
 
 def lists_on(
@@ -45,13 +33,16 @@ def lists_on(
     Raises:
         DataError: They cannot be read or break a rule.
     """
-    entries = _read(request.train, rows_of_fold(source, columns, request.fold + 1), columns)
     train, users, n = request.train, request.users, request.n
-    user_code, item_code = codes_of(entries.users, train.users), codes_of(entries.items, train.items)
+    pairs = PairColumns.read_all(rows_of_fold(source, columns, request.fold + 1), "lists", columns)
+    check_kinds("user", lists=pairs.user, data=ids_of(train.users))
+    check_kinds("item", lists=pairs.item, data=ids_of(train.items))
+    list_users, (list_user, item, score) = _in_order(pairs, list_items := encode([pairs.item])[0])
+    user_code, item_code = codes_of(list_users, train.users), codes_of(list_items, train.items)
     position = np.full(train.n_users, -1)
     position[users] = np.arange(len(users))
-    row = np.where(user_code < 0, -1, position[user_code])[entries.user]
-    code = item_code[entries.item]
+    row = np.where(user_code < 0, -1, position[user_code])[list_user]
+    code = item_code[item]
     asked = row >= 0
     allowed = np.ones(len(row), dtype=np.bool_)
     if request.candidates.included is not None:
@@ -59,26 +50,28 @@ def lists_on(
     if request.candidates.excluded is not None:
         allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
     kept = asked & (code >= 0) & allowed
-    top_n = TopN(users, *_first(row[kept], code[kept], entries.score[kept], (len(users), n)))
+    top_n = TopN(users, *_first(row[kept], code[kept], score[kept], (len(users), n)))
 
     def sentences() -> Iterator[str]:
         lacking = "that the data does not have, such as"
         if (unknown := user_code < 0).any():
-            example = raw_text(entries.users[int(np.argmax(unknown))])
+            example = raw_text(list_users[int(np.argmax(unknown))])
             yield f"left out: {count_text(int(unknown.sum()), request.unit)} {lacking} {example}"
         if (strange := asked & (code < 0)).any():
-            example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
+            example = raw_text(list_items[item[int(np.argmax(strange))]])
             yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
         if (removed := asked & (code >= 0) & ~allowed).any():
             kind = request.candidates.kind
             why = "that the user has already" if kind == "unseen" else f"outside of the candidates ({kind})"
-            example = raw_text(entries.users[entries.user[int(np.argmax(removed))]])
+            example = raw_text(list_users[list_user[int(np.argmax(removed))]])
             yield (
                 f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
                 f"of {count_text(len(np.unique(row[removed])), request.unit)}, such as {example}"
             )
         yield from shortfalls(top_n, train.users, request.unit)
-        yield from entries.notes
+        yield from pairs.notes
+        yield from unicode_notes("user", pairs.user, ids_of(train.users))
+        yield from unicode_notes("item", pairs.item, ids_of(train.items))
 
     return top_n, list(sentences())
 
@@ -94,27 +87,21 @@ def shortfalls(top_n: TopN, users: npt.NDArray[np.generic], unit: Unit) -> Itera
         yield f"{short.sum():,} of {len(ids):,} lists with fewer than {top_n.n} items, such as that of {example}"
 
 
-def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns) -> _Entries:
-    pairs = PairColumns.read_all(source, "lists", columns)
-    check_kinds("user", lists=pairs.user, data=ids_of(train.users))
-    check_kinds("item", lists=pairs.item, data=ids_of(train.items))
-    items = encode([pairs.item])[0]
+def _in_order(
+    pairs: PairColumns, items: npt.NDArray[np.generic]
+) -> tuple[npt.NDArray[np.generic], tuple[Ints, Codes, Floats]]:
+    """Return raw ids of the users of lists, and each listed item in the order of lists.
+
+    That is its user and its item, as positions in these ids and in ``items``, and a score that falls with its rank.
+    """
     scoring = Scoring(ScoreRequest(()), Catalogue(NO_IDS, items, None))
     blocks = scoring.blocks(pairs, pairs.no_rows()._replace(values=None))
     positions, parts = np.arange(len(blocks)), []
-    try:
-        for users, context in blocks:
-            row, column = np.nonzero(context.item != NO_ITEM)
-            parts.append((positions[users][row], context.item[row, column], -1.0 - column))
-    except BrokenRowsError as error:
-        refuse_rows(error, source, columns)
+    for users, context in blocks:
+        row, column = np.nonzero(context.item != NO_ITEM)
+        parts.append((positions[users][row], context.item[row, column], -1.0 - column))
     user, item, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    notes = [
-        *pairs.table.notes,
-        *unicode_notes("user", pairs.user, ids_of(train.users)),
-        *unicode_notes("item", pairs.item, ids_of(train.items)),
-    ]
-    return _Entries(user, item, score, blocks.users, items, notes)
+    return blocks.users, (user, item, score)
 
 
 def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,6 @@ from evalplugin.lists.columns import (
     ScoreRequest,
     Sources,
     check_same_kinds,
-    refuse_rows,
 )
 from evalplugin.lists.files import TruthFormat, open_files
 from evalplugin.lists.folds import by_fold
@@ -37,7 +35,6 @@ from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
 from evalplugin.metrics.scores import average_folds
 from evalplugin.metrics.scoring import check_request
@@ -165,12 +162,9 @@ class ListJob:
                     "session: leave these out for them"
                 )
             return score_frames(sources, request)
-        with rows_named(sources, self.columns):
-            return (
-                self._in_parts(sources, request, report)
-                if self._in_partitions
-                else _at_once(sources, request)
-            )
+        if self._in_partitions:
+            return self._in_parts(sources, request, report)
+        return _at_once(sources, request)
 
     def _in_parts(self, sources: Sources, request: ScoreRequest, report: Callable[[str], None]) -> ListScores:
         """Return the scores of as many partitions as the options ask for, which may be one."""
@@ -211,10 +205,7 @@ def _merged(source: TableFiles | Table, role: Role, columns: ListColumns) -> Tab
 
 def _scored_by_fold(folds: Sequence[Sources], request: ScoreRequest) -> ListScores:
     """Return each user's scores averaged over folds, as in a bake-off."""
-    scored = []
-    for fold in folds:
-        with rows_named(fold, request.columns):
-            scored.append(_at_once(fold, request))
+    scored = [_at_once(fold, request) for fold in folds]
     return ListScores(
         average_folds([of_fold.scores for of_fold in scored]),
         notes=tuple(dict.fromkeys(note for of_fold in scored for note in of_fold.notes)),
@@ -249,15 +240,6 @@ def engine_of(engine: object) -> Engine | None:
     return cast(Engine, engine)
 
 
-@contextmanager
-def rows_named(sources: Sources, columns: ListColumns) -> Iterator[None]:
-    """Add the places in the input to an error in rows, wherever they were found."""
-    try:
-        yield
-    except BrokenRowsError as error:
-        refuse_rows(error, sources[error.broken.role], columns)
-
-
 def _at_once(sources: Sources, request: ScoreRequest) -> ListScores:
     inputs = ListInput.read(sources, request.columns)
     source, pool, catalogue = sources["pool"], None, None
@@ -267,7 +249,7 @@ def _at_once(sources: Sources, request: ScoreRequest) -> ListScores:
     if need_catalogue(request.specs) or pool is not None:
         catalogue = Catalogue.of([*inputs[:2], *([] if pool is None else [pool])], inputs.train)
     scores = Scoring(request, catalogue, pool=pool).state(inputs.lists, inputs.truth).scores()
-    notes = inputs.notes if pool is None else [*inputs.notes, *pool.table.notes]
+    notes = inputs.notes if pool is None else [*inputs.notes, *pool.notes]
     return ListScores(scores, notes=tuple(notes))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import pa
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, ids_of
@@ -17,7 +17,6 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import NO_IDS, PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.scoring import Scoring, need_catalogue
-from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
 
@@ -36,7 +35,6 @@ class PartitionWork:
     """The values that all partitions share."""
 
     scoring: Scoring
-    names: Mapping[Role, str]  # of the tables, in messages
     truth: PairColumns | None = None  # of all partitions
 
     def read(self, partition: Partition) -> ListInput:
@@ -65,7 +63,7 @@ class PartitionWork:
         else:
             # Not mapped into memory: systems map far more than is read.
             with pa.OSFile(str(source)) as raw, pa.ipc.open_file(raw) as opened:
-                table = Table(opened.read_all(), self.names[role])
+                table = Table(opened.read_all(), role)
         return PairColumns.read(table, role, columns)
 
 
@@ -90,11 +88,6 @@ class Refused:
     """An input error that crosses the process boundary as text."""
 
     message: str
-    broken: Broken | None = None
-
-    def error(self) -> DataError:
-        """Return the error in this process."""
-        return DataError(self.message) if self.broken is None else BrokenRowsError(self.broken, self.message)
 
 
 def call_alone(function: Callable[..., R], *args: Any, **kwargs: Any) -> R | Refused:
@@ -103,4 +96,4 @@ def call_alone(function: Callable[..., R], *args: Any, **kwargs: Any) -> R | Ref
         with limit_threads(1):
             return function(*args, **kwargs)
     except EvalpluginError as error:
-        return Refused(str(error), error.broken if isinstance(error, BrokenRowsError) else None)
+        return Refused(str(error))

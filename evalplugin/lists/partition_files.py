@@ -68,20 +68,15 @@ def first_rows(source: TableFiles, role: Role, columns: ListColumns) -> PairColu
         table = next(pieces, None)
     if table is None:
         raise DataError(f"{source.name}: there are no rows")
-    return PairColumns.read(table, role, columns).without_table()
-
-
-class Written(NamedTuple):
-    """The files of partitions, and the highest rank; None: rows have no rank."""
-
-    files: list[Path]
-    last_rank: int | None
+    return PairColumns.read(table, role, columns)
 
 
 def write_partitions(
     source: TableFiles, role: Role, columns: ListColumns, first: PairColumns, folder: Path, n: int
-) -> Written:
+) -> tuple[list[Path], int | None]:
     """Write the rows of Parquet files to ``n`` Arrow files, by a hash of the user.
+
+    Returns the files, and the highest rank; None: rows have no rank.
 
     Args:
         source, role, columns: The files.
@@ -112,7 +107,7 @@ def write_partitions(
             for writer, start, end in zip(writers, [0, *ends], ends, strict=False):
                 if start < end:
                     writer.write_batch(rows.slice(start, end - start))
-    return Written(files, last_rank if is_ranked else None)
+    return files, last_rank if is_ranked else None
 
 
 def _partition_of(user: Ids, n: int) -> npt.NDArray[np.uint8]:

@@ -21,7 +21,7 @@ from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.engines import Call, Engine, Needs, Session, run_calls
 from evalplugin.execution.isolation import TaskFailure
-from evalplugin.execution.store import private_folder
+from evalplugin.execution.shared import private_folder
 from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import (
@@ -122,12 +122,12 @@ def score_partitioned(
                 role: write_partitions(sources[role], role, request.columns, first[role], folder, n)
                 for role in _PARTITIONED
             }
-            if (last_rank := written["lists"].last_rank) is not None:
+            if (last_rank := written["lists"][1]) is not None:
                 # Ranks beyond the number of rows are refused where they are scored.
                 longest = max(1, min(last_rank, size["lists"].rows))
                 work = replace(work, scoring=replace(work.scoring, n=longest))
             run = _Run(threads_for(request), session, report)
-            partitions = list(map(Partition, *(written[role].files for role in _PARTITIONED)))
+            partitions = list(map(Partition, *(written[role][0] for role in _PARTITIONED)))
             _, states = _states(run, work, partitions, history)
     return ScorerState.merge(states).scores()
 
@@ -151,7 +151,7 @@ def score_files(
         truth_of = dict(of_truth)
         partitions = [Partition(file, truth_of[name]) for name, file in of_lists]
     else:
-        shared = PairColumns.read_all(truth, "truth", request.columns).without_table()
+        shared = PairColumns.read_all(truth, "truth", request.columns)
         partitions, work = [Partition(file, None) for _, file in of_lists], replace(work, truth=shared)
     with _open_session(engine, sources, report) as session:
         run = _Run(threads_for(request), session, report)
@@ -203,8 +203,7 @@ def _prepared(
     first = {role: first_rows(sources[role], role, request.columns) for role in _PARTITIONED}
     history = read_train(sources, request.columns)
     check_same_kinds(lists=first["lists"], truth=first["truth"], train=history)
-    names = {role: sources[role].name for role in _PARTITIONED}
-    return first, history, PartitionWork(Scoring(request), names)
+    return first, history, PartitionWork(Scoring(request))
 
 
 def _each_file(source: TableFiles) -> list[tuple[str, TableFiles]]:
@@ -273,7 +272,7 @@ class _Run:
         with closing(run_calls(self.session, calls)) as ended:
             for call, result in ended:
                 if isinstance(result, Refused):
-                    raise result.error()
+                    raise DataError(result.message)
                 if isinstance(result, TaskFailure):  # of the process or of the code
                     raise EvalpluginError(
                         f"a partition of the lists could not be scored:\n{result.error.strip()}"

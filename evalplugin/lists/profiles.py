@@ -15,7 +15,7 @@ from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.folds import by_fold
-from evalplugin.lists.job import ListJob, rows_named
+from evalplugin.lists.job import ListJob
 from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.relevance import ABOVE_0, Relevance
@@ -124,8 +124,7 @@ def score_as(job: ListJob, library: str, metrics: Sequence[str]) -> dict[str, fl
     for name in metrics:
         conventions.metric(name)
     by_fold(job.sources, job.columns, option="--as")
-    with rows_named(job.sources, job.columns):
-        lists, truth, train = top_n_on(ListInput.read(job.sources, job.columns))
+    lists, truth, train = top_n_on(ListInput.read(job.sources, job.columns))
     return conventions.score(lists, truth, metrics, train=train, relevance=job.relevance)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import NO_ITEM
 from evalplugin.base.errors import DataError
-from evalplugin.metrics.blocks import Broken, BrokenRowsError, ListSource, raw_text
+from evalplugin.metrics.blocks import ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 
 _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
+_SHOWN = 10  # ranks in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,6 @@ class RankedLists(ListSource):
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, ascending
     rows: GroupedRows  # columns: item, and rank or score
-    refuse: Callable[[int, str], NoReturn] = field(repr=False)  # raises the error for a row of the input
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -72,29 +71,14 @@ class RankedLists(ListSource):
         moved[row, target] = item[row, column]
         bad = np.flatnonzero(wrong.any(axis=1) | (taken.reshape(item.shape) > 1).any(axis=1))
         if len(bad):
-            self._refuse_ranks(int(np.arange(len(self.users))[users][bad[0]]))
+            user = int(np.arange(len(self.users))[users][bad[0]])
+            own = np.sort(self.rows.columns["rank"][self.rows.rows(slice(user, user + 1))])
+            shown = ", ".join(map(str, own[:_SHOWN].tolist())) + ", ..." * (len(own) > _SHOWN)
+            raise DataError(
+                f"lists: the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on, the best item "
+                f"first, and are {shown}"
+            )
         return moved
-
-    def _refuse_ranks(self, user: int) -> NoReturn:
-        rows = self.rows.rows(slice(user, user + 1))
-        rank = self.rows.columns["rank"][rows]
-        all_rows = np.arange(len(self.rows.columns["rank"])) if self.rows.origin is None else self.rows.origin
-        origin = all_rows[rows]
-        rule = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
-        values, counts = np.unique(rank, return_counts=True)
-        number = 1  # of the row with the value
-        if values[0] < 1:
-            value, rule = values[0], f"{rule}, the best item first"
-        elif counts.max() > 1:
-            value, number, rule = values[np.argmax(counts > 1)], 2, f"{rule}, and another row has this one"
-        else:
-            missing = int(np.flatnonzero(values != np.arange(1, len(values) + 1))[0]) + 1
-            value, rule = values[missing - 1], f"{rule}, but no row has rank {missing}"
-        try:
-            self.refuse(int(origin[np.flatnonzero(rank == value)[number - 1]]), rule)
-        except DataError as error:
-            broken = Broken("lists", self.users[user], "rank", value, number, rule)
-            raise BrokenRowsError(broken, str(error)) from None
 
 
 def _padded(values: npt.NDArray[Any], listed: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,6 +77,21 @@ class ListScores:
             )
         values, clusters = self.source.column(metric), self.source.units.codes
         return mean_interval(values, level=level, bounds=bounds, clusters=clusters, rng=rng)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each metric, in their order, those of all lists together last; NaN where undefined.
+
+        Columns: ``metric``, ``mean``, ``low`` and ``high`` of the 95 % interval of the mean over users, ``users`` for
+        whom it is defined, and ``undefined``.
+        """
+        rows: list[tuple[str, float, float, float, int, int]] = []
+        for name, mean in self.means.items():
+            if name in self.counts:
+                interval, counts = self.interval(name), self.counts[name]
+                rows.append((name, mean, interval.low, interval.high, counts.users, counts.undefined))
+            else:
+                rows.append((name, mean, math.nan, math.nan, len(self.scores.users), 0))
+        return pd.DataFrame(rows, columns=["metric", "mean", "low", "high", "users", "undefined"])
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,14 +14,12 @@ import numpy.typing as npt
 from evalplugin.base.arrays import NO_ITEM, search
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions, Rows
-from evalplugin.data.queries import QUERY_IDS, first_other_id
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, codes_of, encode
 from evalplugin.lists.catalogue import Catalogue, interactions_on
-from evalplugin.lists.columns import ListInput, PairColumns, Role, ScoreRequest
+from evalplugin.lists.columns import ListInput, PairColumns, ScoreRequest
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
-from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scoring import score_blocks
 from evalplugin.metrics.states import Request, ScorerState
@@ -44,13 +42,10 @@ class Scoring:
         """Return the contribution of the users of some lists and truth to the scores.
 
         Raises:
-            DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on; the id of a query
-                that does not name its session.
+            DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
         """
         blocks = self.blocks(lists, truth)
         unit = self.request.columns.unit
-        if unit == "query":
-            refuse_other_ids(blocks.users, {"lists": lists.user, "truth": truth.user})
         n = blocks.n if self.n is None else self.n
         n_items = 0 if self.catalogue is None else len(self.catalogue.items)
         request = Request(tuple(self.request.specs), n, n_items, self.request.curve_ks(n), unit)
@@ -84,8 +79,7 @@ class Scoring:
         pool_rows = None if self.pool is None else self._pool_rows(lists, users)
         return Blocks(
             users=users,
-            # Not the method of ``lists``, which would keep all columns in memory.
-            lists=RankedLists(users, rows, partial(lists.table.refuse, lists.column)),
+            lists=RankedLists(users, rows),
             truth=truth_rows,
             n=max(int(rows.count.max(initial=0)), 1),
             n_items=n_items,
@@ -120,30 +114,13 @@ class Scoring:
                 for ids, code in zip((known, self.catalogue.items), first, strict=True)
             ]
             raise DataError(
-                f"{self.pool.table.name}: {len(outside):,} of {len(listed):,} listed items are not in the pool of "
+                f"{self.pool.name}: {len(outside):,} of {len(listed):,} listed items are not in the pool of "
                 f"their user, such as item {names[1]!r} of user {names[0]!r}: name the pool that the lists were chosen "
                 f"from, or leave it out"
             )
         user, item = np.divmod(pairs, len(self.catalogue.items))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(known)))])
         return Rows(indptr, item.astype(np.int32), np.ones(len(item), dtype=np.float32))
-
-
-def refuse_other_ids(users: npt.NDArray[np.generic], tables: Mapping[Role, Ids]) -> None:
-    """Refuse an id that is not one of a query.
-
-    Args:
-        users: All ids (U,).
-        tables: The ids of each table.
-
-    Raises:
-        BrokenRowsError: Names the id and its table.
-    """
-    if (wrong := first_other_id(users)) is None:
-        return
-    role = next(role for role, ids in tables.items() if wrong in encode([ids])[0])
-    broken = Broken(role, wrong, "user", wrong, 1, QUERY_IDS)
-    raise BrokenRowsError(broken, f"query: {wrong!r} in the {role} is not the id of a query: {QUERY_IDS}")
 
 
 def need_longest(specs: Sequence[MetricSpec]) -> bool:

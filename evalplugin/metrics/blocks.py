@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,30 +31,12 @@ _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by t
 Role: TypeAlias = Literal["lists", "truth", "train", "pool"]
 
 
-class Broken(NamedTuple):
-    """A rule that rows of a user break, and the value by which these are found in the input."""
-
-    role: Role
-    user: Any  # raw id
-    kind: Literal["item", "rank", "user"]
-    value: Any  # raw id or rank
-    rows: int  # how many rows have the value: 2 where one is too many
-    rule: str
-
-    @classmethod
-    def repeated(cls, role: Role, user: object, item: object) -> Broken:
-        """Return that a user has an item twice."""
-        noun = {"lists": "list", "truth": "truth", "train": "train data"}[role]
-        rule = f"the {noun} of user {raw_text(user)} has item {raw_text(item)} twice"
-        return cls(role, user, "item", item, 2, rule)
-
-
-class BrokenRowsError(DataError):
-    """Rows that break a rule: user and value are known, their place in the input is not."""
-
-    def __init__(self, broken: Broken, message: str = "") -> None:
-        super().__init__(message or broken.rule)
-        self.broken = broken
+def repeated_item(role: Role, user: object, item: object) -> DataError:
+    """Return the error for a user who has an item twice."""
+    what = {"lists": "list", "truth": "truth", "train": "train data"}[role]
+    text = f"the {what} of user {raw_text(user)} has item {raw_text(item)} twice"
+    hint = "; where each row is an event, merge those of a pair (score: duplicates keep)"
+    return DataError(text if role == "lists" else f"{text}{hint}")
 
 
 class ListSource(Protocol):
@@ -216,7 +198,7 @@ class Blocks:
             self._refuse("truth", users[pair[0]], pair[1])
 
     def _refuse(self, role: Role, user: object, item: int) -> NoReturn:
-        raise BrokenRowsError(Broken.repeated(role, user, self.raw_item(item)))
+        raise repeated_item(role, user, self.raw_item(item))
 
 
 def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:

@@ -27,7 +27,6 @@ class GroupedRows:
     count: npt.NDArray[np.int64]  # (U,) their number
     columns: Mapping[str, npt.NDArray[Any]]  # (m,) each
     in_order: bool  # whether users' rows are in the order of users
-    origin: npt.NDArray[np.int64] | None = None  # (m,) the row of each in the input; None: unmoved
 
     def rows(self, users: Users) -> slice | npt.NDArray[np.int64]:
         """Return an index of the rows of some users, by user."""
@@ -73,7 +72,7 @@ def group_rows(
     with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
         run = pool.map if n_rows > _CHUNK else map
         moved = run(lambda column: column.take(order), columns.values())
-        return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, order)
+        return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True)
 
 
 def _order_by_user(user: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:

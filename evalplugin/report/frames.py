@@ -178,13 +178,29 @@ def frame_csv(frame: pd.DataFrame) -> str:
 
     Text that a spreadsheet would take for a formula has an apostrophe in front.
     """
-    safe = frame.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
-    return str(safe.astype(frame.dtypes.to_dict()).to_csv(index=False, lineterminator="\n"))
+    safe = {
+        str(name): column.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
+        for name, column in frame.items()
+        if column.dtype.kind == "O"
+    }
+    return str(frame.assign(**safe).to_csv(index=False, lineterminator="\n"))
 
 
 def frame_json(frame: pd.DataFrame) -> str:
     """Return the rows of a frame as a JSON list of objects; missing values are null."""
     return json.dumps(_records(frame), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def json_by_name(frame: pd.DataFrame) -> str:
+    """Return the rows of a frame as a JSON object by their first column; missing values are null.
+
+    A row is an object of the other columns, or its value where there is one.
+    """
+    values = {}
+    for row in _records(frame):
+        name, *others = row
+        values[row[name]] = row[others[0]] if len(others) == 1 else {key: row[key] for key in others}
+    return json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False)
 
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> None:

@@ -161,7 +161,8 @@ def test_runs_of_different_bakeoffs_need_intersect(store: SimpleNamespace, compa
     ids = [run_id(store, "random", "shop"), run_id(store, "chance", "other")]
     code, out, err = compare(*ids)
     assert (code, out) == (2, "")
-    assert "these runs cannot be compared:\n  metrics: ndcg@10 is not in chance of bake-off " in err
+    assert "these runs cannot be compared:\n  definition of ndcg@10: " in err
+    assert "; none in chance of bake-off " in err
     assert "--intersect" in err
     code, out, err = compare(*ids, "--intersect", "--format", "json")
     assert code == 0

@@ -306,11 +306,13 @@ def test_what_the_catalogue_is_without_train_data_is_told(files, capsys):
 
 def test_a_metric_without_an_honest_interval_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     from evalplugin.cli.show import show_scores
-    from evalplugin.lists.output import Row
 
-    show_scores([Row("ndcg@10", 0.2, 0.1, 0.3, 50, 0), Row("coverage@10", 0.2, nan, nan, 50, 0)], title="a")
+    def frame(*rows: tuple[object, ...]) -> pd.DataFrame:
+        return pd.DataFrame(rows, columns=["metric", "mean", "low", "high", "users", "undefined"])
+
+    show_scores(frame(("ndcg@10", 0.2, 0.1, 0.3, 50, 0), ("coverage@10", 0.2, nan, nan, 50, 0)), title="a")
     assert "no interval" not in capsys.readouterr().out
-    show_scores([Row("dcg@10", 0.0, nan, nan, 50, 0)], title="a")
+    show_scores(frame(("dcg@10", 0.0, nan, nan, 50, 0)), title="a")
     assert "–: no interval, as hardly any user differs from all others" in capsys.readouterr().out
 
 

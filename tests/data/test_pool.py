@@ -163,7 +163,7 @@ def test_the_metric_needs_a_pool() -> None:
     ("pool", "part"),
     [
         ([], "there are no rows, and a pool needs some"),
-        ([("x1", "d")], "user ids are text in the pool (such as 'x1'), but integers in the data"),
+        ([("x1", "d")], "user ids are text in the table (such as 'x1'), but integers in the data"),
         ([(1, 7)], "none of its items is in the data: column 'item' has ids such as '7'"),
         ([(8, "d")], "none of its users is in the data"),
         ([(1, "e"), (3, "f")], "pool.csv has none of the 5 relevant held-out items"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from samples import interactions
 from scipy import sparse
 
-from evalplugin.execution.shared import read_value, write_value
+from evalplugin.base.errors import StoreError
+from evalplugin.execution.shared import private_folder, read_value, write_value
 
 VALUES: dict[str, Any] = {
     "nothing": {},
@@ -57,3 +59,19 @@ def test_one_handle_is_open_for_all_arrays_of_a_file(tmp_path: Path) -> None:
     assert len(held) == 33
     del held
     assert len(os.listdir("/dev/fd")) == before
+
+
+def test_private_folder_is_empty_writable_by_its_owner_alone_and_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with private_folder() as folder:
+        assert list(folder.iterdir()) == []
+        assert folder.parent == tmp_path
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (folder / "file").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_private_folder_names_tmpdir_where_it_cannot_be_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(StoreError, match=r"cannot write to .*TMPDIR"), private_folder():
+        pass

@@ -71,11 +71,11 @@ def test_lists_scored_on_the_logged_truth_have_the_scores_of_the_bake_off(logged
     assert scores.fold_means == logged.result.fold_means
 
 
-def test_a_mistake_in_a_fold_is_named_by_its_row(logged: SimpleNamespace) -> None:
+def test_a_mistake_in_a_fold_is_named_by_its_user(logged: SimpleNamespace) -> None:
     lists, truth = pd.read_parquet(logged.top_n), pd.read_parquet(logged.truth)
     row = int(np.flatnonzero(lists["fold"] == 2)[0])
     lists.loc[row, "rank"] = 0
-    with pytest.raises(DataError, match=rf"^lists: column 'rank', row {row + 1} \(counted from 1\) is 0 "):
+    with pytest.raises(DataError, match=rf"^lists: the ranks of user {lists['user'][row]} must be"):
         evalplugin.score(lists, truth, METRICS)
 
 

@@ -99,7 +99,7 @@ def test_lists_with_scores_are_sorted_by_them() -> None:
 
 def test_bad_lists_are_refused() -> None:
     twice = pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "b"], "rank": [1, 2]})
-    with pytest.raises(DataError, match=r"of user 'ann' has item 'b' twice: row 1 .* and row 2 \(counted"):
+    with pytest.raises(DataError, match=r"of user 'ann' has item 'b' twice"):
         lists_of(twice)
     with pytest.raises(DataError, match=r"user ids are integers in the lists .* but text in the data"):
         lists_of(twice.assign(user=[1, 2]))

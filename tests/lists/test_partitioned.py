@@ -179,32 +179,25 @@ def test_invalid_values_in_partitions_name_file_and_row(folder, change, message)
 def test_duplicates_are_found_in_partitions(folder: Path) -> None:
     lists, truth, train = list_tables()
     write((pd.concat([lists, lists[:1]]), truth, train))
-    rule = r"^lists: the list of user \d+ has item \d+ twice: row \d+ of \d.parquet .* and row \d+ of \d.parquet "
+    rule = r"^the list of user \d+ has item \d+ twice$"
     with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
     write((lists, pd.concat([truth, truth[:1]]), pd.concat([train, train[:1]])))
-    rule = r"^truth.parquet: the truth of user \d+ has item \d+ twice: row 1 .* and row \d+ \(counted"
+    rule = r"^the truth of user \d+ has item \d+ twice; where each row is an event"
     with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
-    rule = r"^train.parquet: the train data of user \d+ has item \d+ twice: row 1 .* and row \d+ \(counted"
+    rule = r"^the train data of user \d+ has item \d+ twice; where each row is an event"
     with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["coverage@3"], train="train.parquet", memory="3KB")
 
 
-@pytest.mark.parametrize(
-    ("row", "rule"),
-    [
-        ({"rank": 2}, "must be 1, 2, 3 and so on, and another row has this one"),
-        ({"rank": 29}, "must be 1, 2, 3 and so on, but no row has rank"),
-        ({"rank": 0}, "must be 1, 2, 3 and so on, the best item first"),
-        ({"rank": -(2**63)}, "must be 1, 2, 3 and so on, the best item first"),
-        ({"rank": 2**62}, "must be 1, 2, 3 and so on, but no row has rank"),
-    ],
-)
-def test_wrong_ranks_in_partitions_name_file_and_row(folder: Path, row: dict[str, int], rule: str) -> None:
+@pytest.mark.parametrize("rank", [2, 29, 0, -(2**63), 2**62])
+def test_wrong_ranks_in_partitions_name_the_user(folder: Path, rank: int) -> None:
     lists, truth, train = list_tables(rank=True)
-    write((pd.concat([lists, pd.DataFrame([{"user": 7, "item": 999, **row}])]), truth, train))
-    with pytest.raises(DataError, match=rf"^lists: column 'rank', row \d+ of \d.parquet .*{rule}"):
+    write((pd.concat([lists, pd.DataFrame([{"user": 7, "item": 999, "rank": rank}])]), truth, train))
+    with pytest.raises(
+        DataError, match=r"^lists: the ranks of user 7 must be 1, 2, 3 and so on, the best item f"
+    ):
         scored("lists", "truth.parquet", FREE, curves=True, memory="3KB")
 
 

@@ -163,8 +163,7 @@ def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(folder, pa
         evalplugin.score(twice, truth, ["rr"])
     with pytest.raises(DataError) as there:
         evalplugin.score("lists.parquet", "truth.parquet", ["rr"], partitioned=partitioned, engine=Engine())
-    assert str(there.value) == str(here.value).replace("lists:", "lists.parquet:", 1)
-    assert f"twice: row 1 (counted from 1) and row {len(twice)} (counted" in str(there.value)
+    assert str(there.value) == str(here.value)
 
 
 def test_a_lost_call_is_an_error_with_what_the_engine_says(folder, monkeypatch):
@@ -211,5 +210,5 @@ def test_ray_gives_the_same_bits_and_the_same_errors(folder: Path) -> None:
         ray = {"type": "ray", "address": cluster.address}
         expected = evalplugin.score(lists, truth, ["ndcg@5"])
         assert_same(evalplugin.score("shuffled.parquet", "truth.parquet", ["ndcg@5"], engine=ray), expected)
-        with pytest.raises(DataError, match=r"^lists: the list of user \d+ has item \d+ twice: row \d+ of "):
+        with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
             evalplugin.score("lists", "truth.parquet", ["ndcg@5"], partitioned=True, engine=ray)

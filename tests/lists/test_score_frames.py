@@ -302,27 +302,24 @@ SCORED = LISTS.drop(columns="rank")
         ),
         (
             lists(rank=[0, 1, 2, 0, 1, 0]), TRUTH,
-            "lists: column 'rank', row 1 (counted from 1) is 0 (int): the ranks of user 'a' must be 1, 2, 3 and so on, "
-            "the best item first",
+            "lists: the ranks of user 'a' must be 1, 2, 3 and so on, the best item first, and are 0, 1, 2",
         ),
         (
             lists(rank=[1, 2, 4, 1, 2, 1]), TRUTH,
-            "lists: column 'rank', row 3 (counted from 1) is 4 (int): the ranks of user 'a' must be 1, 2, 3 and so on, "
-            "but no row has rank 3",
+            "lists: the ranks of user 'a' must be 1, 2, 3 and so on, the best item first, and are 1, 2, 4",
         ),
         (
             lists(rank=[1, 2, 3, 1, 1, 1]), TRUTH,
-            "lists: column 'rank', row 5 (counted from 1) is 1 (int): the ranks of user 'b' must be 1, 2, 3 and so on, "
-            "and another row has this one",
+            "lists: the ranks of user 'b' must be 1, 2, 3 and so on, the best item first, and are 1, 1",
         ),
         (
             lists(item=list("xyxxwy")), TRUTH,
-            "lists: the list of user 'a' has item 'x' twice: row 1 (counted from 1) and row 3 (counted from 1)",
+            "the list of user 'a' has item 'x' twice",
         ),
         (
             LISTS, pd.concat([TRUTH, TRUTH[1:2]]),
-            "truth: the truth of user 'a' has item 'q' twice: row 2 (counted from 1) and row 5 (counted from 1)"
-            "; where each row is an event, set duplicates to keep (--duplicates keep)",
+            "the truth of user 'a' has item 'q' twice; where each row is an event, merge those of a pair "
+            "(score: duplicates keep)",
         ),
         (
             LISTS, TRUTH.assign(rating=[1, 2, INF, 4]),
@@ -342,10 +339,9 @@ def test_invalid_tables_are_refused(frame: pd.DataFrame, truth: pd.DataFrame, me
 
 def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
     shuffled = lists(rank=[1, 2, 4, 1, 2, 1]).sample(frac=1, random_state=3).iloc[::-1]
-    row = shuffled["rank"].tolist().index(4) + 1
-    with pytest.raises(DataError, match=rf"row {row} \(counted from 1\) is 4 \(int\): the ranks of"):
+    with pytest.raises(DataError, match=r"the ranks of user 'a' .*, and are 1, 2, 4$"):
         evalplugin.score(shuffled, TRUTH, ["rr"])
-    with pytest.raises(DataError, match=r"the list of user 'a' has item 'x' twice: row 2 .* and row 4 "):
+    with pytest.raises(DataError, match="the list of user 'a' has item 'x' twice"):
         evalplugin.score(lists(item=list("xyxxwy")).iloc[[3, 2, 1, 0, 4, 5]], TRUTH, ["rr"])
 
 
@@ -406,8 +402,8 @@ def test_integer_ids_of_any_width_and_sign() -> None:
         ),
         (
             {"train": pd.DataFrame({"user": ["a", "a"], "item": ["x", "x"]}), "metrics": ["novelty@1"]},
-            "train: the train data of user 'a' has item 'x' twice: row 1 (counted from 1) and row 2 (counted from 1)"
-            "; where each row is an event, set duplicates to keep (--duplicates keep)",
+            "the train data of user 'a' has item 'x' twice; where each row is an event, merge those of a pair "
+            "(score: duplicates keep)",
         ),
     ],
 )
@@ -421,7 +417,7 @@ def test_invalid_arguments_are_refused(options: dict[str, Any], message: str) ->
 def test_messages_show_integer_ids_as_they_are_written() -> None:
     frame = pd.DataFrame({"user": [1, 1], "item": [7, 8], "rank": [1, 2]})
     twice = pd.DataFrame({"user": [1, 1], "item": [7, 7]})
-    with pytest.raises(DataError, match=r"the train data of user 1 has item 7 twice: row 1 .* and row 2 "):
+    with pytest.raises(DataError, match="the train data of user 1 has item 7 twice"):
         evalplugin.score(frame, frame, ["novelty@1"], train=twice)
 
 

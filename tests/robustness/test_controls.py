@@ -15,10 +15,9 @@ from samples import small_config, write_config
 from evalplugin.base.text import escape_controls, escape_formula
 from evalplugin.cli import main
 from evalplugin.cli.show.console import Terminal, rich_table
-from evalplugin.lists.output import write_per_user
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.documents import compare_latex, compare_markdown
-from evalplugin.report.frames import compare_csv
+from evalplugin.report.frames import compare_csv, write_frame
 from evalplugin.report.table import Table, text_rows, words
 
 HOSTILE = "a\x1b[31mb\x07\x9b2Jc\u202ed\re\x00"
@@ -120,7 +119,9 @@ def test_per_user_csv_guards_ids_of_text(tmp_path: Path) -> None:
     def scores(users: object) -> PerUserScores:
         return PerUserScores(Units(np.asarray(users)), np.array([[-0.5], [1.0]]), ("ndcg@10",))
 
-    write_per_user(scores(np.array(["=1+1", "-7"], dtype=object)), tmp_path / "text.csv")
+    write_frame(
+        scores(np.array(["=1+1", "-7"], dtype=object)).to_frame().reset_index(), tmp_path / "text.csv"
+    )
     assert (tmp_path / "text.csv").read_text() == "user,ndcg@10\n'=1+1,-0.5\n-7,1.0\n"
-    write_per_user(scores([-3, 4]), tmp_path / "numbers.csv")
+    write_frame(scores([-3, 4]).to_frame().reset_index(), tmp_path / "numbers.csv")
     assert pd.read_csv(tmp_path / "numbers.csv")["user"].tolist() == [-3, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -18,11 +19,13 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.libraries import pa
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import DatasetLoader, LoadContext, dataset
-from evalplugin.data.download import download
+from evalplugin.data.files import Report
 from evalplugin.data.interactions import Interactions, interactions_from
 from evalplugin.data.reading import DAMAGE, readable
 from evalplugin.data.tables import Table
 
+_TIMEOUT_SECONDS = 30
+_CHUNK = 2**18  # bytes of a download at a time
 _SERVER = "https://files.grouplens.org/datasets/movielens"
 
 
@@ -132,7 +135,7 @@ class MovieLens(DatasetLoader):
             home.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=home, prefix=f".{archive.name}-") as scratch:
                 fetched = Path(scratch, archive.name)
-                download(url, fetched, edition.md5, context.report)
+                _download(url, fetched, edition.md5, context.report)
                 _unpack(fetched, edition.folder, home)
         except OSError as error:
             raise DataError(f"cannot write to the data home {home}: {error}") from None
@@ -190,6 +193,35 @@ def _genres(fields: list[str]) -> str | None:
         flags = zip(_GENRES_100K, fields[3:], strict=True)
         genres = "|".join(genre for genre, flag in flags if flag == "1")
     return None if genres in _NO_GENRES else genres
+
+
+def _download(url: str, target: Path, md5: str | None, report: Report) -> None:
+    """Download a file, and check its MD5 checksum unless it is None.
+
+    Raises:
+        DataError: It does not come, or not whole, or something else comes.
+    """
+    # Not at the top, as modules for the web are slow to import.
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    done, digest = 0, hashlib.md5(usedforsecurity=False)
+    try:
+        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, target.open("wb") as file:
+            size = int(response.headers.get("Content-Length") or 0)
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                report(f"downloading {target.name}: {done / 2**20:,.1f} MiB", done / size if size else None)
+    except (OSError, HTTPException) as error:
+        raise DataError(f"cannot download {url}: {error}") from None
+    if size and done != size:
+        raise DataError(f"cannot download {url}: the transfer ended after {done} of {size} bytes")
+    if md5 is not None and digest.hexdigest() != md5:
+        raise DataError(
+            f"{url}: the MD5 checksum of the download is {digest.hexdigest()}, but should be {md5}"
+        )
 
 
 def _unpack(archive: Path, folder: str, home: Path) -> None:

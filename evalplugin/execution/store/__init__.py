@@ -2,6 +2,5 @@
 
 from evalplugin.execution.store.entry import EntryInfo
 from evalplugin.execution.store.folder import STORE, Store, StoreView, store_path
-from evalplugin.execution.store.scratch import private_folder
 
-__all__ = ["STORE", "EntryInfo", "Store", "StoreView", "private_folder", "store_path"]
+__all__ = ["STORE", "EntryInfo", "Store", "StoreView", "store_path"]

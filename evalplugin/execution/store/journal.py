@@ -31,7 +31,7 @@ class Header:
     asked: Mapping[str, str]  # fingerprints, by part, of everything that must not change before a resume
     inputs: Mapping[str, str]  # fingerprints of the inputs of models, which must not change either
     started: float  # seconds since 1970
-    # Whether only entries that it has written itself may be used; or the names of the models of which this holds.
+    # Whether earlier entries of the store may not be used; or the names of the models of which this holds.
     fresh: bool | Sequence[str]
     command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 
@@ -55,7 +55,6 @@ class Journal:
     path: Path
     header: Header
     entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
-    written: set[str] = field(default_factory=set)  # keys of the entries that it has written itself
     failures: dict[str, TaskFailure] = field(default_factory=dict)  # by name of the task
     report: Callable[[str], None] = lambda text: None  # receives one line if the journal cannot be written
     is_resumed: bool = False  # whether an earlier process began the bake-off
@@ -112,12 +111,6 @@ class Journal:
         if key not in self.entries:
             self.entries.add(key)
             self._write({"uses": key})
-
-    def record_write(self, key: str) -> None:
-        """Record that the bake-off has written an entry of the store."""
-        if key not in self.written:
-            self.written.add(key)
-            self._write({"wrote": key})
 
     def record_failure(self, task: str, failure: TaskFailure) -> None:
         """Record a task that failed."""
@@ -191,8 +184,6 @@ def _read(path: Path) -> Journal | None:
             event: dict[str, Any] = json.loads(line)
             if "uses" in event:
                 journal.entries.add(event["uses"])
-            elif "wrote" in event:
-                journal.written.add(event["wrote"])
             else:
                 journal.failures[event["failed"]] = TaskFailure(event["error"])
     return journal

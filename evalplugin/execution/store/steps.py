@@ -46,7 +46,7 @@ class StepCache:
     """
 
     store: Store
-    # Whether only entries that this bake-off has written itself are used, or the models of which this holds.
+    # Whether the entries of earlier bake-offs are not used, or the models of which this holds.
     fresh: bool | Sequence[str] = False
     journal: Journal | None = None  # of the bake-off, once it has one
     resolve: Resolve = uri_fingerprint  # returns the fingerprint of a URI
@@ -156,7 +156,7 @@ class StepCache:
         if depends_on is None:
             return None
         key = key_of(depends_on)
-        if self._is_fresh(model) and (self.journal is None or key not in self.journal.written):
+        if self._is_fresh(model) and (self.journal is None or key not in self.journal.entries):
             return None
         if not self.store.folder_of(key).exists():
             return None
@@ -190,16 +190,13 @@ class StepCache:
                 f"store: cannot keep the {depends_on['step']} of {about}: {redact(changed)} has changed meanwhile"
             )
             return True
-        key = key_of(depends_on)
-        self._uses(key)
         try:
             new = self.store.write(about, depends_on, files, replace=self._is_fresh(model))
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {depends_on['step']} of {about}: {error}")
             return True
-        if new and self.journal is not None:
-            self.journal.record_write(key)
+        self._uses(key_of(depends_on))  # afterwards: a fresh bake-off that is resumed uses what was written
         return new
 
     def _folds_depend_on(

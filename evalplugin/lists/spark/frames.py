@@ -281,7 +281,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
         outcome = merged_state(outcomes.toArrow().column(0).to_pylist())
         if isinstance(outcome, Refused):
-            raise outcome.error()
+            raise DataError(outcome.message)
     except BaseException:
         with suppress(PySparkException):
             scored.unpersist()

@@ -61,12 +61,13 @@ def lists_of(
         request: The users, and the items to list.
     """
     with _loaded_model(uri, folder, request) as (loaded, notes_on_model):
-        model_input = interface.input(loaded.metadata.signature, takes)
+        signature = loaded.metadata.signature
+        schema = None if signature is None else signature.inputs
 
         def ask(*ids: npt.NDArray[np.generic]) -> Any:
-            return loaded.predict(model_input.of(*ids), params=dict(inference) or None)
+            return loaded.predict(interface.input(schema, *ids), params=dict(inference) or None)
 
-        if model_input.takes == "users":
+        if (takes or interface.takes(schema)) == "users":
             lists, notes = _lists_for_users(ask, interface, request)
         else:
             lists, notes = _lists_of_scores(ask, interface, request)

@@ -4,74 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, position_in_row
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import ModelError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.data.tables import LARGE
-from evalplugin.lists.evaluation import is_list
+from evalplugin.lists.evaluation import is_list, rows_of_lists
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.tracking import mlflow
 
 Takes: TypeAlias = Literal["users", "pairs"]
-_NUMBERS = {"long": np.int64, "integer": np.int32, "double": np.float64, "float": np.float32}
+# By the names of MLflow and of NumPy.
+_NUMBERS = {
+    "long": np.int64, "integer": np.int32, "double": np.float64, "float": np.float32,
+    "int64": np.int64, "int32": np.int32, "float64": np.float64, "float32": np.float32,
+}  # fmt: skip
 _SAY = "say what it takes, by takes: users (it answers with lists) or takes: pairs (it answers with scores)"
 _LISTS = "items"  # the column of lists that a recommender of evalplugin's registry answers with
-
-
-@dataclass(frozen=True)
-class Input:
-    """The input of a model: its columns and MLflow's name of the type of each; None: any type."""
-
-    takes: Takes
-    types: dict[str, str | None]  # of user and, for pairs, item
-    tensor: np.dtype[Any] | None = None  # of an array in place of a table
-
-    def of(self, *ids: npt.NDArray[np.generic]) -> Any:
-        """Return raw ids, a column each, as the model takes them.
-
-        Raises:
-            ModelError: The model takes ids of another type.
-        """
-        if self.tensor is not None:
-            columns = [
-                _as_type(column, name, self.tensor.name, self.tensor)
-                for name, column in zip(self.types, ids, strict=True)
-            ]
-            return np.stack(columns, axis=1) if len(columns) > 1 else columns[0]
-        return pd.DataFrame(
-            {
-                name: column if type is None else _as_type(column, name, type, _NUMBERS.get(type))
-                for (name, type), column in zip(self.types.items(), ids, strict=True)
-            }
-        )
-
-
-def _type_name(type: Any) -> str | None:
-    """Return MLflow's name of a column's type; None for one that takes anything."""
-    name = str(getattr(type, "name", type))
-    return None if name in ("Any", "AnyType") else name
-
-
-def _as_type(ids: npt.NDArray[np.generic], name: str, wanted: str, dtype: Any) -> npt.NDArray[np.generic]:
-    """Return ids as a type of MLflow."""
-    is_text = ids.dtype == object
-    if is_text and wanted == "string":
-        return ids
-    if is_text or dtype is None:
-        kind = "text" if is_text else "integers"
-        raise ModelError(f"the model takes {name!r} as {wanted}, and the ids in the data are {kind}")
-    converted = ids.astype(dtype)
-    differs = converted.astype(np.int64) != ids
-    if differs.any():
-        first = ids[int(np.argmax(differs))]
-        raise ModelError(f"the model takes {name!r} as {wanted}, which cannot hold the id {first}")
-    return converted
 
 
 @dataclass(frozen=True)
@@ -84,55 +37,44 @@ class Interface:
     rank: str | None
     score: str | None
 
-    def input(self, signature: mlflow.models.ModelSignature | None, takes: Takes | None) -> Input:
-        """Return the input of the model; ``takes`` None: as its signature says.
+    def takes(self, schema: mlflow.types.Schema | None) -> Takes:
+        """Return what the model takes by the input of its signature.
 
         Raises:
-            ModelError: The signature is missing, differs from ``takes``, or has other columns.
+            ModelError: There is no signature, or it has no names of columns, and takes more than one.
         """
-        schema = None if signature is None else signature.inputs
+        names = [] if schema is None else schema.input_names() if schema.has_input_names() else []
+        if names:
+            return "pairs" if self.item in names else "users"
+        if schema is None or schema.is_tensor_spec() or len(schema.inputs) != 1:
+            raise ModelError(f"{self.subject} was logged without a signature with names of columns: {_SAY}")
+        return "users"  # by a type hint
+
+    def input(self, schema: mlflow.types.Schema | None, *ids: npt.NDArray[np.generic]) -> Any:
+        """Return raw ids of users or of pairs, a column each, as the model takes them.
+
+        Integers are of the type in its signature where that can hold them; MLflow refuses all else that differs.
+
+        Raises:
+            ModelError: The signature lacks a column.
+        """
+        needed = [self.user, self.item][: len(ids)]
         if schema is None:
-            if takes is None:
-                raise ModelError(f"{self.subject} was logged without a signature: {_SAY}")
-            return Input(takes, dict.fromkeys(self._columns(takes)))
-        if not schema.has_input_names():
-            return self._input_without_names(schema, takes)
-        names = schema.input_names()
-        takes = takes or ("pairs" if self.item in names else "users")
-        needed = self._columns(takes)
+            return pd.DataFrame(dict(zip(needed, ids, strict=True)))
+        if not schema.has_input_names() and schema.is_tensor_spec():
+            table = np.stack(ids, axis=1) if len(ids) > 1 else ids[0]
+            return _as_type(table, schema.inputs[0].type)
+        names = [str(name) for name in schema.input_names()] if schema.has_input_names() else needed
         for role, name in zip(("user", "item"), needed, strict=False):
             if name not in names:
                 raise ModelError(
                     f"{self.subject} takes the columns {', '.join(map(repr, names))}, and none of them is {name!r}: "
                     f"name the column of {role} ids by {role}: NAME{did_you_mean(name, names, noun=None)}"
                 )
-        if others := [name for name in schema.required_input_names() if name not in needed]:
-            raise ModelError(
-                f"{self.subject} needs the columns {', '.join(map(repr, others))} too, but a bake-off has ids of users "
-                f"and items alone: log a model that looks the others up by itself"
-            )
-        types = dict(zip(names, schema.input_types(), strict=True))
-        return Input(takes, {name: _type_name(types[name]) for name in needed})
-
-    def _columns(self, takes: Takes) -> list[str]:
-        return [self.user] if takes == "users" else [self.user, self.item]
-
-    def _input_without_names(self, schema: mlflow.types.Schema, takes: Takes | None) -> Input:
-        """Return the input of a model whose columns have no names: an array, or a list by a type hint."""
-        tensor: Any = schema.inputs[0] if schema.is_tensor_spec() else None
-        width = len(schema.inputs) if tensor is None else (tensor.shape[1] if len(tensor.shape) > 1 else 1)
-        shown = " ".join(str(schema).split())
-        if takes is None and (tensor is not None or width != 1):
-            raise ModelError(f"{self.subject} has a signature without names of columns, {shown}: {_SAY}")
-        takes = takes or "users"
-        needed = self._columns(takes)
-        if width != len(needed):
-            raise ModelError(
-                f"{self.subject} takes {width} columns without names, {shown}; {takes} are {len(needed)}"
-            )
-        if tensor is not None:
-            return Input(takes, dict.fromkeys(needed), tensor.type)
-        return Input(takes, dict(zip(needed, map(_type_name, schema.input_types()), strict=True)))
+        types = dict(zip(names, schema.input_types(), strict=False))
+        return pd.DataFrame(
+            {name: _as_type(column, types[name]) for name, column in zip(needed, ids, strict=True)}
+        )
 
     def lists(self, answer: Any, users: npt.NDArray[np.generic]) -> pd.DataFrame:
         """Return an answer as a table with a row for each listed item: user, item, and rank or score.
@@ -196,12 +138,7 @@ class Interface:
         for row in rows:
             if not is_list(row):
                 self._refuse_lists(answer, users, f", and the list of one is {row!r:.80}")
-        row_of = np.repeat(np.arange(len(rows)), np.fromiter(map(len, rows), np.int64, len(rows)))
-        items = list(chain.from_iterable(rows))
-        # As Python's values: NumPy would make text of numbers among text.
-        column = pd.Series([item.item() if isinstance(item, np.generic) else item for item in items])
-        rank = 1 + position_in_row(row_of, len(rows))
-        return pd.DataFrame({"user": np.asarray(users)[row_of], "item": column, "rank": rank})
+        return rows_of_lists(users, rows)
 
     def _long(self, answer: pd.DataFrame, users: npt.NDArray[np.generic]) -> pd.DataFrame:
         """Return a table with a row for each listed item, under the usual names."""
@@ -229,6 +166,15 @@ class Interface:
             f"each user, in their order (a list of lists, an array, a Series or a column {_LISTS!r}), or a table with "
             f"the columns {self.user!r}, {self.item!r} and {order}, one row a listed item"
         )
+
+
+def _as_type(ids: npt.NDArray[np.generic], type: Any) -> npt.NDArray[np.generic]:
+    """Return integer ids as numbers of a type of MLflow or NumPy that can hold them; else as they are."""
+    dtype = _NUMBERS.get(getattr(type, "name", ""))
+    if dtype is None or ids.dtype == object:
+        return ids
+    converted = ids.astype(dtype)
+    return converted if np.array_equal(converted.astype(np.int64), ids) else ids
 
 
 def _shape(answer: Any) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,16 +29,18 @@ _Users: TypeAlias = npt.NDArray[np.generic]
 
 _LENGTH = "length of the lists"
 _TRUTH = ["user", "item", "rating", FOLD]
-# What must agree, and whether it must for lists from elsewhere too.
-_RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
-    "folds": (lambda run: run.folds, True),
-    _LENGTH: (lambda run: run.rules.n, False),
-    "candidates": (lambda run: run.rules.candidates, False),
-    "pool of candidates": (lambda run: run.rules.pool, False),
-    "order of equal scores": (lambda run: run.rules.ties or AS_LISTED, False),
-    "users without train data": (lambda run: run.rules.cold_users or AS_LISTED, False),
-    "relevance threshold": (lambda run: run.rules.threshold, True),
-    "units": (lambda run: run.tag("unit") or "user", True),
+# What must agree: of all runs, and of those whose lists were made by a bake-off.
+_RULES: dict[str, Callable[[LoggedRun], Any]] = {
+    "folds": lambda run: run.folds,
+    "relevance threshold": lambda run: run.rules.threshold,
+    "units": lambda run: run.tag("unit") or "user",
+}
+_RULES_OF_LISTS: dict[str, Callable[[LoggedRun], Any]] = {
+    _LENGTH: lambda run: run.rules.n,
+    "candidates": lambda run: run.rules.candidates,
+    "pool of candidates": lambda run: run.rules.pool,
+    "order of equal scores": lambda run: run.rules.ties or AS_LISTED,
+    "users without train data": lambda run: run.rules.cold_users or AS_LISTED,
 }
 
 
@@ -72,37 +74,36 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     same = same_truths(runs)
     dependent = _dependent(runs)
     other_rules = [
-        line
-        for rule, (value_of, binds_lists) in _RULES.items()
-        for line in _differing(rule, value_of, runs if binds_lists else made)
-    ]
-    other_rules += [
-        *_differing("ids of users", _kind_of_ids, scored),
-        *_differing("clusters", _clusters, [r for r in scored if r.given or not r.is_from_elsewhere]),
+        *_differing(_RULES, runs),
+        *_differing(_RULES_OF_LISTS, made),
+        *_differing({"ids of users": _kind_of_ids}, scored),
+        *_differing({"clusters": _clusters}, [r for r in scored if r.given or not r.is_from_elsewhere]),
         *_differing_clusters(models),
     ]
     models = _with_clusters(models)
-    other_data = [
-        *_differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
-        *_differing("train data", _train_data, runs if "train data" in dependent else made),
-        *_differing(_LENGTH, _RULES[_LENGTH][0], runs if _LENGTH in dependent else []),
-    ]
-    other_scores = [*_differing_metrics(runs)]
-    if not all(run.given for run in runs):  # two models of a table are compared on the units that both have
-        other_scores += _differing_users(scored, users)
-    if other_rules or (not intersect and (other_data or other_scores)):
-        lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *other_data, *other_scores])
-        again = "run the models again" if made == list(runs) else "run the models or score the lists again"
-        what_to_do = (
-            f"{again} under the same rules, or take one bake-off with --bakeoff ID"
-            if other_rules
-            else "take what they have in common with --intersect (in Python: intersect=True), or one bake-off with "
-            "--bakeoff ID"
-        )
-        raise DataError(f"{lines}\n{what_to_do}")
-    if not (other_data or other_scores):
-        return Agreed(tuple(models), tuple(first.definitions), first.rules)
     every = dict.fromkeys(m for run in runs for m in run.definitions)
+    differences = [
+        *_differing({"test data": lambda run: same[run.rules.test_digest][:12]}, runs),
+        *_differing({"train data": _train_data}, runs if "train data" in dependent else made),
+        *_differing({_LENGTH: _RULES_OF_LISTS[_LENGTH]}, runs if _LENGTH in dependent else []),
+    ]
+    of_scores = [
+        line for m in every for line in _differing({f"definition of {m}": partial(_definition, m)}, runs)
+    ]
+    same_users = all(np.array_equal(these, users[0]) for these in users)
+    # Two models of a table are compared on the units that both have.
+    if not (same_users or all(run.given for run in runs)):
+        of_scores += _differing({plural(_unit(runs)): _users}, scored)
+    if other_rules or (not intersect and (differences or of_scores)):
+        lines = "\n  ".join(["these runs cannot be compared:", *other_rules, *differences, *of_scores])
+        remedy = (
+            "run the models, or score the lists, again under the same rules"
+            if other_rules
+            else "take what they have in common with --intersect (in Python: intersect=True)"
+        )
+        raise DataError(f"{lines}\n{remedy}, or take one bake-off with --bakeoff ID")
+    if not (differences or of_scores):
+        return Agreed(tuple(models), tuple(first.definitions), first.rules)
     common = [m for m in every if len({run.definitions.get(m) for run in runs}) == 1]
     notes = []
     if left_out := [m for m in every if m not in common]:
@@ -110,11 +111,9 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
             f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
             f"definition: {', '.join(left_out)}"
         )
-    in_common, note = _common_users(scored, users, same)
-    notes += [f"differs: {line}" for line in other_data] + note
-    reasons = {
-        f"they depend on the {reason}, which differs": metrics for reason, metrics in dependent.items()
-    }
+    in_common, said = _common_users(scored, users, same)
+    notes += [f"differs: {line}" for line in differences] + said
+    reasons = {f"they depend on the {what}, which differs": metrics for what, metrics in dependent.items()}
     if in_common is not None:
         of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
         overall = [m for m in common if m not in of_users]
@@ -166,6 +165,15 @@ def _differing_clusters(models: Sequence[ComparedModel]) -> Iterator[str]:
             return
 
 
+def _definition(metric: str, run: LoggedRun) -> str:
+    return run.definitions.get(metric, "none")
+
+
+def _users(run: LoggedRun) -> str:
+    assert run.result.scores is not None
+    return f"{_n_users(run)} ({run.result.scores.units.digest[:6]})"
+
+
 def _train_data(run: LoggedRun) -> str:
     return (run.rules.train_digest or "none")[:12]
 
@@ -182,11 +190,12 @@ def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
 
 
 def _differing(
-    subject: str, value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]
+    values_of: Mapping[str, Callable[[LoggedRun], Any]], runs: Sequence[LoggedRun]
 ) -> Iterator[str]:
-    """Yield a line with each value in which runs differ and the runs that have it; nothing where they agree."""
-    if len({value_of(run) for run in runs}) > 1:
-        yield f"{subject}: {_by_value(value_of, runs)}"
+    """Yield a line for each value in which runs differ: its name, and each value with the runs that have it."""
+    for name, value_of in values_of.items():
+        if len({value_of(run) for run in runs}) > 1:
+            yield f"{name}: {_by_value(value_of, runs)}"
 
 
 def _by_value(value_of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str:
@@ -204,28 +213,6 @@ def _names(some: Sequence[LoggedRun], every: Sequence[LoggedRun]) -> str:
     for run in some:
         names.setdefault(run.bakeoff, []).append(run.model)
     return " and ".join(f"{', '.join(models)} of bake-off {bakeoff}" for bakeoff, models in names.items())
-
-
-def _differing_metrics(runs: Sequence[LoggedRun]) -> Iterator[str]:
-    if len({run.rules.metrics_hash for run in runs}) == 1:
-        return
-    metrics = dict.fromkeys(m for run in runs for m in run.definitions)
-    lines = [line for metric in metrics for line in _differing_definitions(metric, runs)]
-    yield "metrics: " + "; ".join(lines or ["they were defined by another version"])
-
-
-def _differing_definitions(metric: str, runs: Sequence[LoggedRun]) -> Iterator[str]:
-    if without := [run for run in runs if metric not in run.definitions]:
-        yield f"{metric} is not in {_names(without, runs)}"
-    else:
-        yield from _differing(f"definition of {metric}", lambda run: run.definitions[metric], runs)
-
-
-def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> Iterator[str]:
-    """Yield a line on the users of runs with scores, which are given in the same order."""
-    if not all(np.array_equal(ids, users[0]) for ids in users):
-        units = plural(_unit(runs))
-        yield from [*_differing(units, _n_users, runs)] or [f"{units}: as many, but others"]
 
 
 def _common_users(
@@ -262,24 +249,16 @@ def _only(
     values = scores.values[:, [scores.metrics.index(m) for m in names]]
     if users is not None:
         rows = np.isin(scores.users, users)
-        common = replace(
-            scores,
-            units=scores.units.only(rows),
-            values=values[rows],
-            metrics=names,
-            overall={},
-            at_k={},
-            pr_curve={},
-        )
-        return replace(model, scores=common, fold_means=())
-    cut = replace(
+        model, values = replace(model, fold_means=()), values[rows]
+        scores = replace(scores, units=scores.units.only(rows), overall={}, at_k={}, pr_curve={})
+    only = replace(
         scores,
         values=values,
         metrics=names,
         overall={m: value for m, value in scores.overall.items() if m in metrics},
         at_k={family: curve for family, curve in scores.at_k.items() if family in families},
     )
-    return replace(model, scores=cut)
+    return replace(model, scores=only)
 
 
 def _unit(runs: Sequence[LoggedRun]) -> Unit:

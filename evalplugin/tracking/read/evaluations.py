@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,22 +27,17 @@ _PAGE = 500  # traces a request
 _RATINGS = {"yes": 1.0, "no": 0.0}  # as in MLflow's own means
 
 
-class Evaluations(NamedTuple):
-    """Evaluation runs as one table: a row for each run and input."""
-
-    table: pd.DataFrame  # columns: run, the unit, a column for each metric, the other columns that were named
-    metrics: tuple[str, ...]
-    unit: str  # the column of inputs
-
-
 def read_evaluations(
     runs: Sequence[str],
     *,
     unit: str | None = None,
     others: Sequence[str] = (),
     tracking_uri: str | None = None,
-) -> Evaluations:
-    """Return the rows of evaluation runs, each run a model.
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows of evaluation runs, each run a model, and the names of the metrics that all have.
+
+    The table has a row for each run and input: columns ``MODEL``, the unit (``INPUTS`` where none is named), the
+    metrics, and the other columns that are wanted.
 
     Args:
         runs: Ids of runs.
@@ -71,7 +66,7 @@ def read_evaluations(
     if not shared:
         each = "; ".join(f"{name}: {', '.join(own)}" for name, own in zip(names, metrics, strict=True))
         raise DataError(f"the runs have no metric of rows in common: {each}")
-    return Evaluations(pd.concat(frames, ignore_index=True), tuple(shared), unit or INPUTS)
+    return pd.concat(frames, ignore_index=True), tuple(shared)
 
 
 def _rows(

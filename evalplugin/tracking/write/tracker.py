@@ -27,7 +27,6 @@ from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.write.artifacts import picture_artifacts, summary_artifact
 from evalplugin.tracking.write.board import Links, board_of, save_board
 from evalplugin.tracking.write.contents import model_items, standing_items, summary_items, summary_name
-from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.logged_models import (
@@ -36,7 +35,7 @@ from evalplugin.tracking.write.logged_models import (
     open_logged_model,
 )
 from evalplugin.tracking.write.provenance import process_tags
-from evalplugin.tracking.write.writer import RunWriter
+from evalplugin.tracking.write.writer import RunWriter, close_dead_runs, open_experiment
 
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]

@@ -1,8 +1,9 @@
-"""The writer: starts and ends runs, and logs items into them without credentials."""
+"""The writer: opens an experiment, starts and ends its runs, and logs items into them without credentials."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -11,12 +12,47 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking import mlflow
+from evalplugin.tracking.connection import attempt
+from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.names import shorten_value
+from evalplugin.tracking.read.runs import search_runs
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
+from evalplugin.tracking.write.provenance import is_gone, process_tags
 
 _UPLOADS = 8  # files at a time
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+
+
+def open_experiment(client: mlflow.MlflowClient, uri: str, name: str) -> str:
+    """Return the id of the named experiment, created if it is missing, and marked as one of models."""
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        location = artifact_location(uri, name)
+        made = attempt("RESOURCE_ALREADY_EXISTS", client.create_experiment, name, location, tags=_KIND)
+        # None: another process was faster.
+        return str(made) if made is not None else open_experiment(client, uri, name)
+    if experiment.lifecycle_stage != "active":
+        raise TrackingError(
+            f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "
+            f"choose another name, or restore it: MLFLOW_TRACKING_URI={shlex.quote(redact(uri))} mlflow experiments "
+            f"restore --experiment-id {experiment.experiment_id}"
+        )
+    for key, value in _KIND.items():
+        if key not in experiment.tags:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+    return str(experiment.experiment_id)
+
+
+def close_dead_runs(client: mlflow.MlflowClient, experiment_id: str) -> None:
+    """End as KILLED the runs of an experiment that are RUNNING though the process that made them here is gone."""
+    host = process_tags()["evalplugin.host"].replace("'", "")
+    query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
+    for run in search_runs(client, [experiment_id], query):
+        if is_gone(run.run.data.tags):
+            client.set_terminated(run.id, "KILLED")
 
 
 @dataclass

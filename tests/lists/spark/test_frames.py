@@ -137,7 +137,9 @@ def test_queries_of_a_session_are_in_one_bucket(spark: Any, monkeypatch: pytest.
     found = evalplugin.score(*frames(spark, *tables), FREE, columns={"query": "user"})
     check_equal(found, expected)
     assert found.interval("rr").clusters == expected.interval("rr").clusters == 52
-    with pytest.raises(DataError, match=r"^query: '7:x' in the lists is not the id of a query: "):
+    with pytest.raises(
+        DataError, match=r"^lists: column 'user', the row of user '7:x' .*: ids of queries are texts "
+    ):
         evalplugin.score(
             *frames(spark, *(t.assign(user="7:x") for t in tables)), FREE, columns={"query": "user"}
         )
@@ -159,11 +161,11 @@ def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any)
             truth,
         ),
         r"^the list of user \d+ has item \d+ twice$": (lists.unionAll(lists), truth),
-        r"^the truth of user [34] has item \d+ twice$": (
+        r"^the truth of user [34] has item \d+ twice; where": (
             lists,
             truth.where("user >= 3 and user < 5").unionAll(truth),
         ),
-        r"^lists: column 'rank', the row of user \d+ and item \d+ is 2 \(int\): the ranks of user \d+ must be 1, 2": (
+        r"^lists: the ranks of user \d+ must be 1, 2, 3 and so on, the best item first, and are 2, 2": (
             lists.selectExpr("user", "item", "2 AS rank"),
             truth,
         ),
