@@ -11,7 +11,7 @@ import numpy as np
 
 from evalplugin.base.arrays import Flags
 from evalplugin.base.units import plural
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.groups import common_means
 from evalplugin.comparison.statistics.clusters import independent_units
@@ -203,7 +203,10 @@ class Judge:
     ) -> Iterator[Condition]:
         """Yield the conditions of the worst group and of the gap."""
         name, least = segmentation.name, margins.min_users or self.gate.min_users
-        common = common_means(challenger, self.champion, metric, segmentation, least)
+        both = (challenger, self.champion)
+        seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
+        values = self.contest.values(both, metric)
+        common = common_means(self.contest.units, values, seeds, segmentation, least)
         for label, amount, tested_by in (
             ("worst group", margins.worst, _worst_excess),
             ("gap", margins.gap, _gap_excess),
@@ -235,11 +238,10 @@ class Judge:
         )
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
-        assert challenger.scores is not None and self.champion.scores is not None
-        units, values = aligned((challenger.scores, self.champion.scores), metric)
-        a, b = values.T
+        values = self.contest.values([challenger, self.champion], metric)
         seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
-        return _Common(metric, units, a, b, seeds).only(~(np.isnan(a) | np.isnan(b)))
+        common = _Common(metric, self.contest.units, values[:, 0], values[:, 1], seeds)
+        return common.only(np.asarray(~np.isnan(values).any(axis=1)))
 
 
 @dataclass(frozen=True)
