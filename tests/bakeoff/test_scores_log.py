@@ -15,7 +15,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.report.competition import competition_of
-from evalplugin.report.frames import compare_csv, segment_frame
+from evalplugin.report.frames import compare_frame, frame_csv, segment_frame
 from evalplugin.report.notebook import Comparisons
 
 N = 48
@@ -75,7 +75,7 @@ def test_runs_give_the_numbers_of_the_table(uri: str, choices: dict[str, Any], i
     assert logged.links is not None
     by_id = evalplugin.compare(*logged.links.compared, tracking_uri=uri, baseline=choices.get("baseline"))
     for found in (logged, read, by_id):
-        assert compare_csv(found.comparisons) == compare_csv(expected.comparisons)
+        assert frame_csv(compare_frame(found.comparisons)) == frame_csv(compare_frame(expected.comparisons))
         contest, other = found[0].contest, expected[0].contest
         assert competition_of(contest) is None
         assert (contest.units.noun, contest.units.independent) == (other.units.noun, other.units.independent)
@@ -168,7 +168,9 @@ def test_names_of_metrics_with_a_slash_and_a_comma_come_back(uri: str) -> None:
     table = scores().rename(columns=names)
     expected = compare(table, value=[*names.values()], lower_is_better=())
     compare(table, uri, value=[*names.values()], lower_is_better=())
-    assert compare_csv(evalplugin.compare(tracking_uri=uri).comparisons) == compare_csv(expected.comparisons)
+    assert frame_csv(compare_frame(evalplugin.compare(tracking_uri=uri).comparisons)) == frame_csv(
+        compare_frame(expected.comparisons)
+    )
 
 
 def test_a_model_may_lack_all_scores_by_a_metric(uri: str) -> None:
@@ -177,7 +179,9 @@ def test_a_model_may_lack_all_scores_by_a_metric(uri: str) -> None:
     choices = {"metric": "what", "value": "score", "lower_is_better": ()}
     expected = compare(rows, **choices)
     compare(rows, uri, **choices)
-    assert compare_csv(evalplugin.compare(tracking_uri=uri).comparisons) == compare_csv(expected.comparisons)
+    assert frame_csv(compare_frame(evalplugin.compare(tracking_uri=uri).comparisons)) == frame_csv(
+        compare_frame(expected.comparisons)
+    )
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from evalplugin.report.tables import comparison_tables
 if TYPE_CHECKING:
     from evalplugin.bakeoff.dry_run import DryRun
     from evalplugin.features.base import Bakeoff
-    from evalplugin.features.data_card.feature import DataReport
+    from evalplugin.features.data_card.card import DescribedData
     from evalplugin.features.power.power import PowerReport
     from evalplugin.lists.output import Row
     from evalplugin.tracking.write.board import Links
@@ -211,12 +211,12 @@ def show_numbers(values: Mapping[str, float], *, title: str) -> None:
     show_table(Table(title, (*words("metric"), *numbers("value")), rows))
 
 
-def show_data(report: DataReport) -> None:
+def show_data(data: DescribedData) -> None:
     """Print the cards of all datasets of a config; findings are warnings."""
     from evalplugin.features.data_card.report import card_facts, splits_table
 
     console = stdout()
-    for card in report.cards:
+    for card in data.cards:
         splits = splits_table(card)
         console.print(f"[bold]{escape(splits.title)}[/bold]", highlight=False, soft_wrap=True)
         facts = Grid.grid(padding=(0, 2))
@@ -224,7 +224,7 @@ def show_data(report: DataReport) -> None:
             facts.add_row(f"[dim]{escape(name)}[/dim]", escape(text))
         console.print(Padding(facts, (0, 0, 0, 1), expand=False), highlight=False)
         show_table(splits._replace(title=""))
-    for finding in report.findings:
+    for finding in data.findings:
         show_warning(finding.line)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,23 @@ def data(
     from evalplugin.features.data_card.feature import describe_data, write_pictures
 
     workspaces = open_all(configs, overrides, show.observer(), **where)
-    reports = [describe_data(workspace) for workspace in workspaces]
+    described = [describe_data(workspace) for workspace in workspaces]
     if shown == "json":
-        values = [report.as_mapping() for report in reports]
+        values = [
+            {
+                "config": workspace.config.name,
+                **data.as_mapping(),
+                "checks": [asdict(finding) for finding in data.findings],
+            }
+            for workspace, data in zip(workspaces, described, strict=True)
+        ]
         content = values[0] if len(values) == 1 else values
         echo_data(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        for report in reports:
-            show_data(report)
+        for data in described:
+            show_data(data)
     if folder is not None:
-        for file in write_pictures([card for report in reports for card in report.cards], folder):
+        for file in write_pictures([card for data in described for card in data.cards], folder):
             echo(file, err=shown == "json")
     return EXIT_DONE
 
