@@ -17,7 +17,6 @@ from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.metrics.scores import Units
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,6 @@ class BestModels:
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
     # models may be the best.
     fewest: tuple[str, int] | None = None
-    unit: str = "user"  # noun of what has scores
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -53,9 +51,9 @@ class BestModels:
 
 def best_models(
     columns: Mapping[str, Floats],
-    units: Units,
     spec: MetricSpec,
     *,
+    clusters: Codes | None = None,
     level: float,
     rng: np.random.Generator,
     seeds: Mapping[str, SeedSpread | None],
@@ -66,8 +64,8 @@ def best_models(
 
     Args:
         columns: Values by model (U,), NaN for a unit without one.
-        units: What has the values.
         spec: The metric.
+        clusters: Codes (U,), equal for units that may depend on each other; None: all are independent.
         level: At least 0.5.
         rng: Draws the critical values.
         seeds: Spread of each model's mean from seed to seed.
@@ -77,7 +75,7 @@ def best_models(
     if not direction or not names:
         return None
     values = np.stack([columns[name] for name in names], axis=1)
-    clusters, compared = units.codes, np.isfinite(values).all(axis=1)
+    compared = np.isfinite(values).all(axis=1)
     values, clusters = values[compared] * direction, None if clusters is None else clusters[compared]
     users = len(values)
     means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
@@ -110,7 +108,6 @@ def best_models(
             key=lambda other: other[1],
             default=None,
         ),
-        unit=units.noun,
     )
 
 

@@ -123,11 +123,11 @@ class Comparison:
 
         ``stream`` names the random numbers.
         """
-        contest = self.contest
+        contest, codes = self.contest, self.contest.units.codes
         return best_models(
             {model: column[rows] for model, column in self._columns(metric, shared=True).items()},
-            contest.units if isinstance(rows, slice) else contest.units.only(rows),
             contest.spec(metric),
+            clusters=None if codes is None else codes[rows],
             level=1 - (1 - max(self.level, 0.5)) / groups,
             rng=generator(contest.seed, "best", *stream),
             seeds=self._seeds(metric),

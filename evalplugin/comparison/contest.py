@@ -13,7 +13,6 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.places import DataSplit
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order
 from evalplugin.metrics import MetricSpec
@@ -89,7 +88,7 @@ class Contest:
         number, n = spread.effective, spread.clusters
         if number >= RELIABLE_FROM or 2 * number >= n:
             return ""
-        nouns, units = plural(self.units.independent), plural(self.units.noun)
+        nouns, units = self.units.independents, self.units.nouns
         return (
             f"a few of {n:,} {nouns} have most {units}: means vary like those of {number:.0f} {nouns} of one size; "
             f"below {RELIABLE_FROM}, fewer 95 % intervals hold the true mean, and more tests err"

@@ -15,7 +15,6 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import Units
 
 SD = 0.25  # of the differences of two models
 USERS = (500, 2000)
@@ -33,8 +32,7 @@ def bakeoff(n_models: int, n_users: int, lead: float, rng: np.random.Generator) 
     values = easy + noise
     values[:, 0] += lead
     columns = {f"{m}": values[:, m] for m in range(n_models)}
-    units = Units(np.arange(n_users))
-    best = best_models(columns, units, parse("ndcg@10"), level=0.95, rng=rng, seeds={})
+    best = best_models(columns, parse("ndcg@10"), level=0.95, rng=rng, seeds={})
     assert best is not None
     assert best.rival is not None
     difference = values[:, int(best.leader)] - values[:, int(best.rival)]

@@ -20,9 +20,8 @@ from evalplugin.segments import Segmentation
 
 def may_win(metric: str = "rr", **columns: object) -> BestModels | None:
     values = {model: np.asarray(column, dtype=np.float64) for model, column in columns.items()}
-    units = Units(np.arange(len(next(iter(values.values())))))
     rng = np.random.default_rng(0)
-    return best_models(values, units, parse(metric), level=0.95, rng=rng, seeds={})
+    return best_models(values, parse(metric), level=0.95, rng=rng, seeds={})
 
 
 def found(metric: str = "rr", **columns: object) -> BestModels:
@@ -57,14 +56,14 @@ def test_a_single_user_tells_nothing() -> None:
     best = found(a=[0.1], b=[0.9])
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
     assert best_sentence(best) == "Any of b, a may be the best by rr (95 % confidence)"
-    assert why_several(best) == ["A single user has values of all models."]
+    assert why_several(best, Units(np.empty(0))) == ["A single user has values of all models."]
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:
     best = found(a=[0.1, 0.2, np.nan, np.nan], b=[np.nan, np.nan, 0.9, 0.8])
     assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
     assert best_sentence(best) == "Any of a, b may be the best by rr (95 % confidence)"
-    assert why_several(best) == ["No user has values of all models."]
+    assert why_several(best, Units(np.empty(0))) == ["No user has values of all models."]
 
 
 def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> None:

@@ -277,7 +277,7 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     assert said.startswith(
         "Any of close, best may be the best by rr (95 % confidence). close against best: +0.0001 "
     )
-    (detail,) = to_tell_apart(against("best", best, close).best["rr"])
+    (detail,) = to_tell_apart(against("best", best, close).best["rr"], Units(np.empty(0)))
     assert detail.startswith(
         "How many more users tell close from best depends on the true difference, which may be 0: "
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number, p_equals, signed
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, with_choice
@@ -150,7 +150,7 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
     if not known:
         return
     detectable, users, needed, name = min(known)
-    units = plural(contest.units.noun)
+    units = contest.units.nouns
     if detectable > gain:
         yield Found(
             f"gate.min_gain is {number(gain)} {metric}, and {users:,} {units} are too few to find a true gain below "
@@ -254,7 +254,7 @@ def _loses_in_group(results: SplitResults) -> Iterator[Found]:
         if worse:
             named = "; ".join(
                 f"{label}: {signed(pair.paired.interval.mean)} {contest.primary} over {pair.paired.users:,} "
-                f"{plural(contest.units.noun)} ({p_equals(pair.p_holm, 'Holm')})"
+                f"{contest.units.nouns} ({p_equals(pair.p_holm, 'Holm')})"
                 for label, pair in worse
             )
             yield Found(

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from evalplugin.base.arrays import Flags
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.groups import common_means
@@ -104,7 +103,7 @@ class Judge:
     @property
     def _independent(self) -> str:
         """What ``min_users`` counts: users, or clusters such as the sessions of queries."""
-        return plural(self.contest.units.independent)
+        return self.contest.units.independents
 
     @property
     def _confidence(self) -> float:
@@ -112,7 +111,7 @@ class Judge:
 
     def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
         failed = partial(Condition, challenger.model, "metric", metric, False, "no loss beyond the margin")
-        units = plural(self.contest.units.noun)
+        units = self.contest.units.nouns
         if not self._was_measured(challenger, metric):
             return failed(note="not measured")
         if parse(metric).metric.scope == "user":

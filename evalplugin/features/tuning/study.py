@@ -17,7 +17,6 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import optuna
 from evalplugin.base.seeding import generator
-from evalplugin.base.units import plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.components import params_at
 from evalplugin.execution.isolation import TaskFailure
@@ -196,7 +195,7 @@ class Study:
         name, scores = self.plan.metric.name, result.per_user
         value, users = scores.means[name], len(scores.users)
         if np.isnan(value):
-            text = f"{name} is undefined for all {users:,} {plural(scores.units.noun)} of the validation data"
+            text = f"{name} is undefined for all {users:,} {scores.units.nouns} of the validation data"
             return TrialOutcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
         column = scores.column(name) if name in scores.metrics else None
         state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"

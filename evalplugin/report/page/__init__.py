@@ -119,7 +119,7 @@ def _subtitle(comparison: Comparison) -> str:
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
         count_text(len(contest.models), "model"),
-        f"{users:,} {plural(contest.units.noun)}",
+        f"{users:,} {contest.units.nouns}",
         f"ranked by {contest.primary}",
     ]
     return " · ".join(filter(None, parts))
