@@ -55,11 +55,6 @@ class GroupStatistic:
     # + where the gap is shown to be smaller, or the worst group to be served better; - the opposite.
     mark: Mark = ""
 
-    @property
-    def groups_text(self) -> str:
-        """The groups as text, such as ``1-18 > 19-230`` of a gap."""
-        return " > ".join(self.groups)
-
 
 def group_statistics(
     contest: Contest, models: Sequence[ComparedModel], segments: Sequence[SegmentCell], level: float

@@ -132,7 +132,7 @@ def group_statistics_table(comparison: Comparison, metric: str, segment: str) ->
     fields: list[tuple[Column, Callable[[GroupStatistic], TableCell]]] = [
         (Column("", is_number=False), lambda s: TableCell(s.statistic if first[s.statistic] is s else "")),
         (Column("model", is_number=False), lambda s: _named(comparison, s.model)),
-        (Column("groups", is_number=False), lambda s: TableCell(s.groups_text)),
+        (Column("groups", is_number=False), lambda s: TableCell(" > ".join(s.groups))),
         (Column("mean"), lambda s: TableCell(number(s.value), span(s.low, s.high))),
     ]
     if any(s.difference is not None for s in statistics):

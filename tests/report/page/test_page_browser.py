@@ -256,7 +256,7 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(
 
     def shown(metric: str) -> list[list[str]]:
         return [
-            [s.model, s.groups_text, f"{s.value:.4f}"]
+            [s.model, " > ".join(s.groups), f"{s.value:.4f}"]
             for s in comparison.group_statistics
             if s.metric == metric
         ]
