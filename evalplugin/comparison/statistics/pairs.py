@@ -1,4 +1,4 @@
-"""Moments of the paired values of two models, and their standard deviation."""
+"""Moments of the differences of two models, and their standard deviation."""
 
 from __future__ import annotations
 
