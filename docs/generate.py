@@ -27,7 +27,7 @@ from evalplugin.cli.list import registry_of
 from evalplugin.cli.program import cli
 from evalplugin.components.parameters import Parameter, parameters_of
 from evalplugin.components.registry import Entry
-from evalplugin.features.checks.catalogue import CHECKS, check_of, of_data, of_models
+from evalplugin.features.checks.catalogue import CHECKS, check_of
 from evalplugin.lists.profiles import EVERY_RATING, PROFILES
 from evalplugin.models.base import cold_answer
 
@@ -91,15 +91,11 @@ _LOOKS_AT = {
 }
 
 
-def _kind_of(code: str) -> str:
-    return "data" if code in of_data else "models" if code in of_models else "results"
-
-
 def _check(page: Path, code: str) -> str:
     """Return when a check finds something, why it matters, and what to do."""
     check = check_of(code)
     parts = {
-        f"A check of {_LOOKS_AT[_kind_of(code)]}.": check.rule,
+        f"A check of {_LOOKS_AT[check.kind]}.": check.rule,
         "Why it matters.": check.why,
         "Source.": check.source,
         "What to do.": check.remedy,
@@ -109,7 +105,7 @@ def _check(page: Path, code: str) -> str:
 
 def _checks(page: Path, names: str) -> str:
     """Return a table of all checks."""
-    rows = [(f"[{code}]({code}.md)", check.title, _kind_of(code)) for code, check in sorted(CHECKS.items())]
+    rows = [(f"[{code}]({code}.md)", check.title, check.kind) for code, check in sorted(CHECKS.items())]
     return _table(("code", "finds", "looks at"), rows)
 
 

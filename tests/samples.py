@@ -28,6 +28,7 @@ from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.metrics import parse
 from evalplugin.metrics.relevance import Relevance
 from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.report import overlap
 from evalplugin.report.competition import competitions_of
 from evalplugin.tracking.write.board import Links
 from evalplugin.workspace import Workspace
@@ -384,3 +385,9 @@ def dataset_of_values(
     frame.to_csv(folder / "data.csv", index=False)
     mine = {"name": "mine", "type": "csv", "path": str(folder / "data.csv"), "timestamp": "time"}
     return mine if rating is None else {**mine, "rating": rating}
+
+
+def overlap_values(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rbo and Jaccard of two models' lists (L, k), list by list; NaN where both are empty."""
+    pairs = [next(overlap._pairs([of_a[None], of_b[None]])) for of_a, of_b in zip(a, b, strict=True)]
+    return np.array([rbo for _, rbo, _ in pairs]), np.array([jaccard for _, _, jaccard in pairs])

@@ -183,7 +183,7 @@ class Output:
             return
         texts: dict[str, Callable[..., str]] = {
             "json": partial(frames.compare_json, overlap=overlap),
-            "csv": frames.compare_csv,
+            "csv": lambda *of: frames.frame_csv(frames.compare_frame(*of)),
             "markdown": partial(documents.compare_markdown, tables=(*overlaps, *compared.tables)),
             "latex": documents.compare_latex,
         }

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags
-from evalplugin.comparison.compared import aligned
+from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -18,7 +17,6 @@ from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import SeedSpread
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.metrics.scores import PerUserScores
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class BestModels:
     # The model that is left out with the fewest users whose score is not the leader's, and their number; None: all
     # models may be the best.
     fewest: tuple[str, int] | None = None
-    unit: str = "user"  # noun of what has scores
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -53,9 +50,10 @@ class BestModels:
 
 
 def best_models(
-    scores: Mapping[str, PerUserScores],
+    columns: Mapping[str, Floats],
     spec: MetricSpec,
     *,
+    clusters: Codes | None = None,
     level: float,
     rng: np.random.Generator,
     seeds: Mapping[str, SeedSpread | None],
@@ -65,20 +63,21 @@ def best_models(
     None where the metric has no better direction, is one number for each model, or has no values.
 
     Args:
-        scores: By model, users in any order.
+        columns: Values by model (U,), NaN for a unit without one.
         spec: The metric.
+        clusters: Codes (U,), equal for units that may depend on each other; None: all are independent.
         level: At least 0.5.
         rng: Draws the critical values.
         seeds: Spread of each model's mean from seed to seed.
     """
     metric, direction = spec.name, spec.direction
-    having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
-    if not direction or not having:
+    names = [model for model, column in columns.items() if np.isfinite(column).any()]
+    if not direction or not names:
         return None
-    units, values = aligned(list(having.values()), metric)
-    clusters, compared = units.codes, np.isfinite(values).all(axis=1)
+    values = np.stack([columns[name] for name in names], axis=1)
+    compared = np.isfinite(values).all(axis=1)
     values, clusters = values[compared] * direction, None if clusters is None else clusters[compared]
-    users, names = len(values), list(having)
+    users = len(values)
     means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
     order = np.argsort(-means, kind="stable")
     spreads = [seeds.get(name) for name in names]
@@ -109,7 +108,6 @@ def best_models(
             key=lambda other: other[1],
             default=None,
         ),
-        unit=units.noun,
     )
 
 

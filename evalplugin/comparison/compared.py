@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from evalplugin.comparison.statistics.paired import Paired
 from evalplugin.comparison.statistics.seeds import SeedSpread, interval_with_seeds, seed_spread
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.distribution import Distribution, Summary
-from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.metrics.scores import PerUserScores
 
 LEVEL = 0.95  # default of every interval
 
@@ -100,7 +100,7 @@ class Cell:
 class ComparedModel:
     """One model's scores, and its rank among the models that it is compared with.
 
-    The models of a ``Contest`` have scores only; ``compare`` adds ``shared``, ``rank``, ``is_baseline``, ``cells``.
+    The models of a ``Contest`` have scores only; ``compare`` adds ``rank``, ``is_baseline``, ``cells``.
     """
 
     model: str
@@ -109,7 +109,6 @@ class ComparedModel:
     seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
     error: str | None = None  # the exception of a failed model, in one line
     run_id: str | None = None  # of the run that the scores were read from
-    shared: PerUserScores | None = None  # as of ``shared_scores``; None: the model failed
     rank: int | None = None  # from 1, by the primary metric; None: not ranked
     is_baseline: bool = False
     # By canonical name, the primary metric first; empty for a model that failed.
@@ -145,66 +144,17 @@ class SegmentCell:
     difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
 
 
-class Aligned(NamedTuple):
-    """Several models' values by a metric, users in the same order."""
+def shared_values(values: Floats) -> Floats:
+    """Return the values of some models (U, M) that they are ranked by; NaN for others.
 
-    units: Units
-    values: Floats  # (U, M), NaN for a unit without a value
-
-
-def aligned(scores: Sequence[PerUserScores], metric: str) -> Aligned:
-    """Return the units of several models and their values by a metric; NaN for models without it."""
-    units = aligned_units(scores)
-    are_the_same = units is scores[0].units
-    values = np.full((len(units), len(scores)), np.nan)
-    for model, own in enumerate(scores):
-        if metric in own.metrics:
-            rows = slice(None) if are_the_same else np.searchsorted(units.ids, own.users)
-            values[rows, model] = own.column(metric)
-    return Aligned(units, values)
-
-
-def aligned_units(scores: Sequence[PerUserScores]) -> Units:
-    """Return the units of several models; where all have the same in the same order, those of the first one itself."""
-    first = scores[0].units
-    if all(np.array_equal(own.users, first.ids) for own in scores[1:]):
-        return first
-    return replace(first, ids=np.unique(np.concatenate([own.users for own in scores])))
-
-
-def shared_scores(
-    scores: Mapping[str, PerUserScores], metrics: Sequence[str]
-) -> tuple[Mapping[str, PerUserScores], dict[str, int]]:
-    """Return the models' scores for the users by whom they are ranked, NaN for others, and how many have any value.
-
-    By each metric, these are the users with a value of every ranked model. Ranked is a model with values for at least
-    half as many users as the model that has most. Where all have values for the same users, ``scores`` is returned.
-
-    Args:
-        scores: By model.
-        metrics: Canonical names, those of the numbers of users with a value of any model.
+    These are of the units with a value of every ranked model. Ranked is a model with values for at least half as many
+    units as the model that has most.
     """
-    values: dict[str, Floats] = {}
-    users_of: dict[str, int] = {}
-    for metric in metrics:
-        having = [model for model, own in scores.items() if metric in own.metrics]
-        if not having:
-            continue
-        units, columns = aligned([scores[model] for model in having], metric)
-        has = ~np.isnan(columns)
-        users_of[metric] = int(np.count_nonzero(has.any(axis=1)))
-        counts = has.sum(axis=0)
-        ranked = (counts > 0) & (2 * counts >= counts.max())
-        shared = has[:, ranked].all(axis=1) & ranked.any()
-        if (counts[counts > 0] == np.count_nonzero(shared)).all():
-            continue
-        for model, is_ranked in zip(having, ranked.tolist(), strict=True):
-            own = scores[model]
-            stays = np.isin(own.users, units.ids[shared]) & is_ranked
-            values.setdefault(model, own.values.copy())[~stays, own.metrics.index(metric)] = np.nan
-    if not values:
-        return scores, users_of
-    return {m: replace(own, values=values.get(m, own.values)) for m, own in scores.items()}, users_of
+    has = ~np.isnan(values)
+    counts = has.sum(axis=0)
+    ranked = (counts > 0) & (2 * counts >= counts.max(initial=0))
+    shared = has[:, ranked].all(axis=1) & ranked.any()
+    return np.where(shared[:, None] & ranked, values, np.nan)
 
 
 def metric_cells(

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes
+from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.base.remembering import remembered
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
@@ -22,10 +22,8 @@ from evalplugin.comparison.compared import (
     Mark,
     Pair,
     SegmentCell,
-    aligned,
-    aligned_units,
     metric_cells,
-    shared_scores,
+    shared_values,
 )
 from evalplugin.comparison.contest import Contest, Pairing
 from evalplugin.comparison.groups import GroupStatistic, group_statistics
@@ -42,6 +40,8 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import NO_HISTORY, Segmentation
 
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
+_ALL = slice(None)  # units
+_Columns: TypeAlias = Mapping[str, Mapping[str, Floats]]  # values (U,) by metric and model
 # Users times models squared, up to which all metrics are compared for every pair.
 _VALUES_OF_EVERY_PAIR = 2**19
 
@@ -73,7 +73,7 @@ class Comparison:
     @cached_property
     def best(self) -> Mapping[str, BestModels]:
         """The models that may be the best, by metric; metrics without a better direction are left out."""
-        by_metric = (self._best_among(self._shared, metric) for metric in self.contest.metrics)
+        by_metric = (self._best_among(_ALL, metric) for metric in self.contest.metrics)
         return {best.metric: best for best in by_metric if best is not None}
 
     @property
@@ -112,20 +112,33 @@ class Comparison:
         if self._by_history is None:
             return None
         cold = self._by_history.labels.index(NO_HISTORY)
-        known = {model: s.only(self._by_history.of(s.users) != cold) for model, s in self._shared.items()}
+        known = self._by_history.of(self.contest.units.ids) != cold
         among = self._best_among(known, metric, "with history")
         return among if among is not None and among.users else None
 
     def _best_among(
-        self, scores: Mapping[str, PerUserScores], metric: str, *stream: str, groups: int = 1
+        self, rows: Flags | slice, metric: str, *stream: str, groups: int = 1
     ) -> BestModels | None:
-        """Return the models that may be the best among the users of ``scores``, who are one of ``groups``.
+        """Return the models that may be the best among some units, who are one of ``groups``.
 
         ``stream`` names the random numbers.
         """
-        level = 1 - (1 - max(self.level, 0.5)) / groups
-        rng = generator(self.contest.seed, "best", *stream)
-        return best_models(scores, self.contest.spec(metric), level=level, rng=rng, seeds=self._seeds(metric))
+        contest, codes = self.contest, self.contest.units.codes
+        return best_models(
+            {model: column[rows] for model, column in self._columns(metric, shared=True).items()},
+            contest.spec(metric),
+            clusters=None if codes is None else codes[rows],
+            level=1 - (1 - max(self.level, 0.5)) / groups,
+            rng=generator(contest.seed, "best", *stream),
+            seeds=self._seeds(metric),
+        )
+
+    def _columns(self, metric: str, *, shared: bool = False) -> dict[str, Floats]:
+        """Return a metric's values by model (U,), NaN for a unit without one; ``shared``: as of ``shared_values``."""
+        having = [row for row in self.scored if row.scores is not None and metric in row.scores.metrics]
+        values = self.contest.values(having, metric)
+        values = shared_values(values) if shared else values
+        return {row.model: column for row, column in zip(having, values.T, strict=True)}
 
     @property
     def _by_history(self) -> Segmentation | None:
@@ -140,25 +153,13 @@ class Comparison:
         contest = self.contest
         if self.pairing == "all":
             return self.pairs
-        n_users = max((len(s.users) for s in self._scores.values()), default=0)
-        is_little = n_users * len(self._scores) ** 2 <= _VALUES_OF_EVERY_PAIR
+        is_little = len(contest.units) * len(self.scored) ** 2 <= _VALUES_OF_EVERY_PAIR
         every = _pairs(self, "all", contest.metrics if is_little else (contest.primary,))
         own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
         return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
 
     def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
         return {row.model: row.spread_of_seeds(metric) for row in self.models}
-
-    @cached_property
-    def _scores(self) -> Mapping[str, PerUserScores]:
-        return {row.model: row.scores for row in self.models if row.scores is not None}
-
-    @cached_property
-    def _shared(self) -> Mapping[str, PerUserScores]:
-        """The scores of the users by whom models are ranked; ``_scores`` itself where these are all users."""
-        if all(row.shared is row.scores for row in self.models):
-            return self._scores
-        return {row.model: row.shared for row in self.models if row.shared is not None}
 
     @property
     def scored(self) -> list[ComparedModel]:
@@ -204,14 +205,13 @@ def compare(
         tests: Tests in addition to the permutation test.
     """
     specs = [contest.spec(metric) for metric in contest.metrics]
-    scores = {model.model: model.scores for model in contest.models if model.scores is not None}
-    shared, users_of = shared_scores(scores, contest.metrics)
+    shared, users_of = _shared_scores(contest)
     rows = []
     for model in contest.models:
         own = shared.get(model.model)
         cells = metric_cells(own, specs, contest.seed, seed_means=model.seed_means, level=level)
         cells = {metric: _counted(cell, model.scores, users_of) for metric, cell in cells.items()}
-        rows.append(replace(model, is_baseline=model.model == contest.baseline, shared=own, cells=cells))
+        rows.append(replace(model, is_baseline=model.model == contest.baseline, cells=cells))
     scored = Comparison(contest, level, intervals, pairs, tuple(_ranked(specs, rows)), ())
     compared = tuple(_pairs(scored, pairs, contest.metrics, tests))
     to_baseline = {(p.model, p.metric): p for p in compared if p.against == contest.baseline}
@@ -220,6 +220,27 @@ def compare(
         cells = {m: replace(c, difference=to_baseline.get((row.model, m))) for m, c in row.cells.items()}
         models.append(replace(row, cells=cells))
     return replace(scored, models=tuple(models), pairs=compared)
+
+
+def _shared_scores(contest: Contest) -> tuple[dict[str, PerUserScores], dict[str, int]]:
+    """Return the scores that models are ranked by, and by metric how many units have a value of any model."""
+    scores = {row.model: row.scores for row in contest.models if row.scores is not None}
+    values: dict[str, Floats] = {}  # of the models that have further ones
+    users_of = {}
+    for metric in contest.metrics:
+        having = [row for row in contest.models if row.scores is not None and metric in row.scores.metrics]
+        columns = contest.values(having, metric)
+        users_of[metric] = int(np.count_nonzero(~np.isnan(columns).all(axis=1)))
+        shared = shared_values(columns)
+        if np.array_equal(shared, columns, equal_nan=True):
+            continue
+        for row, column in zip(having, shared.T, strict=True):
+            own = scores[row.model]
+            changed = values.setdefault(row.model, own.values.copy())
+            changed[:, own.metrics.index(metric)] = column[contest.rows(own)]
+    return {
+        model: replace(own, values=values.get(model, own.values)) for model, own in scores.items()
+    }, users_of
 
 
 def _counted(cell: Cell, scores: PerUserScores | None, users_of: Mapping[str, int]) -> Cell:
@@ -235,26 +256,21 @@ def _counted(cell: Cell, scores: PerUserScores | None, users_of: Mapping[str, in
 def _pairs(
     comparison: Comparison, pairing: Pairing, metrics: Sequence[str], tests: Sequence[Test] = ()
 ) -> Iterator[Pair]:
-    scores, names = comparison._scores, _pairing(comparison.models, pairing)
-    clusters = _clusters(scores)
-    for columns in _batches(metrics, scores, len(names)):
+    names, clusters = _pairing(comparison.models, pairing), comparison.contest.units.codes
+    for batch in _batches(comparison, metrics, len(names)):
         rng = generator(comparison.contest.seed, "difference")
+        columns = {metric: comparison._columns(metric) for metric in batch}
         uncorrected = _uncorrected(comparison, names, columns, tests, clusters, rng)
         for _, family in groupby(uncorrected, key=lambda pair: pair.metric):
             yield from _corrected(list(family), comparison.level)
 
 
-def _batches(
-    metrics: Sequence[str], scores: Mapping[str, PerUserScores], n_pairs: int
-) -> Iterator[dict[str, dict[str, npt.NDArray[np.float64]]]]:
-    """Yield the values by metric and model, in batches of metrics.
-
-    A batch shares random draws, which take longest, but memory is limited.
-    """
-    users = max((len(s.users) for s in scores.values()), default=0)
-    size = max(1, _VALUES_AT_ONCE // max(1, users * max(len(scores), n_pairs)))
+def _batches(comparison: Comparison, metrics: Sequence[str], n_pairs: int) -> Iterator[Sequence[str]]:
+    """Yield some metrics at a time: they share random draws, which take longest, but memory is limited."""
+    width = max(len(comparison.scored), n_pairs)
+    size = max(1, _VALUES_AT_ONCE // max(1, len(comparison.contest.units) * width))
     for start in range(0, len(metrics), size):
-        yield {metric: _columns(metric, scores) for metric in metrics[start : start + size]}
+        yield metrics[start : start + size]
 
 
 def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[str, str]]:
@@ -268,23 +284,10 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[st
     return [(row.model, b) for b in baseline for row in done if row.model != b]
 
 
-def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return a metric's values by model, users in the same order; NaN for a user without a value."""
-    if not any(metric in s.metrics for s in scores.values()):
-        return {}
-    values = aligned(list(scores.values()), metric).values
-    return {m: column for (m, s), column in zip(scores.items(), values.T, strict=True) if metric in s.metrics}
-
-
-def _clusters(scores: Mapping[str, PerUserScores]) -> Codes | None:
-    """Return the clusters of the users whose values ``_columns`` returns, in the same order."""
-    return aligned_units(list(scores.values())).codes if scores else None
-
-
 def _uncorrected(
     comparison: Comparison,
     names: Sequence[tuple[str, str]],
-    columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
+    columns: _Columns,
     tests: Sequence[Test],
     clusters: Codes | None,
     rng: np.random.Generator,
@@ -327,69 +330,58 @@ def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
-    for segmentation in comparison.contest.segments:
-        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in comparison.contest.metrics}
-        for label, inside, shared in _groups(comparison, segmentation):
-            for cell in _group_cells(comparison, segmentation.name, label, inside, shared):
-                cells[cell.metric].append(cell)
-        for family in cells.values():
-            differences = [c.difference for c in family if c.difference is not None]
-            corrected = iter(_corrected(differences, comparison.level))
-            yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
+    contest = comparison.contest
+    groups = {parts.name: parts.of(contest.units.ids) for parts in contest.segments}
+    cells: dict[tuple[str, str], list[SegmentCell]] = {(s, m): [] for s in groups for m in contest.metrics}
+    n_pairs = len(_pairing(comparison.models, "baseline"))
+    for batch in _batches(comparison, contest.metrics, n_pairs):
+        columns = {metric: comparison._columns(metric) for metric in batch}
+        shared = {metric: comparison._columns(metric, shared=True) for metric in batch}
+        for parts in contest.segments:
+            for number, label in enumerate(parts.labels):
+                inside = groups[parts.name] == number
+                for cell in _group_cells(comparison, parts.name, label, inside, columns, shared):
+                    cells[parts.name, cell.metric].append(cell)
+    for family in cells.values():
+        differences = [c.difference for c in family if c.difference is not None]
+        corrected = iter(_corrected(differences, comparison.level))
+        yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
 
 
 def _group_cells(
-    comparison: Comparison,
-    segment: str,
-    label: str,
-    scores: Mapping[str, PerUserScores],
-    shared: Mapping[str, PerUserScores],
+    comparison: Comparison, segment: str, label: str, inside: Flags, columns: _Columns, shared: _Columns
 ) -> Iterator[SegmentCell]:
-    """Yield the cells of one group of users by metric, with uncorrected differences.
+    """Yield the cells of one group of users (U,) by metric, with uncorrected differences.
 
-    ``scores`` are theirs, by model; ``shared`` those that means are over.
+    Means are over the values of ``shared``, differences over those of ``columns``.
     """
     contest, names = comparison.contest, _pairing(comparison.models, "baseline")
-    clusters = _clusters(scores)
-    for columns in _batches(contest.metrics, scores, len(names)):
-        rng = generator(contest.seed, "segment", segment, label)
-        keys = [(metric, model) for metric, having in columns.items() for model in having]
-        if not keys:
-            continue
-        of_means = columns if shared is scores else {metric: _columns(metric, shared) for metric in columns}
-        values = np.stack([of_means[metric][model] for metric, model in keys], axis=1)
-        bounds = [contest.spec(metric).metric.bounds for metric, _ in keys]
-        intervals = mean_intervals(values, level=comparison.level, bounds=bounds, clusters=clusters, rng=rng)
-        # The seeds' spread of a group's mean is taken to be the same as over all users.
-        seeds = {metric: comparison._seeds(metric) for metric in columns}
-        uncorrected = _uncorrected(comparison, names, columns, (), clusters, rng)
-        pairs = {(pair.metric, pair.model): pair for pair in uncorrected}
-        for (metric, model), interval in zip(keys, intervals, strict=True):
-            if (spread := seeds[metric][model]) is not None:
-                interval = interval_with_seeds(interval, [spread])
-            yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
+    clusters = None if contest.units.codes is None else contest.units.codes[inside]
+    rng = generator(contest.seed, "segment", segment, label)
+    keys = [(metric, model) for metric, having in columns.items() for model in having]
+    if not keys:
+        return
+    values = np.stack([shared[metric][model][inside] for metric, model in keys], axis=1)
+    bounds = [contest.spec(metric).metric.bounds for metric, _ in keys]
+    intervals = mean_intervals(values, level=comparison.level, bounds=bounds, clusters=clusters, rng=rng)
+    own = {metric: {model: column[inside] for model, column in of.items()} for metric, of in columns.items()}
+    pairs = {(p.metric, p.model): p for p in _uncorrected(comparison, names, own, (), clusters, rng)}
+    # The seeds' spread of a group's mean is taken to be the same as over all users.
+    seeds = {metric: comparison._seeds(metric) for metric in columns}
+    for (metric, model), interval in zip(keys, intervals, strict=True):
+        if (spread := seeds[metric][model]) is not None:
+            interval = interval_with_seeds(interval, [spread])
+        yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
 
 
 def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterator[BestModels]:
     for segmentation in comparison.contest.segments:
         if segmentation.name == segment and not segmentation.from_truth:
-            groups = len(segmentation.labels)
-            for label, _, shared in _groups(comparison, segmentation):
-                best = comparison._best_among(shared, metric, segment, label, groups=groups)
+            group, groups = segmentation.of(comparison.contest.units.ids), len(segmentation.labels)
+            for number, label in enumerate(segmentation.labels):
+                best = comparison._best_among(group == number, metric, segment, label, groups=groups)
                 if best is not None:
                     yield replace(best, segment=segment, label=label)
-
-
-def _groups(
-    comparison: Comparison, parts: Segmentation
-) -> Iterator[tuple[str, dict[str, PerUserScores], dict[str, PerUserScores]]]:
-    """Yield each group of users, with their scores by model, and those of the users by whom models are ranked."""
-    scores, shared = comparison._scores, comparison._shared
-    group = {model: parts.of(s.users) for model, s in scores.items()}
-    for number, label in enumerate(parts.labels):
-        inside = {model: s.only(group[model] == number) for model, s in scores.items()}
-        is_same = shared is scores
-        yield label, inside, inside if is_same else {m: s.only(group[m] == number) for m, s in shared.items()}
 
 
 def _ranked(specs: Sequence[MetricSpec], rows: Sequence[ComparedModel]) -> list[ComparedModel]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.places import DataSplit
-from evalplugin.base.units import plural
-from evalplugin.comparison.compared import ComparedModel, aligned_units
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spread, clusters_in_order
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.given import spec_of
-from evalplugin.metrics.scores import Units
+from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.segments import Segmentation
 
 Pairing = Literal["baseline", "all"]
@@ -56,9 +57,26 @@ class Contest:
 
     @cached_property
     def units(self) -> Units:
-        """The units with scores of any model."""
-        scores = [model.scores for model in self.models if model.scores is not None]
-        return aligned_units(scores) if scores else Units(np.empty(0, dtype=np.int64))
+        """What any of the models has scores of; where all have the same in one order, those of the first itself."""
+        every = [model.scores.units for model in self.models if model.scores is not None]
+        if not every:
+            return Units(np.empty(0, dtype=np.int64))
+        if all(np.array_equal(own.ids, every[0].ids) for own in every[1:]):
+            return every[0]
+        return replace(every[0], ids=np.unique(np.concatenate([own.ids for own in every])))
+
+    def rows(self, scores: PerUserScores) -> slice | npt.NDArray[np.intp]:
+        """Return the positions among ``units`` of those that a model has scores of."""
+        same = np.array_equal(self.units.ids, scores.users)
+        return slice(None) if same else np.searchsorted(self.units.ids, scores.users)
+
+    def values(self, models: Sequence[ComparedModel], metric: str) -> Floats:
+        """Return the values of some models by a metric: float64 (U, M), NaN for those of ``units`` without one."""
+        values = np.full((len(self.units), len(models)), np.nan)
+        for column, model in enumerate(models):
+            if model.scores is not None and metric in model.scores.metrics:
+                values[self.rows(model.scores), column] = model.scores.column(metric)
+        return values
 
     @property
     def few_clusters(self) -> str:
@@ -70,7 +88,7 @@ class Contest:
         number, n = spread.effective, spread.clusters
         if number >= RELIABLE_FROM or 2 * number >= n:
             return ""
-        nouns, units = plural(self.units.independent), plural(self.units.noun)
+        nouns, units = self.units.independents, self.units.nouns
         return (
             f"a few of {n:,} {nouns} have most {units}: means vary like those of {number:.0f} {nouns} of one size; "
             f"below {RELIABLE_FROM}, fewer 95 % intervals hold the true mean, and more tests err"

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from evalplugin.comparison.compared import ComparedModel, Mark, SegmentCell, aligned
+from evalplugin.base.arrays import Floats
+from evalplugin.comparison.compared import ComparedModel, Mark, SegmentCell, shared_values
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.groups import (
     LEAST_UNITS,
@@ -24,6 +25,8 @@ from evalplugin.comparison.statistics.groups import (
     worst_of,
 )
 from evalplugin.comparison.statistics.paired import holm
+from evalplugin.comparison.statistics.seeds import SeedSpread
+from evalplugin.metrics.scores import Units
 from evalplugin.segments import Segmentation
 
 Statistic = Literal["gap", "worst"]
@@ -52,11 +55,6 @@ class GroupStatistic:
     # + where the gap is shown to be smaller, or the worst group to be served better; - the opposite.
     mark: Mark = ""
 
-    @property
-    def groups_text(self) -> str:
-        """The groups as text, such as ``1-18 > 19-230`` of a gap."""
-        return " > ".join(self.groups)
-
 
 def group_statistics(
     contest: Contest, models: Sequence[ComparedModel], segments: Sequence[SegmentCell], level: float
@@ -78,40 +76,46 @@ def group_statistics(
     for segmentation in contest.segments:
         for metric in contest.metrics:
             direction = contest.spec(metric).direction
+            ranked = shared_values(contest.values(models, metric))
             family: dict[Statistic, list[GroupStatistic]] = {"gap": [], "worst": []}
-            for row in models:
+            for row, own in zip(models, ranked.T, strict=True):
                 of_model = cells.get((segmentation.name, metric, row.model), [])
-                for statistic in _statistics(segmentation, metric, direction, row, baseline, of_model, level):
+                for statistic in _statistics(
+                    contest, segmentation, metric, row, own, baseline, of_model, level
+                ):
                     family[statistic.statistic].append(statistic)
             for statistics in family.values():
                 yield from _corrected(statistics, direction, level)
 
 
 def _statistics(
+    contest: Contest,
     segmentation: Segmentation,
     metric: str,
-    direction: int,
     row: ComparedModel,
+    ranked: Floats,
     baseline: ComparedModel | None,
     cells: Sequence[SegmentCell],
     level: float,
 ) -> Iterator[GroupStatistic]:
-    """Yield gap and worst group of one model, with uncorrected differences."""
+    """Yield gap and worst group of one model, with uncorrected differences; ``ranked``: its values (U,) for means."""
     kept = [cell for cell in cells if _units(cell) >= LEAST_UNITS]
     if not 2 <= len(kept) <= MOST_GROUPS or not all(math.isfinite(cell.interval.mean) for cell in kept):
         return
-    spread = row.spread_of_seeds(metric)
+    spread, direction = row.spread_of_seeds(metric), contest.spec(metric).direction
     fits = math.inf if spread is None else spread.seeds
     degrees = np.array([min(_units(cell), fits) - 1 for cell in kept])
     intervals = [cell.interval for cell in kept]
-    ranked = replace(row, scores=row.shared)
-    own = common_means(ranked, ranked, metric, segmentation, LEAST_UNITS).means
+    values = np.stack([ranked, ranked], axis=1)
+    own = common_means(contest.units, values, (spread, spread), segmentation, LEAST_UNITS).means
     extremes: dict[Statistic, Extreme] = {"gap": gap_of(intervals, degrees, own)}
     if direction:
         extremes["worst"] = worst_of(intervals, degrees, direction, own)
     differences: dict[Statistic, ExtremeDifference] = {}
     if baseline is not None and row is not baseline and baseline.has_values(metric):
-        means = common_means(row, baseline, metric, segmentation, LEAST_UNITS).means
+        seeds = (spread, baseline.spread_of_seeds(metric))
+        values = contest.values([row, baseline], metric)
+        means = common_means(contest.units, values, seeds, segmentation, LEAST_UNITS).means
         if means is not None:
             differences["gap"] = gap_difference(means, level=level)
             differences["worst"] = worst_difference(means, direction, level=level)
@@ -136,19 +140,21 @@ class CommonMeans(NamedTuple):
 
 
 def common_means(
-    model: ComparedModel, other: ComparedModel, metric: str, segmentation: Segmentation, least: int
+    units: Units,
+    values: Floats,
+    seeds: tuple[SeedSpread | None, SeedSpread | None],
+    segmentation: Segmentation,
+    least: int,
 ) -> CommonMeans:
     """Return the means of the groups with at least so many independent units, users or their clusters.
 
     Args:
-        model, other: Both have a value of the metric for some user.
-        metric: Canonical name.
+        units: What has values.
+        values: Of both models (U, 2), NaN for a unit without one.
+        seeds: Spread of each model's mean.
         segmentation: The groups.
         least: At least two.
     """
-    assert model.scores is not None
-    assert other.scores is not None
-    units, values = aligned((model.scores, other.scores), metric)
     labels, group, clusters = segmentation.labels, segmentation.of(units.ids), units.codes
     defined = (group >= 0) & ~np.isnan(values).any(axis=1)
     values, group = values[defined], group[defined]
@@ -166,7 +172,6 @@ def common_means(
         int(np.count_nonzero(kept)),
         None if clusters is None else clusters[rows],
     )
-    seeds = (model.spread_of_seeds(metric), other.spread_of_seeds(metric))
     return CommonMeans(replace(means, seeds=seeds), int(np.count_nonzero(rows)), small)
 
 

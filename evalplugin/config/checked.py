@@ -112,6 +112,7 @@ class ModelRecipe:
     # The search space of each tuned parameter, under dotted names; None: the model is not tuned.
     space: Mapping[str, Space] | None = None
     path: KeyPath = field(default=(), compare=False)  # in the config; none for a champion from MLflow
+    origin: str = field(default="", compare=False)  # where such a champion was found, for messages
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the model as a config names it, every parameter included."""

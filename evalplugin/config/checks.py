@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -239,6 +240,44 @@ class Checks:
                 )
             metrics[metric.name] = metric
         return list(metrics.values())
+
+    def candidates(self, recommend: Recommend, datasets: Sequence[NamedDataset]) -> Recommend:
+        """Return the section with the candidates that hold where they are left out; check the tables of a pool."""
+        if "recommend" in self.malformed:
+            return recommend
+        self._check_pools(recommend)
+        events = [dataset for dataset in datasets if dataset.has_events]
+        if not events:
+            return recommend
+        if "candidates" not in recommend.model_fields_set:
+            if len(events) < len(datasets):
+                other = next(dataset.name for dataset in datasets if not dataset.has_events)
+                self.add(
+                    ("datasets",),
+                    f"{events[0].name} is a log of events (duplicates: keep), whose users may meet an item again, and "
+                    f"{other} is not: say recommend.candidates (all, for example), or use a config for each",
+                )
+            return recommend.model_copy(update={"candidates": "all"})
+        if recommend.candidates == "given" and recommend.seen is None:
+            return recommend.model_copy(update={"seen": "keep"})
+        if recommend.candidates == "unseen":
+            self.add(
+                ("recommend", "candidates"),
+                f"unseen leaves out what a user has met before, and {events[0].name} is a log of events (duplicates: "
+                f"keep), whose users meet items again: such truth could never be listed; set candidates: all, or leave "
+                f"it out",
+            )
+        return recommend
+
+    def _check_pools(self, recommend: Recommend) -> None:
+        """Report tables of given candidates that are not there, or lack a column."""
+        problems: list[Problem] = []
+        for key, pool in recommend.pools().items():
+            for _, dataset in self.parts("datasets", DatasetSpec):
+                for _, split in self.parts("split", InlineSpec):
+                    of_pool = pool.check(self.context.base, dataset.name, split.name)
+                    problems += [replace(p, path=(key,)) if p.path == ("path",) else p for p in of_pool]
+        self.extend(dict.fromkeys(problems), ("recommend",))
 
     def collect_names(self, metrics: Sequence[MetricSpec]) -> None:
         """Set ``names``, those of components with problems too; check for duplicates."""

@@ -12,7 +12,6 @@ import yaml
 from evalplugin.base.secrets import register_secrets
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.components.registry import load_plugin_file
-from evalplugin.config.candidate_checks import check_candidates
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks, SectionCheck
 from evalplugin.config.components import EngineSpec, InlineSpec
@@ -77,7 +76,7 @@ def _checked(checks: Checks, section_checks: Mapping[str, SectionCheck]) -> Chec
     segments = checks.components("segments", SegmentSpec, SEGMENTS)
     recommend = checks.section("recommend", Recommend) or Recommend()
     metrics = checks.metrics(recommend)
-    recommend = check_candidates(checks, recommend, datasets)
+    recommend = checks.candidates(recommend, datasets)
 
     compare = checks.section("compare", Compare) or Compare()
     checks.collect_names(metrics)

@@ -14,6 +14,7 @@ from evalplugin.base.arrays import Codes, Flags, Floats, described
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.libraries import pd
+from evalplugin.base.units import plural
 from evalplugin.data.queries import Sessions, Unit
 from evalplugin.metrics.distribution import Distribution
 from evalplugin.metrics.moments import mean_of_defined
@@ -64,6 +65,16 @@ class Units:
     def independent(self) -> str:
         """The noun of what is independent: a unit, or a cluster."""
         return self.noun if self.clusters is None else self.clusters.name
+
+    @property
+    def nouns(self) -> str:
+        """The plural of ``noun``."""
+        return plural(self.noun)
+
+    @property
+    def independents(self) -> str:
+        """The plural of ``independent``."""
+        return plural(self.independent)
 
 
 class Counts(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import percent
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Finding, Plan
@@ -74,7 +73,7 @@ def leaderboard_markdown(
     """Return the leaderboard of each dataset and split, and the tables of sections."""
     sections = list(sections)
     findings = [finding for section in sections for finding in section.findings]
-    units = " and ".join(dict.fromkeys(plural(comparison.contest.units.noun) for comparison in comparisons))
+    units = " and ".join(dict.fromkeys(comparison.contest.units.nouns for comparison in comparisons))
     lines = [
         f"# Bake-off {escape(plan.id)}",
         "",

@@ -216,16 +216,6 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
             file.write(frame_csv(frame).encode(errors="surrogateescape"))
 
 
-def compare_csv(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
-) -> str:
-    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV with all digits.
-
-    Text that a spreadsheet would take for a formula has an apostrophe in front.
-    """
-    return frame_csv(compare_frame(comparisons, metrics, segment))
-
-
 def compare_json(
     comparisons: Sequence[Comparison],
     metrics: Sequence[str] = (),

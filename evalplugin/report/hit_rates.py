@@ -30,10 +30,6 @@ class HitRates:
     truth: tuple[int, ...]  # relevant held-out items of each group
     hits: Mapping[str, tuple[int, ...]]  # by model: those of them that are in the user's list
 
-    def rates(self, model: str) -> list[float]:
-        """Return the share of each group's relevant held-out items that a model lists: their recall."""
-        return [hit / truth for hit, truth in zip(self.hits[model], self.truth, strict=True)]
-
 
 @remembered
 def hit_rates(comparison: Comparison) -> HitRates | None:

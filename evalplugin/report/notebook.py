@@ -12,7 +12,6 @@ from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
 from evalplugin.base.numbers import number, percent, signed
 from evalplugin.base.text import escape_html
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
@@ -200,7 +199,7 @@ class Comparisons:
         """
         known = list(dict.fromkeys(s.name for c in self.comparisons for s in c.contest.segments))
         if segment not in known:
-            units = plural(self.comparisons[0].contest.units.noun)
+            units = self.comparisons[0].contest.units.nouns
             near = did_you_mean(segment, known, noun="there are") or f"; the runs have no groups of {units}"
             raise DataError(f"{units} are not grouped by {segment!r}{near}")
 

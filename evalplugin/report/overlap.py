@@ -69,18 +69,6 @@ def overlaps_of(lists: Mapping[str, pa.Table], k: int | None) -> Iterator[Overla
         yield Overlap(a, b, places[0].shape[1], *of_pair, drawn_from)
 
 
-def overlap_values(a: Codes, b: Codes) -> tuple[Floats, Floats]:
-    """Return rbo and Jaccard of two models' lists: float64 (L,), NaN where both are empty.
-
-    Args:
-        a, b: int32 (L, k): items by rank, each at most once in a list, -1 in the places after its end.
-    """
-    slots, n_slots = _slots([a, b])
-    lengths, k = _lengths(np.stack([a, b])), a.shape[1]
-    rbo, jaccard = _values(_ranks(slots[0], n_slots, k), slots[1:], lengths[0], lengths[1:], _tails(k))
-    return rbo[0], jaccard[0]
-
-
 def _pairs(places: Sequence[Codes]) -> Iterator[tuple[int, float, float]]:
     """Yield the number of lists, and the means of rbo and Jaccard over them, of every two models."""
     n_lists, k = places[0].shape

@@ -76,7 +76,7 @@ def summary_markdown(
         verdict: A sentence on all models; empty before they are compared.
     """
     info = result.data
-    units = plural(info.units.noun)
+    units = info.units.nouns
     lines = [f"# {escape(result.model)}", ""]
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(plan.id)}", ""]
     lines += [escape(verdict), ""] if verdict else []
@@ -89,7 +89,7 @@ def summary_markdown(
         rows = text_rows(_metric_row(plan.spec(cell.metric), cell) for cell in cells.values())
         methods = {cell.method for cell in cells.values()}
         footnotes = [_MEANS.format(units=units, whom=whom(info.units.noun))]
-        if names := method_names(methods, info.units.noun, info.units.independent):
+        if names := method_names(methods, info.units):
             footnotes.append(_INTERVALS.format(methods=names))
         lines += titled_lines(Table("Metrics", columns, rows, footnotes=tuple(footnotes)))
     lines += _cluster_lines(plan, info, cells)
@@ -129,7 +129,7 @@ def _cluster_lines(plan: Plan, info: Scored, cells: Mapping[str, Cell]) -> list[
         return []
     cluster = info.units.independent
     columns = (*words("metric"), *numbers(f"mean over {plural(cluster)}", _INTERVAL, plural(cluster)))
-    title = f"If each {cluster} counts once, by the mean of its {plural(info.units.noun)}:"
+    title = f"If each {cluster} counts once, by the mean of its {info.units.nouns}:"
     return [title, "", *table_lines(Table(title, columns, text_rows(rows))), ""]
 
 
@@ -145,7 +145,7 @@ def _group_lines(plan: Plan, result: ModelResult) -> list[str]:
                 rows.append((segment.name, label, f"{interval.n:,}", number(interval.mean), shown))
     if not rows:
         return []
-    units = plural(result.data.units.noun)
+    units = result.data.units.nouns
     columns = (*words("segment", "group"), *numbers(units, "mean", _INTERVAL))
     lines = ["## For whom", "", f"{escape(plan.primary)} by group of {units}:", ""]
     return [*lines, *table_lines(Table("For whom", columns, text_rows(rows))), ""]
@@ -225,11 +225,11 @@ def _data_name(info: Scored) -> str:
 @remembered  # all models of a dataset and split have the same data
 def _data_lines(info: Scored) -> list[str]:
     if not isinstance(info, DataInfo):
-        known = {plural(info.units.noun): f"{len(info.units):,}", "digest": info.test_digest[:12]}
+        known = {info.units.nouns: f"{len(info.units):,}", "digest": info.test_digest[:12]}
         return _list({**redact_values(info.params), **known})
     fold = "" if info.n_folds == 1 else f", fold 1 of {info.n_folds}"
     parts = {"all": info.full, f"train{fold}": info.train, f"test{fold}": info.test}
-    units = plural(info.units.noun)
+    units = info.units.nouns
     # Train data is of sessions where the test data is of queries.
     users = units if info.units.noun == "user" else f"sessions or {units}"
     columns = (*words(""), *numbers(users, "items", "interactions", "density"), *words("digest"))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 from evalplugin.base.numbers import UNDEFINED, number, p_value, relative, share, signed, span
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
@@ -96,7 +95,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> Table:
     """Return the models by one metric within each group of users."""
     cells = [cell for cell in comparison.segments if (cell.segment, cell.metric) == (segment, metric)]
     pairs = [cell.difference for cell in cells if cell.difference is not None]
-    units = plural(comparison.contest.units.noun)
+    units = comparison.contest.units.nouns
     first = {cell.label: cell for cell in reversed(cells)}  # of each group, which names it
 
     def group_cell(cell: SegmentCell) -> TableCell:
@@ -133,7 +132,7 @@ def group_statistics_table(comparison: Comparison, metric: str, segment: str) ->
     fields: list[tuple[Column, Callable[[GroupStatistic], TableCell]]] = [
         (Column("", is_number=False), lambda s: TableCell(s.statistic if first[s.statistic] is s else "")),
         (Column("model", is_number=False), lambda s: _named(comparison, s.model)),
-        (Column("groups", is_number=False), lambda s: TableCell(s.groups_text)),
+        (Column("groups", is_number=False), lambda s: TableCell(" > ".join(s.groups))),
         (Column("mean"), lambda s: TableCell(number(s.value), span(s.low, s.high))),
     ]
     if any(s.difference is not None for s in statistics):
@@ -189,7 +188,7 @@ def mean_cell(cell: Cell | None) -> TableCell:
 
 def own_column(comparison: Comparison) -> Column:
     """Return the column of the users that each model has values for."""
-    return Column(f"own {plural(comparison.contest.units.noun)}")
+    return Column(f"own {comparison.contest.units.nouns}")
 
 
 def own_cell(cell: Cell | None) -> TableCell:

@@ -8,7 +8,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.libraries import pd
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.queries import positions_of, session_ids
 from evalplugin.report.competition import competition_of
@@ -27,8 +27,11 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
         raise DataError(
             f"{name!r} has no value for each {contest.units.noun}{did_you_mean(name, shared, noun='there are')}"
         )
-    units, values = aligned([first.scores, second.scores], name)
-    competition = competition_of(contest)
+    values, competition = contest.values([first, second], name), competition_of(contest)
+    has_either = np.zeros(len(values), dtype=np.bool_)
+    for scores in (first.scores, second.scores):
+        has_either[contest.rows(scores)] = True
+    units, values = contest.units.only(has_either), values[has_either]
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.
     order = np.argsort(difference * (contest.spec(name).direction or 1), kind="stable")

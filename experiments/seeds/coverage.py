@@ -53,7 +53,7 @@ def study(ratio: float, mixing: float, seeds: int, rng: np.random.Generator) -> 
             spreads = [SeedSpread(float(one.std(ddof=1)), seeds) for one in means]
             interval = interval_with_seeds(interval, spreads)
             paired = Paired(
-                USERS, 0.0, 0.0, Interval(difference, difference - half, difference + half, LEVEL, "t", USERS), 0.0,
+                USERS, Interval(difference, difference - half, difference + half, LEVEL, "t", USERS), 0.0,
                 difference / np.sqrt(variance), 0.5, 0.0, 0.5, {"permutation": 0.0}, "", 0.1,
             )  # fmt: skip
             if number < 200:  # the p-value agrees with the interval

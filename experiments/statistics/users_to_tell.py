@@ -15,7 +15,6 @@ from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores, Units
 
 SD = 0.25  # of the differences of two models
 USERS = (500, 2000)
@@ -32,9 +31,8 @@ def bakeoff(n_models: int, n_users: int, lead: float, rng: np.random.Generator) 
     noise = SD * rng.standard_normal((n_users, n_models)) * (rng.random((n_users, n_models)) < 0.5)
     values = easy + noise
     values[:, 0] += lead
-    users = np.arange(n_users)
-    scores = {f"{m}": PerUserScores(Units(users), values[:, [m]], ("ndcg@10",)) for m in range(n_models)}
-    best = best_models(scores, parse("ndcg@10"), level=0.95, rng=rng, seeds={})
+    columns = {f"{m}": values[:, m] for m in range(n_models)}
+    best = best_models(columns, parse("ndcg@10"), level=0.95, rng=rng, seeds={})
     assert best is not None
     assert best.rival is not None
     difference = values[:, int(best.leader)] - values[:, int(best.rival)]

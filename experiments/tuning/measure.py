@@ -164,7 +164,7 @@ def measure_race(data: str, seed: int) -> Iterator[Raced]:
             data=data,
             seed=seed,
             model=raced.base.model.name,
-            dropped=sum(t.outcome is not None and t.outcome.state == "dropped" for t in raced.trials),
+            dropped=sum(t.state == "dropped" for t in raced.trials),
             lists=_spent(raced, "users") / _spent(full, "users"),
             seconds=_spent(raced, "seconds") / _spent(full, "seconds"),
             same=a[0] == b[0],
@@ -203,14 +203,14 @@ def _studies(data: str, seed: int, prune: str) -> list[Study]:
 def _winner(study: Study) -> tuple[dict[str, Any], Any]:
     best = study.best
     assert best is not None
-    assert best.outcome is not None
-    assert best.outcome.scores is not None
-    return dict(best.values), best.outcome.scores
+    assert best.scores is not None
+    return dict(best.values), best.scores
 
 
 def _spent(study: Study, what: str) -> float:
-    computed = [trial.outcome for trial in study.trials]
-    return float(sum(getattr(outcome, what) for outcome in computed if outcome is not None))
+    return float(
+        sum(getattr(trial, what) if what == "users" else trial.costs.seconds for trial in study.told)
+    )
 
 
 def _optimism_table(rows: Sequence[Chosen]) -> Iterator[str]:

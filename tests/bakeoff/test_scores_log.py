@@ -15,7 +15,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.report.competition import competition_of
-from evalplugin.report.frames import compare_csv, segment_frame
+from evalplugin.report.frames import compare_frame, frame_csv, segment_frame
 from evalplugin.report.notebook import Comparisons
 
 N = 48
@@ -67,7 +67,7 @@ def test_runs_give_the_numbers_of_the_table(uri: str, choices: dict[str, Any], i
     read = evalplugin.compare(tracking_uri=uri)
     by_id = evalplugin.compare(*logged.links.compared, tracking_uri=uri, baseline=choices.get("baseline"))
     for found in (logged, read, by_id):
-        assert compare_csv(found.comparisons) == compare_csv(expected.comparisons)
+        assert frame_csv(compare_frame(found.comparisons)) == frame_csv(compare_frame(expected.comparisons))
         contest, other = found[0].contest, expected[0].contest
         assert competition_of(contest) is None
         assert (contest.units.noun, contest.units.independent) == (other.units.noun, other.units.independent)
@@ -147,19 +147,22 @@ def test_a_metric_of_our_own_name_is_not_taken_for_ours(uri: str) -> None:
 def test_names_of_metrics_with_a_slash_and_a_comma_come_back(uri: str) -> None:
     names = {"points": "answer/points", "right": "right, strictly", "seconds": "token"}
     table = scores().rename(columns=names)
-    assert_read_back(table, uri, value=[*names.values()], lower_is_better=())
+    expected = compare(table, value=[*names.values()], lower_is_better=())
+    compare(table, uri, value=[*names.values()], lower_is_better=())
+    assert frame_csv(compare_frame(evalplugin.compare(tracking_uri=uri).comparisons)) == frame_csv(
+        compare_frame(expected.comparisons)
+    )
 
 
 def test_a_model_may_lack_all_scores_by_a_metric(uri: str) -> None:
     rows = scores().melt(["question", "llm"], ["points", "right"], "what", "score")
     rows = rows[(rows["llm"] != "small") | (rows["what"] != "right")]
-    assert_read_back(rows, uri, metric="what", value="score", lower_is_better=())
-
-
-def assert_read_back(table: pd.DataFrame, uri: str, **choices: Any) -> None:
-    expected = compare(table, **choices)
-    compare(table, uri, **choices)
-    assert compare_csv(evalplugin.compare(tracking_uri=uri).comparisons) == compare_csv(expected.comparisons)
+    choices = {"metric": "what", "value": "score", "lower_is_better": ()}
+    expected = compare(rows, **choices)
+    compare(rows, uri, **choices)
+    assert frame_csv(compare_frame(evalplugin.compare(tracking_uri=uri).comparisons)) == frame_csv(
+        compare_frame(expected.comparisons)
+    )
 
 
 @pytest.mark.slow

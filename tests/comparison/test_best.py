@@ -12,19 +12,20 @@ from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.statistics import may_be_best, users_needed
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.metrics.scores import Units
 from evalplugin.report.competition import competitions_of
 from evalplugin.report.sentences.verdict import best_sentence, why_several
 from evalplugin.segments import Segmentation
 
 
-def scores(values: object, metric: str = "rr", *, first: int = 0) -> PerUserScores:
-    column = np.asarray(values, dtype=np.float64)
-    return PerUserScores(Units(np.arange(first, first + len(column))), column[:, None], (metric,))
+def may_win(metric: str = "rr", **columns: object) -> BestModels | None:
+    values = {model: np.asarray(column, dtype=np.float64) for model, column in columns.items()}
+    rng = np.random.default_rng(0)
+    return best_models(values, parse(metric), level=0.95, rng=rng, seeds={})
 
 
-def found(metric: str = "rr", level: float = 0.95, **models: PerUserScores) -> BestModels:
-    best = best_models(models, parse(metric), level=level, rng=np.random.default_rng(0), seeds={})
+def found(metric: str = "rr", **columns: object) -> BestModels:
+    best = may_win(metric, **columns)
     assert best is not None
     return best
 
@@ -32,8 +33,8 @@ def found(metric: str = "rr", level: float = 0.95, **models: PerUserScores) -> B
 def test_only_users_with_values_of_all_models_count() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.random((2, 50))
-    a[:5] = np.nan
-    best = found(a=scores(a), b=scores(b[3:], first=3))
+    a[:5] = b[:3] = np.nan
+    best = found(a=a, b=b)
     assert best.users == 45
     stays = may_be_best(np.column_stack([a[5:], b[5:]]), rng=np.random.default_rng(0))
     assert set(best.models) == {name for name, kept in zip("ab", stays, strict=True) if kept}
@@ -41,29 +42,28 @@ def test_only_users_with_values_of_all_models_count() -> None:
 
 def test_lower_values_are_better_where_the_metric_says_so() -> None:
     far, near = np.full(20, 2.0), np.full(20, 1.0)
-    assert found("rmse", far=scores(far, "rmse"), near=scores(near, "rmse")).models == ("near",)
+    assert found("rmse", far=far, near=near).models == ("near",)
 
 
 def test_a_model_without_any_value_is_not_compared() -> None:
-    best = found(a=scores(np.ones(5)), none=scores(np.full(5, np.nan)))
+    best = found(a=np.ones(5), none=np.full(5, np.nan))
     assert best.compared == ("a",)
     assert best_sentence(best) == "a is the only model with a value of rr"
-    rng = np.random.default_rng(0)
-    assert best_models({"a": scores([np.nan])}, parse("rr"), level=0.95, rng=rng, seeds={}) is None
+    assert may_win(a=[np.nan]) is None
 
 
 def test_a_single_user_tells_nothing() -> None:
-    best = found(a=scores([0.1]), b=scores([0.9]))
+    best = found(a=[0.1], b=[0.9])
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
     assert best_sentence(best) == "Any of b, a may be the best by rr (95 % confidence)"
-    assert why_several(best) == ["A single user has values of all models."]
+    assert why_several(best, Units(np.empty(0))) == ["A single user has values of all models."]
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:
-    best = found(a=scores([0.1, 0.2]), b=scores([0.9, 0.8], first=2))
+    best = found(a=[0.1, 0.2, np.nan, np.nan], b=[np.nan, np.nan, 0.9, 0.8])
     assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
     assert best_sentence(best) == "Any of a, b may be the best by rr (95 % confidence)"
-    assert why_several(best) == ["No user has values of all models."]
+    assert why_several(best, Units(np.empty(0))) == ["No user has values of all models."]
 
 
 def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> None:
@@ -73,7 +73,7 @@ def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> N
     noisy = leader - 0.03 + rng.standard_normal(100)
     noisy += (leader - noisy).mean() - 0.03
     close += (leader - close).mean() - 0.02
-    best = found(leader=scores(leader), close=scores(close), noisy=scores(noisy))
+    best = found(leader=leader, close=close, noisy=noisy)
     assert best.models == ("leader", "close", "noisy")
     assert best.rival == "noisy"
     sd = (leader - noisy).std(ddof=1)

@@ -269,7 +269,7 @@ def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: Si
     small, large = compared(1e-6), compared(0.1)
     assert (small.may_be_best, large.may_be_best) == (("knn",), ("knn", "random"))
     assert large.best["ndcg@10"].needs_seeds
-    assert to_tell_apart(large.best["ndcg@10"]) == [
+    assert to_tell_apart(large.best["ndcg@10"], large.contest.units) == [
         "As far as is measured, it takes more seeds, not users, to tell knn from random."
     ]
     [before, after] = [one.pair("ndcg@10", "knn", "random") for one in (small, large)]

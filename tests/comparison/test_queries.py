@@ -62,7 +62,6 @@ def test_differences_of_sessions_are_those_of_users(users: Comparison, queries: 
         assert b.design_effect == pytest.approx(EACH, rel=0.01)
         assert many.p == pytest.approx(one.p, abs=0.01)  # other signs are drawn
         assert b.detectable == pytest.approx(a.detectable, rel=1e-9)
-        assert b.users_needed == EACH * (a.users_needed or 0)
 
 
 def test_means_and_groups_of_queries_have_intervals_of_their_sessions(users, queries):

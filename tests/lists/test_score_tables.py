@@ -18,7 +18,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import noun_of
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.frames import compare_csv
+from evalplugin.report.frames import compare_frame, frame_csv
 from evalplugin.report.sentences.units import shared_lines
 from evalplugin.report.users import users_frame
 
@@ -47,7 +47,7 @@ def compare(table: Any, **choices: Any) -> Comparison:
 
 
 def numbers(comparison: Comparison) -> str:
-    return compare_csv([comparison])
+    return frame_csv(compare_frame([comparison]))
 
 
 def test_differences_are_those_of_a_paired_t_test(table: pd.DataFrame) -> None:

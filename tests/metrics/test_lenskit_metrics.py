@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import overlap_values
 
 from evalplugin.metrics import evaluate
-from evalplugin.report.overlap import PERSISTENCE, overlap_values
+from evalplugin.report.overlap import PERSISTENCE
 
 pytest.importorskip("lenskit", reason="needs LensKit: nox -s lenskit")
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from samples import overlap_values
 
 from evalplugin.metrics import evaluate
-from evalplugin.report.overlap import overlap_values
 
 Rated = list[dict[int, float]]
 Values = npt.NDArray[np.float64]

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import overlap_values
 
 from evalplugin.report import overlap
-from evalplugin.report.overlap import overlap_values, overlaps_of
+from evalplugin.report.overlap import overlaps_of
 
 
 def rows(*lists: list[int], k: int = 0) -> np.ndarray:

@@ -17,7 +17,7 @@ from evalplugin.cli import main
 from evalplugin.cli.show.console import Terminal, rich_table
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.documents import compare_latex, compare_markdown
-from evalplugin.report.frames import compare_csv, write_frame
+from evalplugin.report.frames import compare_frame, frame_csv, write_frame
 from evalplugin.report.table import Table, text_rows, words
 
 HOSTILE = "a\x1b[31mb\x07\x9b2Jc\u202ed\re\x00"
@@ -105,7 +105,7 @@ def test_exports_hold_no_formula_and_no_markup(make: ModuleType) -> None:
     names = ("=cmd|' /C calc'!A0", "[x]", "*y", "-0.5", "random")
     models = [make.model_result(name, 0.1 + i / 10) for i, name in enumerate(names)]
     found = make.comparisons(make.Results(make.bakeoff(names), tuple(models)))
-    rows = list(csv.DictReader(io.StringIO(compare_csv(found, ["ndcg@10"]))))
+    rows = list(csv.DictReader(io.StringIO(frame_csv(compare_frame(found, ["ndcg@10"])))))
     assert {row["model"] for row in rows} == {f"'{names[0]}", *names[1:]}
     assert {row["mark"] for row in rows} <= {"", "+", "-"}
     assert any(float(row["difference"] or 0) < 0 or row["difference"].startswith("0") for row in rows)

@@ -40,7 +40,7 @@ _QUERY = ("query", "events of the session before it")
 def show_dry_run(dry_run: DryRun) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
     tuned = any(planned.trials != 0 for planned in dry_run.jobs)
-    units = " or ".join(dict.fromkeys(plural(planned.job.info.units.noun) for planned in dry_run.jobs))
+    units = " or ".join(dict.fromkeys(planned.job.info.units.nouns for planned in dry_run.jobs))
     who = "who" if "users" in units else "which"
     rows = []
     for planned in dry_run.jobs:

@@ -28,8 +28,9 @@ from evalplugin.comparison.statistics.intervals import (
 )
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
-from evalplugin.comparison.statistics.power import Dependence, detectable_gain, users_needed
+from evalplugin.comparison.statistics.power import Dependence, detectable_gain
 from evalplugin.comparison.statistics.skewness import SkewedT
+from evalplugin.metrics.moments import ExactSum
 
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
@@ -47,10 +48,8 @@ class Paired:
     """
 
     users: int  # pairs with both defined
-    mean_a: float  # over those users
-    mean_b: float
     interval: Interval  # of the mean of a - b
-    relative: float  # mean difference / mean_b; NaN where mean_b is 0
+    relative: float  # mean difference / mean of b; NaN where that is 0
     effect: float  # Cohen's d_z: mean difference / standard deviation of the differences; NaN without spread
     above: float  # share of users with a > b
     equal: float  # share of users with a == b
@@ -90,21 +89,6 @@ class Paired:
             return 0.0
         sd = self.interval.mean / self.effect
         return sd if self.clusters is None else sd * math.sqrt(self.design_effect * self.units / self.users)
-
-    @property
-    def users_needed(self) -> int | None:
-        """The number of users with whom the measured difference is detectable; None for no difference.
-
-        Where the difference may be chance, it is noise: other users may give a hundred times as many.
-        """
-        if not (np.isfinite(self.effect) and self.effect and self.design_effect):
-            return None
-        return users_needed(
-            1.0,
-            abs(self.effect),
-            level=self.interval.level,
-            dependence=Dependence(self.users / self.units, self.design_effect),
-        )
 
 
 def compare_pairs(
@@ -161,7 +145,7 @@ def compare_pairs(
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
-    moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
+    moments = [PairMoments.of(difference) for difference in differences]
     clustered = clustered_columns(differences, list(both.T), clusters)
     units = [
         _Units(d, m, None) if c is None else _Units.of_clusters(c)
@@ -180,8 +164,8 @@ def compare_pairs(
             for i, t, u, p in zip(intervals, skewed, units, permuted, strict=True)
         ]
     return [
-        _paired(m, interval, result, {"permutation", *tests}, u)
-        for m, u, interval, result in zip(moments, units, intervals, permuted, strict=True)
+        _paired(m, ExactSum.of(y).mean, interval, result, {"permutation", *tests}, u)
+        for m, (_, y), u, interval, result in zip(moments, pairs, units, intervals, permuted, strict=True)
     ]
 
 
@@ -209,7 +193,7 @@ class _Units(NamedTuple):
     @classmethod
     def of_clusters(cls, clustered: Clustered) -> _Units:
         sums = clustered.sums
-        units = cls(sums, PairMoments.of(sums, np.zeros(len(sums)), sums), clustered.spread)
+        units = cls(sums, PairMoments.of(sums), clustered.spread)
         if not units.moments.is_testable or not units.differing or np.ptp(clustered.sizes) == 0:
             return units
         return units._replace(skewed=SkewedT.of(clustered))
@@ -221,18 +205,17 @@ class _Units(NamedTuple):
 
 def _paired(
     pairs: PairMoments,
+    mean_b: float,
     interval: Interval,
     permuted: Permuted,
     tests: Collection[Test],
     units: _Units,
 ) -> Paired:
     with np.errstate(invalid="ignore", over="ignore"):  # of infinite values
-        n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
+        n, sd = pairs.n, pairs.std
         effect = interval.mean / sd if sd else math.nan
         return Paired(
             users=n,
-            mean_a=pairs.a.mean,
-            mean_b=mean_b,
             interval=interval,
             relative=interval.mean / mean_b if mean_b else math.nan,
             effect=effect,

@@ -1,4 +1,4 @@
-"""Moments of the paired values of two models, and their standard deviation."""
+"""Moments of the differences of two models, and their standard deviation."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from evalplugin.metrics.moments import ROUNDING, ExactSum, Moments
 class PairMoments:
     """Exact sums over the users for whom two models are defined."""
 
-    a: ExactSum
-    b: ExactSum
     difference: Moments  # of a - b
     fourth: ExactSum  # powers of the difference, each rounded
     above: int  # users with a > b
     below: int  # users with a < b
 
     @classmethod
-    def of(cls, a: Column, b: Column, difference: Column) -> PairMoments:
-        """Return the moments of pairs (n,) without NaN and of their differences."""
+    def of(cls, difference: Column) -> PairMoments:
+        """Return the moments of the differences (n,) of pairs without NaN."""
         with np.errstate(over="ignore", under="ignore"):
             squares = difference * difference
             return cls(
-                ExactSum.of(a),
-                ExactSum.of(b),
                 Moments.of(difference),
                 ExactSum.of(squares * squares),
                 int(np.count_nonzero(difference > 0)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
 
 from evalplugin.base.errors import UnknownNameError, did_you_mean
 from evalplugin.base.text import page_of
@@ -37,22 +38,24 @@ class SplitResults:
         return [model for model in self.models if model.per_user is not None]
 
 
-DataFinder = Callable[["CheckedConfig", "PreparedData"], Iterator[Found]]
-ResultFinder = Callable[[SplitResults], Iterator[Found]]
-Find = TypeVar("Find", DataFinder, ResultFinder)
+# What a check looks at: the data before anything is fitted, models that are fitted on a sample of it, or the results.
+Kind = Literal["data", "models", "results"]
+Find = TypeVar("Find", bound=Callable[..., Iterator[Found]])
 
 
 @dataclass(frozen=True)
-class Check(Generic[Find]):
+class Check:
     """A known defect of evaluations, and the function that looks for it."""
 
+    kind: Kind
     code: str  # EV and three digits; never used again for something else
     title: str  # of the defect, in a few words
     rule: str  # when it is reported, with the reason of each threshold
     why: str  # it matters
     source: str  # publications that show why
     remedy: str
-    find: Find = field(repr=False)
+    # Given the config and its data on one split (``PreparedData``), or the ``SplitResults``.
+    find: Callable[..., Iterator[Found]] = field(repr=False)
 
     @property
     def url(self) -> str:
@@ -60,32 +63,26 @@ class Check(Generic[Find]):
         return page_of(self.code)
 
 
-CHECKS: dict[str, Check[DataFinder] | Check[ResultFinder]] = {}
-of_data: dict[str, Check[DataFinder]] = {}
-of_models: dict[str, Check[DataFinder]] = {}
-of_results: dict[str, Check[ResultFinder]] = {}
+CHECKS: dict[str, Check] = {}
 
 
-def _declaring(checks: dict[str, Check[Find]]) -> Callable[..., Callable[[Find], Find]]:
-    """Return the decorator of a kind of check, which takes the code and the texts of ``Check``."""
+def _declare(kind: Kind, code: str, **declared: str) -> Callable[[Find], Find]:
+    """Return the decorator of a check of a kind, given its code and the texts of ``Check``."""
 
-    def declare(code: str, **declared: str) -> Callable[[Find], Find]:
-        def register(find: Find) -> Find:
-            assert code not in CHECKS, f"{code} is registered twice"
-            CHECKS[code] = checks[code] = Check(code, find=find, **declared)
-            return find
+    def register(find: Find) -> Find:
+        assert code not in CHECKS, f"{code} is registered twice"
+        CHECKS[code] = Check(kind, code, find=find, **declared)
+        return find
 
-        return register
-
-    return declare
+    return register
 
 
-data_check = _declaring(of_data)
-model_check = _declaring(of_models)  # of the data, by models that are fitted on a sample of it
-result_check = _declaring(of_results)
+data_check = partial(_declare, "data")
+model_check = partial(_declare, "models")
+result_check = partial(_declare, "results")
 
 
-def check_of(code: str) -> Check[DataFinder] | Check[ResultFinder]:
+def check_of(code: str) -> Check:
     """Return the check of a code.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from evalplugin.config import CheckedConfig
 from evalplugin.execution.results import DataInfo, Finding, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
-from evalplugin.features.checks.base import Check, SplitResults
-from evalplugin.features.checks.catalogue import of_data, of_models, of_results
+from evalplugin.features.checks.base import SplitResults
+from evalplugin.features.checks.catalogue import CHECKS
 from evalplugin.features.checks.section import CheckRules
 from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Item
@@ -96,10 +96,10 @@ def data_findings(
 
     ``fit``: whether to include the checks that fit the models on a sample.
     """
-    checks = of_data | of_models if fit else of_data
+    kinds = ("data", "models") if fit else ("data",)
     findings: list[Finding] = []
     for data in prepared:
-        findings += _run(checks, config, data.info, (config, data))
+        findings += _run(kinds, config, data.info, config, data)
     return _merged(findings, prepared)
 
 
@@ -122,21 +122,20 @@ def result_findings(
     findings: list[Finding] = []
     for data, comparison in zip(prepared, comparisons, strict=True):
         place = DataSplit.of(data.info)
-        results = [model for model in models if DataSplit.of(model.data) == place]
-        findings += _run(
-            of_results, config, data.info, (SplitResults(config, data, results, comparison, promoted),)
-        )
+        here = [model for model in models if DataSplit.of(model.data) == place]
+        results = SplitResults(config, data, here, comparison, promoted)
+        findings += _run(("results",), config, data.info, results)
     return _merged(findings, prepared)
 
 
 def _run(
-    checks: Mapping[str, Check[Any]], config: CheckedConfig, info: DataInfo, arguments: tuple[Any, ...]
+    kinds: Collection[str], config: CheckedConfig, info: DataInfo, *looked_at: object
 ) -> Iterator[Finding]:
     """Yield the findings of checks in the order of their codes, without those that the config ignores."""
     rules = config.section("checks") or CheckRules()
-    for code, check in sorted(checks.items()):
-        if code not in rules.ignore:
-            for text, model in check.find(*arguments):
+    for code, check in sorted(CHECKS.items()):
+        if check.kind in kinds and code not in rules.ignore:
+            for text, model in check.find(*looked_at):
                 yield Finding(
                     code, text, "error" if code in rules.error else "warning", info.dataset, info.split, model
                 )

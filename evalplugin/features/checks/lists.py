@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from evalplugin.base.libraries import pa
 from evalplugin.base.numbers import number, share
-from evalplugin.base.units import plural
 from evalplugin.data import Split
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
@@ -224,7 +223,7 @@ class _OtherOrders:
     remedy="Look at the parameters of these models in MLflow; leave all but one of them out.",
 )
 def _same_lists(results: SplitResults) -> Iterator[Found]:
-    k, units = _cutoff(results), plural(results.data.info.units.noun)
+    k, units = _cutoff(results), results.data.info.units.nouns
     groups: list[
         tuple[pa.Table, list[str], list[float]]
     ] = []  # lists, the models that have them, what they share

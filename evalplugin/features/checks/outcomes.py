@@ -10,10 +10,10 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import about, number, p_equals, signed
-from evalplugin.base.units import count_text, plural
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.base.units import count_text
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import with_choice
+from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.comparison.statistics.clusters import independent_units
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed, users_of_units
@@ -145,12 +145,12 @@ def _too_few_users(results: SplitResults) -> Iterator[Found]:
     ]
     gain = gate.least_gain.beside(abs(champion.cells[metric].mean))
     level = 1 - (1 - gate.confidence) / max(1, len(challengers))
-    powers = [_power(champion, row, metric, gain, level) for row in challengers]
+    powers = [_power(contest, champion, row, metric, gain, level) for row in challengers]
     known = [power for power in powers if power is not None]
     if not known:
         return
     detectable, users, needed, name = min(known)
-    units = plural(contest.units.noun)
+    units = contest.units.nouns
     if detectable > gain:
         yield Found(
             f"gate.min_gain is {number(gain)} {metric}, and {users:,} {units} are too few to find a true gain below "
@@ -170,16 +170,21 @@ def _champion(results: SplitResults) -> ComparedModel | None:
 
 
 def _power(
-    champion: ComparedModel, challenger: ComparedModel, metric: str, gain: float, level: float
+    contest: Contest,
+    champion: ComparedModel,
+    challenger: ComparedModel,
+    metric: str,
+    gain: float,
+    level: float,
 ) -> tuple[float, int, int, str] | None:
     """Return the detectable gain, the users, the users needed, the challenger; None where it has no spread."""
     assert champion.scores is not None and challenger.scores is not None
     if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
         return None
-    units, values = aligned([challenger.scores, champion.scores], metric)
+    values = contest.values([challenger, champion], metric)
     both = np.asarray(~np.isnan(values).any(axis=1))
     difference = paired_difference(*values[both].T)
-    gains, _ = independent_units(difference, units.only(both).codes)
+    gains, _ = independent_units(difference, contest.units.only(both).codes)
     if len(gains) < 2:
         return None
     sd, users = standard_deviation(gains), len(difference)
@@ -249,7 +254,7 @@ def _loses_in_group(results: SplitResults) -> Iterator[Found]:
         if worse:
             named = "; ".join(
                 f"{label}: {signed(pair.paired.interval.mean)} {contest.primary} over {pair.paired.users:,} "
-                f"{plural(contest.units.noun)} ({p_equals(pair.p_holm, 'Holm')})"
+                f"{contest.units.nouns} ({p_equals(pair.p_holm, 'Holm')})"
                 for label, pair in worse
             )
             yield Found(

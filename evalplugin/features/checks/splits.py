@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 
 from evalplugin.base.numbers import share
-from evalplugin.base.units import plural
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split, in_one_piece
 from evalplugin.data.filters import filter_text
@@ -59,7 +58,7 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     own, later = np.mean(known, axis=0)
     if own > _OWN_FUTURE or later > _FUTURE:
         users = (
-            f", and {share(own)} of the test {plural(data.info.units.noun)} have some of their own"
+            f", and {share(own)} of the test {data.info.units.nouns} have some of their own"
             if own > _OWN_FUTURE
             else ""
         )
@@ -172,7 +171,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
     if tied > _EQUAL_TIMES * tested:
         yield Found(
-            f"split {data.info.split}: {share(tied / tested)} of the test {plural(data.info.units.noun)} ({tied:,} of "
+            f"split {data.info.split}: {share(tied / tested)} of the test {data.info.units.nouns} ({tied:,} of "
             f"{tested:,}) have train interactions at the time of their first test interaction: the seed draws which "
             f"ones are held out; a temporal split cuts between times"
         )
@@ -191,7 +190,7 @@ def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
 )
 def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    where, units = f"split {data.info.split}", plural(data.info.units.noun)
+    where, units = f"split {data.info.split}", data.info.units.nouns
     if (day := _main_day([fold.test for fold in data.folds], data.info)) is not None:
         yield Found(f"{where}: {day}")
     named = (

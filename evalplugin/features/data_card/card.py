@@ -14,6 +14,7 @@ from evalplugin.base.numbers import share
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.queries import Unit
+from evalplugin.execution.results import Finding
 
 Seconds: TypeAlias = int | float  # float where the data has fractions of a second
 
@@ -121,6 +122,7 @@ class DescribedData:
     cards: tuple[DataCard, ...]
     # By dataset: a line with its sizes in an earlier bake-off and now. Only datasets that an earlier one has.
     sizes: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()  # of the checks of the data, for the command ``data``
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the cards as plain JSON values: ``datasets``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, echo_data, open_all, show_warning
 
 if TYPE_CHECKING:
-    from evalplugin.features.data_card.feature import DataReport
+    from evalplugin.features.data_card.card import DescribedData
 
 
 @options.command()
@@ -44,30 +45,37 @@ def data(
     from evalplugin.features.data_card.feature import describe_data, write_pictures
 
     workspaces = open_all(configs, overrides, show.observer(), **where)
-    reports = [describe_data(workspace) for workspace in workspaces]
+    described = [describe_data(workspace) for workspace in workspaces]
     if shown == "json":
-        values = [report.as_mapping() for report in reports]
+        values = [
+            {
+                "config": workspace.config.name,
+                **data.as_mapping(),
+                "checks": [asdict(finding) for finding in data.findings],
+            }
+            for workspace, data in zip(workspaces, described, strict=True)
+        ]
         content = values[0] if len(values) == 1 else values
         echo_data(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        for report in reports:
-            show_data(report)
+        for data in described:
+            show_data(data)
     if folder is not None:
-        for file in write_pictures([card for report in reports for card in report.cards], folder):
+        for file in write_pictures([card for data in described for card in data.cards], folder):
             echo(file, err=shown == "json")
     return EXIT_DONE
 
 
-def show_data(report: DataReport) -> None:
+def show_data(data: DescribedData) -> None:
     """Print the cards of all datasets of a config; findings are warnings."""
     from evalplugin.cli.show.console import show_facts, show_table
     from evalplugin.features.data_card.report import card_facts, splits_table
 
-    for card in report.cards:
+    for card in data.cards:
         splits = splits_table(card)
         show_facts(splits.title, card_facts(card))
         show_table(splits._replace(title=""))
-    for finding in report.findings:
+    for finding in data.findings:
         show_warning(finding.line)
 
 

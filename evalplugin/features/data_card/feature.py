@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -15,10 +14,8 @@ from pydantic import TypeAdapter
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data import in_one_piece
-from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.base import Bakeoff, Feature
-from evalplugin.features.checks.feature import data_findings
 from evalplugin.features.data_card.card import (
     DataCard,
     DescribedData,
@@ -135,39 +132,25 @@ def card_tab(
         "table": splits_table(card, split),
     }
     charts = card_charts(card, [own for own in card.splits if own.name == split])
-    return {"card": text, "data": {"card": [drawn.figure for drawn in charts]}}
+    return {"card": text, "data": {"card": [figure for _, figure in charts]}}
 
 
-@dataclass(frozen=True)
-class DataReport:
-    """The data of a config: cards, and what the checks find in it."""
-
-    config: str  # the file
-    cards: tuple[DataCard, ...]
-    findings: tuple[Finding, ...]
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return everything as plain JSON values: ``config``, ``datasets`` and ``checks``."""
-        return {
-            "config": self.config,
-            "datasets": [asdict(card) for card in self.cards],
-            "checks": [asdict(finding) for finding in self.findings],
-        }
-
-
-def describe_data(workspace: Workspace) -> DataReport:
+def describe_data(workspace: Workspace) -> DescribedData:
     """Return the cards of a config's datasets, and findings; no tracking store is opened.
 
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
     """
+    # Inside, as a bake-off's cards need no checks: each feature can be taken away.
+    from evalplugin.features.checks.feature import data_findings
+
     observer = workspace.observer
     prepared = workspace.prepare(cached=False)
     with observer.progress("count"):
         cards = cards_of(prepared)
     with observer.progress("check the data"):
         findings = tuple(data_findings(workspace.config, prepared))
-    return DataReport(workspace.config.name, cards, findings)
+    return DescribedData(cards, findings=findings)
 
 
 def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:

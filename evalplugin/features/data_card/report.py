@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -78,23 +78,12 @@ def card_markdown(card: DataCard, sizes: str | None) -> list[str]:
     return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
 
 
-class CardChart(NamedTuple):
-    """A chart of a card, with the table below it on the page."""
-
-    kind: str  # name of the figure on the page
-    chart: Chart
-    columns: tuple[str, ...]
-    words: int  # of the columns
-    cells: list[list[object]]
-
-    @property
-    def figure(self) -> dict[str, Any]:
-        """The values for the page's scripts."""
-        return self.chart.figure(self.kind, self.columns, self.cells, words=self.words)
+# A chart, and the same for the page's scripts with a table of its numbers.
+_Drawn: TypeAlias = tuple[Chart, dict[str, Any]]
 
 
-def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[CardChart]:
-    """Yield the popularity of items, interactions over time with the cuts of splits, and ratings, as far as known."""
+def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[_Drawn]:
+    """Yield charts: the popularity of items, interactions over time with the cuts of splits, and ratings."""
     yield _popularity(card)
     if card.times is not None:
         yield _times(card.times, [cut for split in splits for cut in cuts_of(split)])
@@ -104,11 +93,11 @@ def card_charts(card: DataCard, splits: Sequence[SplitCard]) -> Iterator[CardCha
 
 def card_picture(card: DataCard) -> bytes:
     """Return all charts of a card as one PNG, with the cuts of all splits."""
-    specs = [drawn.chart.spec(width=330) for drawn in card_charts(card, card.splits)]
+    specs = [chart.spec(width=330) for chart, _ in card_charts(card, card.splits)]
     return png_of(stacked(specs, "hconcat", title=card_title(card)))
 
 
-def _popularity(card: DataCard) -> CardChart:
+def _popularity(card: DataCard) -> _Drawn:
     rows: list[dict[str, Any]] = []
     for name, part, colour, label_y in (
         ("items", card.by_item, "var(--accent)", 0.17),
@@ -123,10 +112,10 @@ def _popularity(card: DataCard) -> CardChart:
     cells: list[list[object]] = [[row["model"], share(row["x"]), share(row["y"])] for row in tenths]
     description = "Share of the interactions that the busiest items and users have"
     chart = Chart("card_popularity", rows, {}, description)
-    return CardChart("card-popularity", chart, ("Of", "Busiest", "Interactions"), 3, cells)
+    return chart, chart.figure("card-popularity", ("Of", "Busiest", "Interactions"), cells, words=3)
 
 
-def _times(times: Times, cuts: Sequence[Seconds]) -> CardChart:
+def _times(times: Times, cuts: Sequence[Seconds]) -> _Drawn:
     last = max(times.last, times.first + 1)
     dated = is_date(times.first) and is_date(times.last)
 
@@ -149,10 +138,10 @@ def _times(times: Times, cuts: Sequence[Seconds]) -> CardChart:
     name = ("card_times" if dated else "card_order") + ("_cut" if cuts else "")
     title = "time; line: where the truth begins" if cuts else "time"
     chart = Chart(name, rows, {"title": title}, "Interactions over time; lines: where the truth begins")
-    return CardChart("card-times", chart, ("From", "Interactions"), 1, cells)
+    return chart, chart.figure("card-times", ("From", "Interactions"), cells, words=1)
 
 
-def _ratings(ratings: Sequence[Rating]) -> CardChart:
+def _ratings(ratings: Sequence[Rating]) -> _Drawn:
     rows = [
         {
             "model": rating_text(rating),
@@ -163,7 +152,7 @@ def _ratings(ratings: Sequence[Rating]) -> CardChart:
     ]
     cells = [[row["model"], row["count"]] for row in rows]
     chart = Chart("card_ratings", rows, {}, "Interactions by rating")
-    return CardChart("card-ratings", chart, ("Rating", "Interactions"), 1, cells)
+    return chart, chart.figure("card-ratings", ("Rating", "Interactions"), cells, words=1)
 
 
 def _time_text(card: DataCard) -> str:

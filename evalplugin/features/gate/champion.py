@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Type and parameters of a model, to fit it again."""
-
-    model: str  # its name in a bake-off
-    type: str
-    params: Mapping[str, Any]
-    origin: str  # where it was found, for messages
-    inputs: tuple[str, ...] = ()  # that it declares, as in ``ModelRecipe``
-
-
-@dataclass(frozen=True)
 class GatedConfig:
     """A config with a gate: its models include the champion."""
 
@@ -69,7 +58,7 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)
-    recipe: Recipe | None
+    recipe: ModelRecipe | None
     if champion.run is not None:
         recipe = recipe_of_run(tracking_uri, champion.run)
     else:
@@ -93,7 +82,7 @@ def with_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Gat
             inputs_at(text, config.folder)
         except DataError as error:
             raise DataError(f"inputs of the champion ({recipe.origin}): {error}") from None
-    models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params, recipe.inputs))
+    models = (*config.models, replace(recipe, name=CHAMPION, params=params))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
     return GatedConfig(replace(config, models=models), CHAMPION, (note,))
 
@@ -103,7 +92,7 @@ def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
     return not model.space and model.type == type and dict(model.params) == dict(params)
 
 
-def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
+def _is_tuned_as(model: ModelRecipe, recipe: ModelRecipe) -> bool:
     """Return whether a recipe is one that the search of a config's model may find, or such a one with other numbers."""
     tried = {key: (space, parameter_at(recipe.params, key)) for key, space in (model.space or {}).items()}
     # Numbers name nothing that could be opened: a range may have been another when they were tried.
@@ -112,7 +101,7 @@ def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
     return is_found and list(model.inputs) == list(recipe.inputs)
 
 
-def _check_harmless(recipe: Recipe) -> None:
+def _check_harmless(recipe: ModelRecipe) -> None:
     """Check that a recipe from MLflow opens nothing where it is fitted: whoever may write tags chooses it.
 
     Raises:
@@ -149,7 +138,7 @@ def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, An
         ) from None
 
 
-def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:
+def recipe_of_registered(tracking_uri: str | None, champion: str) -> ModelRecipe | None:
     """Return the recipe of a registered model's ``name@alias``; None where there is no such model or alias yet.
 
     Raises:
@@ -184,7 +173,7 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
     return recipe
 
 
-def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
+def recipe_of_run(tracking_uri: str | None, run: str) -> ModelRecipe:
     """Return the recipe of a model's run, given its id or name, or the model's name: then of its latest run.
 
     Raises:
@@ -194,11 +183,10 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
     with existing_store(tracking_uri, f"read the run {run}") as client:
         latest = max(find_runs(client, runs=[run]).runs, key=lambda logged: logged.started)
         origin = f"{latest} of bake-off {latest.bakeoff}"
-        recipe = latest.recipe
-        return Recipe(latest.model, latest.tag("model_type"), recipe.params, origin, recipe.inputs)
+        return replace(latest.recipe, type=latest.tag("model_type"), origin=origin)
 
 
-def _recipe(version: ModelVersion, origin: str) -> Recipe | None:
+def _recipe(version: ModelVersion, origin: str) -> ModelRecipe | None:
     """Return the recipe in the tags of a version; None where they are incomplete."""
     tags = tags_of(version)
     try:
@@ -208,4 +196,4 @@ def _recipe(version: ModelVersion, origin: str) -> Recipe | None:
         return None
     if not isinstance(params, dict) or not isinstance(inputs, list):
         return None
-    return Recipe(tags["model"], tags["model_type"], params, origin, tuple(map(str, inputs)))
+    return ModelRecipe(tags["model"], tags["model_type"], params, tuple(map(str, inputs)), origin=origin)

@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 
 from evalplugin.base.arrays import Flags
-from evalplugin.base.units import plural
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.groups import common_means
 from evalplugin.comparison.statistics.clusters import independent_units
@@ -104,7 +103,7 @@ class Judge:
     @property
     def _independent(self) -> str:
         """What ``min_users`` counts: users, or clusters such as the sessions of queries."""
-        return plural(self.contest.units.independent)
+        return self.contest.units.independents
 
     @property
     def _confidence(self) -> float:
@@ -112,7 +111,7 @@ class Judge:
 
     def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
         failed = partial(Condition, challenger.model, "metric", metric, False, "no loss beyond the margin")
-        units = plural(self.contest.units.noun)
+        units = self.contest.units.nouns
         if not self._was_measured(challenger, metric):
             return failed(note="not measured")
         if parse(metric).metric.scope == "user":
@@ -203,12 +202,15 @@ class Judge:
     ) -> Iterator[Condition]:
         """Yield the conditions of the worst group and of the gap."""
         name, least = segmentation.name, margins.min_users or self.gate.min_users
-        common = common_means(challenger, self.champion, metric, segmentation, least)
-        for label, amount, tested_by in (
-            ("worst group", margins.worst, _worst_excess),
-            ("gap", margins.gap, _gap_excess),
+        both = (challenger, self.champion)
+        seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
+        values = self.contest.values(both, metric)
+        common = common_means(self.contest.units, values, seeds, segmentation, least)
+        for label, words, margin, tested_by in (
+            ("worst group", "loss below", margins.worst, _worst_excess),
+            ("gap", "growth below", margins.gap, _gap_excess),
         ):
-            if amount is None:
+            if margin is None:
                 continue
             shown = _of_segment(name, label, margins.metric and metric)
             if common.means is None:
@@ -217,8 +219,18 @@ class Judge:
                     note=f"takes 2 to {MOST_GROUPS} groups of {least:,} {self._independent}",
                 )  # fmt: skip
                 continue
-            tested = tested_by(common.means, parse(metric).direction, Amount.of(amount), self._confidence)
-            yield tested.condition(challenger.model, shown, self._confidence, common.users)
+            amount = Amount.of(margin)
+            theirs, gain, excess = tested_by(common.means, parse(metric).direction, amount, self._confidence)
+            lost = amount.beside(theirs)
+            is_defined = not (amount.is_share and theirs < 0)
+            yield Condition(
+                challenger.model, "segment", shown,
+                passed=is_defined and excess.low > 0,
+                required=_words(words, amount, abs(lost), theirs),
+                limit=_number(-lost), measured=_number(gain), bound=_number(excess.low - lost),
+                confidence=self._confidence, p=_number(excess.p_above), users=common.users,
+                note="" if is_defined else _UNDEFINED_SHARE,
+            )  # fmt: skip
         if common.means is not None:
             self._note_small(name, least, common.left_out)
 
@@ -235,11 +247,10 @@ class Judge:
         )
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
-        assert challenger.scores is not None and self.champion.scores is not None
-        units, values = aligned((challenger.scores, self.champion.scores), metric)
-        a, b = values.T
+        values = self.contest.values([challenger, self.champion], metric)
         seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
-        return _Common(metric, units, a, b, seeds).only(~(np.isnan(a) | np.isnan(b)))
+        common = _Common(metric, self.contest.units, values[:, 0], values[:, 1], seeds)
+        return common.only(np.asarray(~np.isnan(values).any(axis=1)))
 
 
 @dataclass(frozen=True)
@@ -360,46 +371,31 @@ def _of_segment(segment: str, label: str, metric: str | None) -> str:
     return f"{segment}: {label}" if metric is None else f"{segment}: {label}, {metric}"
 
 
-@dataclass(frozen=True)
-class _TestedGroups:
-    """The loss of a worst group, or the growth of a gap, tested to be below a margin."""
+def _worst_excess(
+    means: GroupMeans, direction: int, amount: Amount, confidence: float
+) -> tuple[float, float, ExtremeDifference]:
+    """Test whether the worst group of a is worse than that of b by less than an amount.
 
-    words: str
-    amount: Amount
-    champion: float  # its worst mean or gap
-    measured: float  # the gain: positive where the challenger is better
-    excess: ExtremeDifference  # over the gain that is required; the level is two-sided
-
-    def condition(self, challenger: str, name: str, confidence: float, users: int) -> Condition:
-        lost = self.amount.beside(self.champion)
-        is_defined = not (self.amount.is_share and self.champion < 0)
-        return Condition(
-            challenger, "segment", name,
-            passed=is_defined and self.excess.low > 0,
-            required=_words(self.words, self.amount, abs(lost), self.champion),
-            limit=_number(-lost), measured=_number(self.measured), bound=_number(self.excess.low - lost),
-            confidence=confidence, p=_number(self.excess.p_above), users=users,
-            note="" if is_defined else _UNDEFINED_SHARE,
-        )  # fmt: skip
-
-
-def _worst_excess(means: GroupMeans, direction: int, amount: Amount, confidence: float) -> _TestedGroups:
-    """Test whether the worst group of a is worse than that of b by less than an amount."""
+    Returns:
+        The worst mean of b; the gain, positive where a is better; and its excess over the gain that is required.
+    """
     share, shift = (amount.value, 0.0) if amount.is_share else (0.0, amount.value)
     of_a, of_b = (of.min() if direction > 0 else of.max() for of in (means.a, means.b))
     scaled = means.scaled(1 - direction * share)
     excess = worst_difference(
         scaled if direction > 0 else scaled.reversed, direction, level=2 * confidence - 1, shift=shift
     )
-    return _TestedGroups("loss below", amount, float(of_b), float((of_a - of_b) * direction), excess)
+    return float(of_b), float((of_a - of_b) * direction), excess
 
 
-def _gap_excess(means: GroupMeans, direction: int, amount: Amount, confidence: float) -> _TestedGroups:
-    """Test whether the gap of a is larger than that of b by less than an amount; small gaps are always better."""
+def _gap_excess(
+    means: GroupMeans, direction: int, amount: Amount, confidence: float
+) -> tuple[float, float, ExtremeDifference]:
+    """As ``_worst_excess``, whether the gap of a is larger by less than an amount; small gaps are always better."""
     share, shift = (amount.value, 0.0) if amount.is_share else (0.0, amount.value)
     of_a, of_b = (np.ptp(of) for of in (means.a, means.b))
     excess = gap_difference(means.scaled(1 + share).reversed, level=2 * confidence - 1, shift=shift)
-    return _TestedGroups("growth below", amount, float(of_b), float(of_b - of_a), excess)
+    return float(of_b), float(of_b - of_a), excess
 
 
 def _holm_levels(p: Column, error: float) -> Column:

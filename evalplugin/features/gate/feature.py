@@ -118,9 +118,8 @@ class GateFeature(Feature):
         tracker, journal, run_id = bakeoff.tracker, bakeoff.journal, bakeoff.links.summary_run_id
         journal.resumable = True  # until the winner is registered
         try:
-            wrong = next((finding for finding in bakeoff.findings if finding.is_error), None)
-            if self.gated.config.section("register") is not None and wrong is not None:
-                raise ModelError(f"nothing is registered: {wrong.line} (checks.error)")
+            if self.gated.config.section("register") is not None and bakeoff.errors:
+                raise ModelError(f"nothing is registered: {bakeoff.errors[0].line} (checks.error)")
             registered = register_winner(self.gated, bakeoff)
             if registered is not None:
                 tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")

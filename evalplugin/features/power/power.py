@@ -16,7 +16,6 @@ from evalplugin.base.numbers import number, percent
 from evalplugin.base.places import DataSplit
 from evalplugin.base.seeding import generator
 from evalplugin.base.units import plural
-from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics.intervals import mean_interval
 from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
@@ -271,25 +270,27 @@ def _spreads(contest: Contest, metric: str) -> Iterator[tuple[PowerRow, float]]:
     """Yield the spread between the leader and each model that differs from it, with that model's mean."""
     spec = contest.spec(metric)
     direction = spec.direction or 1
-    scored = {m.model: m.scores for m in contest.models if m.scores is not None and m.has_values(metric)}
+    scored = [m for m in contest.models if m.has_values(metric)]
+    means = {m.model: m.scores.means[metric] for m in scored if m.scores is not None}
     if len(scored) < 2 or spec.metric.scope != "user":
         return
-    leader = max(scored, key=lambda model: direction * scored[model].means[metric])
-    for model, scores in scored.items():
-        if model == leader:
+    leader = max(scored, key=lambda model: direction * means[model.model])
+    units = contest.units
+    for model in scored:
+        if model is leader:
             continue
-        units, values = aligned((scored[leader], scores), metric)
+        values = contest.values([leader, model], metric)
         both = ~np.isnan(values).any(axis=1)
         difference = paired_difference(*values[both].T)
         sd = standard_deviation(difference)
         if math.isfinite(sd) and sd > 0:
             row = PowerRow(
-                "logged", sd, contest.dataset, contest.split, metric, leader, model, len(difference),
+                "logged", sd, contest.dataset, contest.split, metric, leader.model, model.model, len(difference),
                 direction * mean_of_defined(difference), unit=units.noun,
             )  # fmt: skip
             if units.codes is not None:
                 row = _clustered(row, difference, units.codes[both])
-            yield row, scores.means[metric]
+            yield row, means[model.model]
 
 
 def _clustered(row: PowerRow, difference: Floats, clusters: Codes) -> PowerRow:

@@ -61,7 +61,7 @@ def run_studies(
 def _evaluate(
     asked: Sequence[tuple[Study, Trial]], execute: TaskExecutor, cache: StepCache, progress: _Progress
 ) -> None:
-    """Give each trial its outcome."""
+    """Run the trials that are not cached, and end all of them."""
     missing: list[tuple[Study, Trial, Task]] = []
     for study, trial in asked:
         lists = cache.lists(trial.task)
@@ -69,7 +69,7 @@ def _evaluate(
         if lists is None and cache.journal is not None:
             cached = cache.journal.failures.get(_name(study, trial))
         if cached is not None:
-            trial.outcome = study.outcome_of(cached, cached=True)
+            study.end(trial, cached, cached=True)
         else:
             missing.append((study, trial, replace(trial.task, lists=lists)))
     progress.show()
@@ -83,7 +83,7 @@ def _evaluate(
         for number, result in results:
             study, trial, task = missing[number]
             result = stored(cache, _name(study, trial), task, result)
-            trial.outcome = study.outcome_of(result, cached=False)
+            study.end(trial, result, cached=False)
             progress.show()
 
 
@@ -94,7 +94,7 @@ def _name(study: Study, trial: Trial) -> str:
 
 def _line(study: Study) -> str:
     """Return a line on the end of a study."""
-    cached = sum(outcome.cached for outcome in study.outcomes)
+    cached = sum(trial.cached for trial in study.told)
     stored = f", {cached} of them from the store" if cached else ""
     trials = f"{count_text(len(study.trials), 'trial')}{stored}"
     if (best := study.best) is None:
@@ -134,10 +134,8 @@ class _Progress:
 
 def _done(study: Study) -> int:
     """Return how many trials are done; trials that are left when a study ends early count as done."""
-    n_told = len(study.outcomes)
-    return (
-        max(n_told, study.plan.budget.trials or 0) if study.ended and n_told == len(study.trials) else n_told
-    )
+    told = len(study.told)
+    return max(told, study.plan.budget.trials or 0) if study.ended and told == len(study.trials) else told
 
 
 def _tuned(job: Job, studies: Sequence[Study]) -> Job:
@@ -149,7 +147,7 @@ def _tuned(job: Job, studies: Sequence[Study]) -> Job:
     for study in studies:
         if (best := study.best) is not None:
             recipes.append(replace(job.model, params=best.task.model.params))
-        elif (failure := study.outcomes[0].failure) is not None:
+        elif (failure := study.trials[0].failure) is not None:
             failed[study.fold] = failure
     if failed:
         return replace(job, done=failed)

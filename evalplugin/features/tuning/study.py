@@ -17,7 +17,6 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.libraries import optuna
 from evalplugin.base.seeding import generator
-from evalplugin.base.units import plural
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config.components import params_at
 from evalplugin.execution.isolation import TaskFailure
@@ -33,20 +32,6 @@ _BARREN = 5  # generations of failures, after which a study ends
 _DRAWS = 100  # random points, after which the untried ones are searched for in order
 
 
-@dataclass(frozen=True, eq=False)
-class TrialOutcome:
-    """The outcome of a trial; its seconds count in the budget."""
-
-    state: Literal["done", "dropped", "failed"]
-    value: float | None = None  # mean of the metric over the users seen; None: it failed
-    users: int = 0  # seen
-    costs: Costs = field(default_factory=Costs)
-    # Of every user, for a race; None where some have no score.
-    scores: Floats | None = field(default=None, repr=False)
-    cached: bool = False  # whether nothing was computed for it
-    failure: TaskFailure | None = None
-
-
 @dataclass(eq=False)
 class Trial:
     """One choice of parameters, evaluated on the validation data."""
@@ -55,12 +40,14 @@ class Trial:
     values: Mapping[str, Any]  # of the tuned parameters whose condition is met
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
-    outcome: TrialOutcome | None = None
-
-    @property
-    def value(self) -> float:
-        """The value of the outcome; NaN until the trial has ended, and if it failed."""
-        return math.nan if self.outcome is None or self.outcome.value is None else self.outcome.value
+    state: Literal["open", "done", "dropped", "failed"] = "open"
+    value: float = math.nan  # mean of the metric over the users seen; NaN: it is open, or failed
+    users: int = 0  # seen
+    costs: Costs = field(default_factory=Costs)  # its seconds count in the budget
+    # Of every user, for a race; None where some have no score.
+    scores: Floats | None = field(default=None, repr=False)
+    cached: bool = False  # whether nothing was computed for it
+    failure: TaskFailure | None = None
 
 
 @dataclass(eq=False)
@@ -105,14 +92,14 @@ class Study:
         return len(np.unique(self.base.split.test.user))
 
     @property
-    def outcomes(self) -> list[TrialOutcome]:
-        """The outcomes of the trials that have ended."""
-        return [trial.outcome for trial in self.trials if trial.outcome is not None]
+    def told(self) -> list[Trial]:
+        """The trials that have ended."""
+        return [trial for trial in self.trials if trial.state != "open"]
 
     @property
     def spent(self) -> float:
         """The seconds that the trials have cost."""
-        return sum(outcome.costs.seconds for outcome in self.outcomes)
+        return sum(trial.costs.seconds for trial in self.trials)
 
     @property
     def ended(self) -> bool:
@@ -133,7 +120,7 @@ class Study:
     @property
     def best(self) -> Trial | None:
         """The incumbent: the trial with the best value on all users, of equal ones the first."""
-        done = [t for t in self.trials if t.outcome is not None and t.outcome.state == "done"]
+        done = [trial for trial in self.trials if trial.state == "done"]
         return max(done, key=lambda trial: self.plan.metric.direction * trial.value, default=None)
 
     def ask(self) -> list[Trial]:
@@ -186,21 +173,25 @@ class Study:
         """Tell Optuna the outcomes of a generation."""
         for trial in trials:
             self._tell(trial)
-        succeeded = any(trial.outcome is not None and trial.outcome.state != "failed" for trial in trials)
+        succeeded = any(trial.state != "failed" for trial in trials)
         self._barren = 0 if succeeded else self._barren + 1
 
-    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> TrialOutcome:
-        """Return the outcome of a trial, given the result of its task; ``cached``: whether nothing was computed."""
+    def end(self, trial: Trial, result: TaskResult | TaskFailure, *, cached: bool) -> None:
+        """End a trial with the result of its task; ``cached``: whether nothing was computed."""
+        trial.cached = cached
         if isinstance(result, TaskFailure):
-            return TrialOutcome("failed", cached=cached, failure=result)
+            trial.state, trial.failure = "failed", result
+            return
         name, scores = self.plan.metric.name, result.per_user
-        value, users = scores.means[name], len(scores.users)
+        value, users, trial.costs = scores.means[name], len(scores.users), result.costs
         if np.isnan(value):
-            text = f"{name} is undefined for all {users:,} {plural(scores.units.noun)} of the validation data"
-            return TrialOutcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
-        column = scores.column(name) if name in scores.metrics else None
-        state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"
-        return TrialOutcome(state, value, users, result.costs, column if state == "done" else None, cached)
+            text = f"{name} is undefined for all {users:,} {scores.units.nouns} of the validation data"
+            trial.state, trial.failure = "failed", TaskFailure(text)
+            return
+        trial.value, trial.users = value, users
+        trial.state = "done" if users == self.n_users else "dropped"
+        if trial.state == "done" and name in scores.metrics:
+            trial.scores = scores.column(name)
 
     def _params_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return all parameters as the model has them; as chosen where it refuses them, so that the trial fails."""
@@ -211,32 +202,30 @@ class Study:
 
     def _race(self) -> Race | None:
         best = self.best
-        if self.plan.prune != "race" or best is None or best.outcome is None or best.outcome.scores is None:
+        if self.plan.prune != "race" or best is None or best.scores is None:
             return None
         users = np.unique(self.base.split.test.user)
         order = generator(self.base.seed, *self.base.stream, "race").permutation(len(users))
-        return Race(users[order], best.outcome.scores[order], self.plan.metric.direction > 0)
+        return Race(users[order], best.scores[order], self.plan.metric.direction > 0)
 
     def _tell(self, trial: Trial) -> None:
-        outcome = trial.outcome
-        assert outcome is not None
         states = optuna.trial.TrialState
         with quiet():
             if trial.asked is None:
                 # Optuna is not told of defaults that are outside of the space or fail.
-                in_optuna = self.space.told(trial.values)
-                if in_optuna is not None and outcome.state == "done":
-                    params, distributions = in_optuna
+                told = self.space.told(trial.values)
+                if told is not None and trial.state == "done":
+                    params, distributions = told
                     self._study.add_trial(
-                        optuna.create_trial(params=params, distributions=distributions, value=outcome.value)
+                        optuna.create_trial(params=params, distributions=distributions, value=trial.value)
                     )
-            elif outcome.value is None:
+            elif trial.state == "failed":
                 self._study.tell(trial.asked, state=states.FAIL)
-            elif outcome.state == "dropped":
-                trial.asked.report(outcome.value, outcome.users)
+            elif trial.state == "dropped":
+                trial.asked.report(trial.value, trial.users)
                 self._study.tell(trial.asked, state=states.PRUNED)
             else:
-                self._study.tell(trial.asked, outcome.value)
+                self._study.tell(trial.asked, trial.value)
 
 
 def _text(params: Mapping[str, Any]) -> str:

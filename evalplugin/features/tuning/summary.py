@@ -40,17 +40,16 @@ def tuning_of(studies: Sequence[Study]) -> Tuning:
 
 
 def _table(studies: Sequence[Study]) -> pa.Table:
-    trials = [(study, trial) for study in studies for trial in study.trials if trial.outcome is not None]
-    outcomes = [outcome for study in studies for outcome in study.outcomes]
-    failures = [outcome.failure for outcome in outcomes]
+    trials = [(study, trial) for study in studies for trial in study.told]
+    failures = [trial.failure for _, trial in trials]
     columns = {
         "fold": pa.array([study.fold + 1 for study, _ in trials], pa.int32()),
         "trial": pa.array([trial.number for _, trial in trials], pa.int32()),
-        "state": pa.array([outcome.state for outcome in outcomes], pa.string()),
-        "value": pa.array([outcome.value for outcome in outcomes], pa.float64()),
-        "users": pa.array([outcome.users for outcome in outcomes], pa.int64()),
-        **{name: pa.array([getattr(o.costs, name) for o in outcomes], pa.float64()) for name in Costs.WORK},
-        "cached": pa.array([outcome.cached for outcome in outcomes], pa.bool_()),
+        "state": pa.array([trial.state for _, trial in trials], pa.string()),
+        "value": pa.array([None if t.state == "failed" else t.value for _, t in trials], pa.float64()),
+        "users": pa.array([trial.users for _, trial in trials], pa.int64()),
+        **{name: pa.array([getattr(t.costs, name) for _, t in trials], pa.float64()) for name in Costs.WORK},
+        "cached": pa.array([trial.cached for _, trial in trials], pa.bool_()),
         "best": pa.array([trial is study.best for study, trial in trials], pa.bool_()),
         "error": pa.array([failure and last_line(failure.error) for failure in failures], pa.string()),
     }
@@ -95,11 +94,11 @@ def _notes(studies: Sequence[Study], best: Sequence[Mapping[str, Any]]) -> Itera
     if any(dict(values) != dict(best[0]) for values in best):
         chosen = "; ".join(f"fold {number}: {values_text(values)}" for number, values in enumerate(best, 1))
         yield f"folds chose different parameters ({chosen}); those of the last fold are shown and registered"
-    outcomes = [outcome for study in studies for outcome in study.outcomes]
-    failed = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    told = [trial for study in studies for trial in study.told]
+    failed = [trial.failure for trial in told if trial.failure is not None]
     if failed:
         reason, _ = Counter(last_line(failure.error) for failure in failed).most_common(1)[0]
-        yield f"{len(failed)} of {count_text(len(outcomes), 'trial')} failed, most often by: {reason}"
+        yield f"{len(failed)} of {count_text(len(told), 'trial')} failed, most often by: {reason}"
     yield from _notes_on_race(studies)
 
 
@@ -125,10 +124,10 @@ def _allowed(space: Space) -> str:
 def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:
     trials = dropped = lists = saved = 0
     for study in studies:
-        unseen = [study.n_users - outcome.users for outcome in study.outcomes if outcome.state == "dropped"]
-        trials += len(study.outcomes)
+        unseen = [study.n_users - trial.users for trial in study.told if trial.state == "dropped"]
+        trials += len(study.told)
         dropped += len(unseen)
-        lists += study.n_users * len(study.outcomes)
+        lists += study.n_users * len(study.told)
         saved += sum(unseen)
     if dropped:
         yield (

@@ -15,7 +15,7 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import jinja2
 from evalplugin.base.text import escape_controls, escape_nested
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.charts.library import chart_library
 from evalplugin.report.charts.palette import IN_THE_DARK
@@ -30,7 +30,6 @@ from evalplugin.report.sentences.reading import reading_lines, sample_sentence
 from evalplugin.report.sentences.verdict import verdict
 from evalplugin.report.table import Column, Table, TableCell
 from evalplugin.report.tables import group_statistics_table, overlap_table
-from evalplugin.report.words import one_by_one, whom
 
 __all__ = ["comparison_page"]
 
@@ -81,16 +80,12 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         values = {} if section.tab is None else dict(section.tab(comparison, data["models"]))
         data |= values.pop("data", {})
         added |= values
-    unit, findings = contest.units.noun, [f for section in sections for f in section.findings]
+    findings = [finding for section in sections for finding in section.findings]
     statements = (s.statement for s in sections if s.statement and s.statement.place == contest.place)
     return {
         "name": " · ".join(filter(None, contest.place)),
         "subtitle": _subtitle(comparison),
         "primary": contest.primary,
-        "unit": unit,
-        "units": plural(unit),
-        "whom": whom(unit),
-        "one_by_one": one_by_one(unit),
         "findings": [asdict(finding) | {"url": finding.url} for finding in findings_on(contest, findings)],
         "warnings": () if competition is None else competition.warnings,
         "verdict": verdict(comparison),
@@ -103,7 +98,6 @@ def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, A
         "overlap": overlap_table(comparison),
         "hit_rates": hit_rates_sentences(comparison),
         "reading": list(reading_lines(comparison, data["examples"], truth=MAX_TRUTH)),
-        "is_competition": competition is not None,
         "sample": sample_sentence(comparison, data["examples"]),
         "data": data,
         "json": _json(data),
@@ -119,7 +113,7 @@ def _subtitle(comparison: Comparison) -> str:
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
         count_text(len(contest.models), "model"),
-        f"{users:,} {plural(contest.units.noun)}",
+        f"{users:,} {contest.units.nouns}",
         f"ranked by {contest.primary}",
     ]
     return " · ".join(filter(None, parts))

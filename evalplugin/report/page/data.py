@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.numbers import rounded
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
@@ -45,7 +44,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     return {
         "bakeoff": contest.name,
         "unit": contest.units.noun,
-        "units": plural(contest.units.noun),
+        "units": contest.units.nouns,
         "whom": whom(contest.units.noun),
         "isTable": competition is None,
         "n": 0 if competition is None else competition.rules.n,

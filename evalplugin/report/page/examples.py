@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pc, pd
 from evalplugin.base.numbers import rounded
-from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import FOLD, HISTORY
 from evalplugin.data.queries import positions_of, session_ids
@@ -42,11 +41,10 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     of a user has the latest first.
     """
     contest, rows = comparison.contest, comparison.scored
-    scores = [row.scores for row in rows if row.scores is not None]
-    metric = next((m for m in contest.metrics if all(m in own.metrics for own in scores)), None)
+    metric = next((m for m in contest.metrics if all(r.scores and m in r.scores.metrics for r in rows)), None)
     if metric is None or len(rows) < 2:
         return None
-    units, values = aligned(scores, metric)
+    units, values = contest.units, contest.values(rows, metric)
     all_users, competition = units.ids, competition_of(contest)
     background = None if competition is None else competition.background
     of_sessions = competition is not None and units.noun == "query"

@@ -26,10 +26,10 @@ _SEEDS = (
 _ONE_SEED = "Fitted once, as no random numbers decide them, or always the same: {models}."
 _SPREAD = "{metric} from seed to seed (standard deviation): {models}."
 _SMALLER = "Smaller than what another seed gives ({level}, one fit of each): {pairs}."
-_FOLDS = "{folds} folds: each {unit}'s scores are averaged before anything is compared."
+_FOLDS = "{folds} folds: each {units.noun}'s scores are averaged before anything is compared."
 _FOLDS_COLUMN = (
-    "{folds} folds: each {unit}'s scores are averaged before anything is compared. The column: lowest to highest mean "
-    "of a fold."
+    "{folds} folds: each {units.noun}'s scores are averaged before anything is compared. The column: lowest to highest "
+    "mean of a fold."
 )
 _FAILED = "{model} failed: {error}"
 
@@ -38,7 +38,7 @@ def fit_lines(comparison: Comparison, *, has_folds: bool = False) -> Iterator[st
     """Yield lines on folds, seeds, tuning and failures; ``has_folds``: the table has a column of folds."""
     if comparison.n_folds > 1:
         template = _FOLDS_COLUMN if has_folds else _FOLDS
-        yield template.format(folds=comparison.n_folds, unit=comparison.contest.units.noun)
+        yield template.format(folds=comparison.n_folds, units=comparison.contest.units)
     yield from seed_lines(comparison)
     yield from tuning_lines(comparison)
     yield from (_FAILED.format(model=row.model, error=row.error) for row in comparison.failed)

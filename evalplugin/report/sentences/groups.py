@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.groups import GroupStatistic
 from evalplugin.comparison.statistics.groups import LEAST_UNITS
 
 _CORRECTED = (
-    "Within each group, over its {units} alone; Holm's correction over the {comparisons} of all models and groups of "
-    "{segment}."
+    "Within each group, over its {units.nouns} alone; Holm's correction over the {comparisons} of all models and "
+    "groups of {segment}."
 )
 _STATISTICS = (
     "gap: the highest mean of a group less the lowest one; worst: the mean of the worst group. The intervals hold "
     "although these groups are picked by their means, and are wider for it."
 )
 _DIFFERENCES = (
-    "Differences from the baseline over the same {units}; Holm's correction over the models. ▲ a smaller gap, or a "
-    "worst group that is served better."
+    "Differences from the baseline over the same {units.nouns}; Holm's correction over the models. ▲ a smaller gap, or "
+    "a worst group that is served better."
 )
-_LEFT_OUT = f"Groups of fewer than {LEAST_UNITS} {{units}} are left out: {{groups}}."
+_LEFT_OUT = f"Groups of fewer than {LEAST_UNITS} {{units.independents}} are left out: {{groups}}."
 
 
 def corrected_line(comparison: Comparison, segment: str, n_pairs: int) -> str:
     """Return a line on the correction of the differences within groups."""
     comparisons = count_text(n_pairs, "comparison")
-    return _CORRECTED.format(
-        units=plural(comparison.contest.units.noun), comparisons=comparisons, segment=segment
-    )
+    return _CORRECTED.format(units=comparison.contest.units, comparisons=comparisons, segment=segment)
 
 
 def group_statistics_lines(comparison: Comparison, statistics: Sequence[GroupStatistic]) -> Iterator[str]:
@@ -38,6 +36,6 @@ def group_statistics_lines(comparison: Comparison, statistics: Sequence[GroupSta
         return
     yield _STATISTICS
     if any(s.difference is not None for s in statistics):
-        yield _DIFFERENCES.format(units=plural(comparison.contest.units.noun))
+        yield _DIFFERENCES.format(units=comparison.contest.units)
     if small := ", ".join(dict.fromkeys(label for s in statistics for label in s.left_out)):
-        yield _LEFT_OUT.format(units=plural(comparison.contest.units.independent), groups=small)
+        yield _LEFT_OUT.format(units=comparison.contest.units, groups=small)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalplugin.base.numbers import number
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.competition import competition_of
@@ -20,8 +20,10 @@ _LEAST = "{pair} list least alike."
 _LEAST_SAME = "{pair} list least alike, and are not shown to differ by {metric}."
 _MOST_OF_DIFFERENT = "Of the pairs shown to differ by {metric}, {pair} list most alike."
 _LEAST_OF_SAME = "Of the pairs not shown to differ by {metric}, {pair} list least alike."
-_OVER = "Mean over the first {k} places of {lists} lists of {units}."
-_OVER_DRAWN = "Mean over the first {k} places of {lists} lists of {units}, evenly drawn from {drawn_from}."
+_OVER = "Mean over the first {k} places of {lists} lists of {units.nouns}."
+_OVER_DRAWN = (
+    "Mean over the first {k} places of {lists} lists of {units.nouns}, evenly drawn from {drawn_from}."
+)
 _MEASURES = (
     f"rbo: the share in common at each depth, the top weighing most (p = {PERSISTENCE:g}); jaccard: the share of the "
     "items of either list that both have. 1 is the same, 0 nothing in common."
@@ -29,9 +31,9 @@ _MEASURES = (
 _WITHOUT_LISTS = "Without lists: {models}."
 
 _HIT_RATES = (
-    "The share of the relevant held-out items that is in the {units}' lists, which have {n} items at most. Items are "
-    "in {groups} of about as many each, by their interactions in the train data: the line of a model that only finds "
-    "what is popular starts low and ends high."
+    "The share of the relevant held-out items that is in the {units.nouns}' lists, which have {n} items at most. Items "
+    "are in {groups} of about as many each, by their interactions in the train data: the line of a model that only "
+    "finds what is popular starts low and ends high."
 )
 _FIRST_SEED = "Lists are of the first seed."
 _WITHOUT_COUNTS = "Without counts of items: {models}."
@@ -71,7 +73,7 @@ def overlap_lines(comparison: Comparison) -> Iterator[str]:
     over = (_OVER if drawn_from is None else _OVER_DRAWN).format(
         k=pairs[0].k,
         lists=f"{max(pair.lists for pair in pairs):,}",
-        units=plural(comparison.contest.units.noun),
+        units=comparison.contest.units,
         drawn_from=f"{drawn_from or 0:,}",
     )
     yield f"{over} {_MEASURES}"
@@ -88,7 +90,7 @@ def hit_rates_sentences(comparison: Comparison) -> str:
     competition = competition_of(contest)
     assert competition is not None  # a table of scores has no items
     groups = count_text(len(rates.labels), "group")
-    sentences = [_HIT_RATES.format(units=plural(contest.units.noun), n=competition.rules.n, groups=groups)]
+    sentences = [_HIT_RATES.format(units=contest.units, n=competition.rules.n, groups=groups)]
     if comparison.n_seeds > 1:
         sentences.append(_FIRST_SEED)
     if missing := [row.model for row in comparison.scored if row.model not in rates.hits]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalplugin.base.units import plural
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.report.competition import AS_LISTED, Rules, competition_of
@@ -19,14 +18,14 @@ _RULES = (
 _RATED_ABOVE_0 = "rated above 0"
 _RATED_AT_LEAST = "rated {threshold:g} or higher"
 _UNDEFINED = (
-    "A {unit} without a relevant held-out item has no value, which is counted and left out of means, not set to "
+    "A {units.noun} without a relevant held-out item has no value, which is counted and left out of means, not set to "
     "0."
 )
-_UNDEFINED_SCORE = "A {unit} without a score has no value, which is left out of means, not set to 0."
+_UNDEFINED_SCORE = "A {units.noun} without a score has no value, which is left out of means, not set to 0."
 _BH = "BH is Benjamini and Hochberg's correction."
 _SAMPLE = (
-    "{shown} of {all} {units} are on this page: those on {whom} one model loses most to another by {metric}, from "
-    "every two models, largest first."
+    "{shown} of {all} {units.nouns} are on this page: those on {whom} one model loses most to another by {metric}, "
+    "from every two models, largest first."
 )
 _CUT = "Lists are cut at {k}, the truth at the {truth} best rated items, the history at the {history} latest."
 _FIRST_FOLD = "Lists and truth are of the first fold, values are averaged over folds."
@@ -43,30 +42,31 @@ def reading_lines(
         truth: Items of the truth that are shown of each user, at most.
     """
     contest = comparison.contest
-    unit = contest.units.noun
     if (competition := competition_of(contest)) is None:
         yield from (("Table", f"{note}.") for note in contest.notes)
-        yield "Undefined", _UNDEFINED_SCORE.format(unit=unit)
+        yield "Undefined", _UNDEFINED_SCORE.format(units=contest.units)
     else:
         yield "Rules", _rules(competition.rules)
-        yield "Undefined", _UNDEFINED.format(unit=unit)
+        yield "Undefined", _UNDEFINED.format(units=contest.units)
     if statistics := list(statistics_lines(comparison, contest.primary)):
         yield "Statistics", " ".join([*statistics, *([_BH] if comparison.pairs else [])])
     if examples is not None and competition is not None:
         cut = _CUT.format(k=examples["k"], truth=truth, history=HISTORY)
         first = [_FIRST_FOLD] if comparison.n_folds > 1 else []
-        yield one_by_one(unit).capitalize(), " ".join([sample_sentence(comparison, examples), cut, *first])
+        yield (
+            one_by_one(contest.units.noun).capitalize(),
+            " ".join([sample_sentence(comparison, examples), cut, *first]),
+        )
 
 
 def sample_sentence(comparison: Comparison, examples: Mapping[str, Any] | None) -> str:
     """Return a sentence on the sample of users or queries that the page shows; empty without a sample."""
     if examples is None:
         return ""
-    unit = comparison.contest.units.noun
+    units = comparison.contest.units
     shown, every = f"{len(examples['users']):,}", f"{examples['of']:,}"
-    return _SAMPLE.format(
-        shown=shown, all=every, units=plural(unit), whom=whom(unit), metric=examples["metric"]
-    )
+    who = whom(units.noun)
+    return _SAMPLE.format(shown=shown, all=every, units=units, whom=who, metric=examples["metric"])
 
 
 def _rules(rules: Rules) -> str:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.base.numbers import number, percent
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.paired import Test
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
-from evalplugin.data.queries import Unit
+from evalplugin.metrics.scores import Units
 from evalplugin.report.sentences.units import counted_lines, ranking_basis
 from evalplugin.report.sentences.verdict import MAY_ERR, to_tell_apart
 
@@ -23,24 +23,26 @@ _SMALL_BY = "Small: {level} interval of the mean, {methods}."
 _NO_INTERVAL = "–: no interval, as hardly any {unit} differs from all others and the metric has no bounds."
 
 # Of a metric's differences; a baseline's marks in a table of several metrics.
-_FROM_BASELINE = "Differences from {baseline} over the same {units}."
-_BETWEEN_TWO = "Differences between two models over the same {units}."
-_FROM_BASELINE_SHARED = "Differences from {baseline} over the same {units}, all that both models have."
-_BETWEEN_TWO_SHARED = "Differences between two models over the same {units}, all that both models have."
+_FROM_BASELINE = "Differences from {baseline} over the same {units.nouns}."
+_BETWEEN_TWO = "Differences between two models over the same {units.nouns}."
+_FROM_BASELINE_SHARED = "Differences from {baseline} over the same {units.nouns}, all that both models have."
+_BETWEEN_TWO_SHARED = "Differences between two models over the same {units.nouns}, all that both models have."
 _TEST = (
     "p: paired permutation test, two-sided ({methods}), Holm's correction over {comparisons} by {metric}. ▲ better, "
     "▼ worse: p at most {error}."
 )
 _EFFECT = (
-    "d_z (effect size): the mean difference in standard deviations of the {units}' differences; 0.2 is small, 0.8 "
-    "large."
+    "d_z (effect size): the mean difference in standard deviations of the {units.nouns}' differences; 0.2 is small, "
+    "0.8 large."
 )
 _FURTHER = "{tests}: two-sided, not corrected."
 _MARKS = (
-    "▲ better, ▼ worse than the baseline {baseline}, {unit} by {unit}: paired permutation test at {error}, Holm's "
-    "correction over the models."
+    "▲ better, ▼ worse than the baseline {baseline}, {units.noun} by {units.noun}: paired permutation test at {error}, "
+    "Holm's correction over the models."
 )
-_FEW = f"Fewer than {RELIABLE_FROM} {{units}} have different scores: {{models}}. There {MAY_ERR}."
+_FEW = (
+    f"Fewer than {RELIABLE_FROM} {{units.independents}} have different scores: {{models}}. There {MAY_ERR}."
+)
 _DETECTABLE = (
     "Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {low}."
 )
@@ -51,13 +53,13 @@ _DETECTABLE_BY_MODEL = (
 
 # Methods of intervals, of what is independent.
 _METHODS = {
-    "bootstrap": "bootstrap over {units} (BCa)",
-    "t": "Student's t over {units}",
-    "flips": "sign flips of Student's t over {units}, corrected for skewness",
+    "bootstrap": "bootstrap over {units.independents} (BCa)",
+    "t": "Student's t over {units.independents}",
+    "flips": "sign flips of Student's t over {units.independents}, corrected for skewness",
     "exact": "exact of a share where all values are 0 or 1",
-    "effective": "exact of a share where all values are 0 or 1, for the effective number of {values}",
-    "bound": "a bound where hardly any {unit} differs from all others",
-    "none": "none (–) where hardly any {unit} differs and the metric has no bounds",
+    "effective": "exact of a share where all values are 0 or 1, for the effective number of {units.nouns}",
+    "bound": "a bound where hardly any {units.independent} differs from all others",
+    "none": "none (–) where hardly any {units.independent} differs and the metric has no bounds",
 }
 
 
@@ -71,11 +73,10 @@ def statistics_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     means = {row.cells[metric].method for row in comparison.models if metric in row.cells}
     differences = {pair.paired.interval.method for pair in pairs}
-    units = comparison.contest.units.noun, comparison.contest.units.independent
     if methods := "; ".join(
         f"{of}, {names}"
         for of, used in (("of means", means), ("of mean differences", differences))
-        if (names := method_names(used, *units))
+        if (names := method_names(used, comparison.contest.units))
     ):
         yield _INTERVALS.format(level=percent(comparison.level), methods=methods)
     yield from _test_lines(comparison, metric, pairs)
@@ -85,7 +86,7 @@ def statistics_lines(comparison: Comparison, metric: str) -> Iterator[str]:
         low, high = number(min(detectable)), number(max(detectable))
         yield (_DETECTABLE if low == high else _DETECTABLE_BY_MODEL).format(low=low, high=high)
     if (best := comparison.best.get(metric)) is not None:
-        yield from to_tell_apart(best)
+        yield from to_tell_apart(best, comparison.contest.units)
 
 
 def small_line(level: float, methods: str = "") -> str:
@@ -96,8 +97,7 @@ def small_line(level: float, methods: str = "") -> str:
 def small_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the meaning of the small numbers below the means of all metrics; nothing where none has an interval."""
     used = {cell.method for row in comparison.models for cell in row.cells.values()}
-    contest = comparison.contest
-    if methods := method_names(used, contest.units.noun, contest.units.independent):
+    if methods := method_names(used, comparison.contest.units):
         yield small_line(comparison.level, methods)
 
 
@@ -105,8 +105,7 @@ def _test_lines(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> I
     """Yield lines on the differences by a metric, their tests, effect size and marks; none without pairs."""
     if not pairs:
         return
-    units = plural(comparison.contest.units.noun)
-    is_shared = ranking_basis(comparison, metric) != ""
+    units, is_shared = comparison.contest.units, ranking_basis(comparison, metric) != ""
     if comparison.pairing == "baseline":
         differences = _FROM_BASELINE_SHARED if is_shared else _FROM_BASELINE
     else:
@@ -133,7 +132,7 @@ def mark_lines(comparison: Comparison) -> Iterator[str]:
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         contest = comparison.contest
         yield _MARKS.format(
-            baseline=contest.baseline, unit=contest.units.noun, error=percent(1 - comparison.level)
+            baseline=contest.baseline, units=contest.units, error=percent(1 - comparison.level)
         )
         yield from few_lines(comparison, comparison.pairs)
 
@@ -146,10 +145,9 @@ def few_lines(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]:
             metrics.setdefault(pair.model, []).append(pair.metric)
     if metrics:
         models = "; ".join(f"{model} by {', '.join(dict.fromkeys(of))}" for model, of in metrics.items())
-        yield _FEW.format(units=plural(comparison.contest.units.independent), models=models)
+        yield _FEW.format(units=comparison.contest.units, models=models)
 
 
-def method_names(methods: Iterable[str], unit: Unit, independent: str) -> str:
-    """Return the names of methods of intervals, empty without any; ``independent``: the noun of what is independent."""
-    nouns = {"unit": independent, "units": plural(independent), "values": plural(unit)}
-    return " or ".join(_METHODS[method].format(**nouns) for method in sorted({*methods} - {""}))
+def method_names(methods: Iterable[str], units: Units) -> str:
+    """Return the names of methods of intervals over units; empty without any."""
+    return " or ".join(_METHODS[method].format(units=units) for method in sorted({*methods} - {""}))

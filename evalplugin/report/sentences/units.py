@@ -6,25 +6,25 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evalplugin.base.numbers import count_range, number
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 
-_COMPARED = "{units}: {counts} compared."
-_COUNTED = "{units}: {counts} counted."
-_COMPARED_SOME = "{units}: {counts} compared; {undefined} have no value of {metric}."
-_COUNTED_SOME = "{units}: {counts} counted; {undefined} have no value of {metric}."
-_OVER_ALL = "{metric} is one number over all {units}: it has no interval and no test."
+_COMPARED = "{nouns}: {counts} compared."
+_COUNTED = "{nouns}: {counts} counted."
+_COMPARED_SOME = "{nouns}: {counts} compared; {undefined} have no value of {metric}."
+_COUNTED_SOME = "{nouns}: {counts} counted; {undefined} have no value of {metric}."
+_OVER_ALL = "{metric} is one number over all {units.nouns}: it has no interval and no test."
 _DESIGN_EFFECT = (
-    "Design effect: {times} (the variance of a mean of {metric}, against that of independent {units})."
+    "Design effect: {times} (the variance of a mean of {metric}, against that of independent {units.nouns})."
 )
-_MEAN_OVER_CLUSTERS = "Mean of {metric} if each {cluster} counts once: {means}."
+_MEAN_OVER_CLUSTERS = "Mean of {metric} if each {units.independent} counts once: {means}."
 
 _RANKED_BY = "{users} of {all}, those with values of all models"
 _RANKED_BY_SOME = "{users} of {all}, those with values of all ranked models"
 _BASIS = "Means and ranks are over {basis}; without a value: {lacking}."
-_NO_BASIS = "No {unit} has values of all models, so that none is ranked; without a value: {lacking}."
-_NOT_RANKED = "Not ranked, with values of fewer than half as many {units} as others: {models}."
+_NO_BASIS = "No {units.noun} has values of all models, so that none is ranked; without a value: {lacking}."
+_NOT_RANKED = "Not ranked, with values of fewer than half as many {units.nouns} as others: {models}."
 
 
 def counted_lines(comparison: Comparison, metric: str) -> Iterator[str]:
@@ -33,7 +33,7 @@ def counted_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     Where the metric has pairs of models, the users of those are counted.
     """
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    units = plural(comparison.contest.units.noun)
+    units = comparison.contest.units
     # A model that predicts no ratings has no value for any user, and is no reason to count them as undefined.
     cells = [cell for cell in _cells(comparison, metric) if cell.users]
     if not cells:
@@ -45,10 +45,10 @@ def counted_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     counts = count_range([pair.paired.users for pair in pairs] or [cell.users for cell in cells])
     clusters = [cell.clusters for cell in cells if cell.clusters is not None]
     if clusters:
-        counts += f" of {count_range(clusters)} {plural(comparison.contest.units.independent)}"
+        counts += f" of {count_range(clusters)} {units.independents}"
     whole, some = (_COMPARED, _COMPARED_SOME) if pairs else (_COUNTED, _COUNTED_SOME)
     yield (some if undefined else whole).format(
-        units=units.capitalize(), counts=counts, undefined=f"{undefined:,}", metric=metric
+        nouns=units.nouns.capitalize(), counts=counts, undefined=f"{undefined:,}", metric=metric
     )
     effects = [cell.design_effect for cell in cells if cell.clusters is not None]
     if texts := [f"{effect:.1f}" for effect in sorted(filter(math.isfinite, effects))]:
@@ -60,8 +60,7 @@ def counted_lines(comparison: Comparison, metric: str) -> Iterator[str]:
         if metric in row.cells and (mean := row.cells[metric].over_clusters) is not None
     ]
     if means:
-        cluster = comparison.contest.units.independent
-        yield _MEAN_OVER_CLUSTERS.format(metric=metric, cluster=cluster, means=", ".join(means))
+        yield _MEAN_OVER_CLUSTERS.format(metric=metric, units=units, means=", ".join(means))
 
 
 def shared_lines(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
@@ -98,14 +97,14 @@ def _shared_lines(comparison: Comparison, metric: str) -> Iterator[str]:
     lacking = ", ".join(f"{model} {cell.lacks:,}" for model, cell in cells.items() if cell.has and cell.lacks)
     if not lacking:
         return
-    unit = comparison.contest.units.noun
+    units = comparison.contest.units
     if (basis := ranking_basis(comparison, metric)) is None:
-        yield _NO_BASIS.format(unit=unit, lacking=lacking)
+        yield _NO_BASIS.format(units=units, lacking=lacking)
         return
     yield _BASIS.format(basis=basis, lacking=lacking)
     few = [f"{model} ({cell.has:,})" for model, cell in cells.items() if cell.has and not cell.users]
     if few:
-        yield _NOT_RANKED.format(units=plural(unit), models=", ".join(few))
+        yield _NOT_RANKED.format(units=units, models=", ".join(few))
 
 
 def _cells(comparison: Comparison, metric: str) -> list[Cell]:

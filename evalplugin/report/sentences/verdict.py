@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalplugin.base.numbers import number, p_equals, percent, relative, share, signed
-from evalplugin.base.units import count_text, plural
+from evalplugin.base.units import count_text
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
+from evalplugin.metrics.scores import Units
 from evalplugin.report.sentences.units import ranking_basis
 
 # Headlines, shown without a full stop.
@@ -20,25 +21,26 @@ _ONLY = "{leader} is the only model with a value of {metric}"
 _BEST = "{leader} is the best by {metric} ({level} confidence)"
 _MAY_BE_BEST = "Any of {models} may be the best by {metric} ({level} confidence)"
 _NO_VALUE = "No model has a value of {metric}"
-_NOT_RANKED = "No {unit} has values of all models: none is ranked by {metric}"
+_NOT_RANKED = "No {units.noun} has values of all models: none is ranked by {metric}"
 _NO_DIRECTION = "Neither high nor low is better by {metric}: no model wins by it"
 _ONE_NUMBER = "{leader} has the best {metric}, {mean}: one number, without a test"
 
 # What the headline rests on.
-_NO_UNIT = "No {unit} has values of all models."
-_SINGLE_UNIT = "A single {unit} has values of all models."
+_NO_UNIT = "No {units.noun} has values of all models."
+_SINGLE_UNIT = "A single {units.noun} has values of all models."
 _EQUAL = "{leader} and {rival} have equal means."
 _BASIS = "It rests on {basis}."
 _NEWCOMERS = (
-    "But none of these {users} {units} has history: models are compared by what they give to newcomers."
+    "But none of these {users} {units.nouns} has history: models are compared by what they give to newcomers."
 )
 _NEWCOMERS_OF_FOLDS = (
-    "But none of these {users} {units} has history in the first fold that tests them: models are compared by what "
-    "they give to newcomers."
+    "But none of these {users} {units.nouns} has history in the first fold that tests them: models are compared by "
+    "what they give to newcomers."
 )
-_WITHOUT_HISTORY = "But {without} of these {users} {units} ({share}) have no history."
+_WITHOUT_HISTORY = "But {without} of these {users} {units.nouns} ({share}) have no history."
 _WITHOUT_HISTORY_IN_FOLDS = (
-    "But {without} of these {users} {units} ({share}) have no history in the first fold that tests them."
+    "But {without} of these {users} {units.nouns} ({share}) have no history in the first fold that tests "
+    "them."
 )
 _BEST_WITH_HISTORY = "Among the {known} with history, {leader} is the best."
 _MAY_BE_BEST_WITH_HISTORY = (
@@ -47,9 +49,9 @@ _MAY_BE_BEST_WITH_HISTORY = (
 
 # The leader against the baseline.
 _AGAINST = "{model} against {against}: {difference}"
-_SHOWN = "{measured}; {p}; better for {better} of {units}, worse for {worse}."
+_SHOWN = "{measured}; {p}; better for {better} of {units.nouns}, worse for {worse}."
 _CHANCE = "{measured}; may be chance ({p})."
-_UNTESTED = "{measured}; too few {units} to test."
+_UNTESTED = "{measured}; too few {units.nouns} to test."
 _DETECTABLE = "Only a difference of {least} or more is found in 4 of 5 such bake-offs."
 _WITHIN_SEEDS = "It is smaller than what another seed gives (±{range})."
 _BASELINE_LEADS = "The baseline {leader} leads."
@@ -59,15 +61,17 @@ _NOT_SHOWN_BY = "No difference from the baseline is shown by {metrics}."
 
 # Few users behind a test; the share is measured in experiments/statistics.
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"
-_FEW = f"Only {{differing}} {{units}} have different scores: below {RELIABLE_FROM}, {MAY_ERR}."
+_FEW = f"Only {{differing}} {{units.independents}} have different scores: below {RELIABLE_FROM}, {MAY_ERR}."
 _FEW_WITH = (
-    f"Only {{differing}} {{units}} have different scores with {{leader}} and {{other}}: below {RELIABLE_FROM}, "
-    f"{MAY_ERR}."
+    f"Only {{differing}} {{units.independents}} have different scores with {{leader}} and {{other}}: below "
+    f"{RELIABLE_FROM}, {MAY_ERR}."
 )
 
 # Groups of users.
-_BEST_IN_GROUP = 'Among {units} of the group "{label}" ({segment}), {leader} is the best.'
-_MAY_BE_BEST_IN_GROUP = 'Among {units} of the group "{label}" ({segment}), any of {models} may be the best.'
+_BEST_IN_GROUP = 'Among {units.nouns} of the group "{label}" ({segment}), {leader} is the best.'
+_MAY_BE_BEST_IN_GROUP = (
+    'Among {units.nouns} of the group "{label}" ({segment}), any of {models} may be the best.'
+)
 _MORE_GROUPS = "{leader} is shown not to be the best in {groups} more."
 _GROUP_BEST = "{label}: {leader} is the best."
 _GROUP_MAY_BE_BEST = "{label}: any of {models} may be the best."
@@ -77,10 +81,10 @@ _FROM_TRUTH = (
 )
 
 # What it takes to tell the leader from its rival.
-_MORE_SEEDS = "As far as is measured, it takes more seeds, not {units}, to tell {leader} from {rival}."
+_MORE_SEEDS = "As far as is measured, it takes more seeds, not {units.nouns}, to tell {leader} from {rival}."
 _MORE_UNITS = (
-    "How many more {units} tell {leader} from {rival} depends on the true difference, which may be 0: {users:,} "
-    "{units} show one of {detectable} in 4 of 5 bake-offs, {four_times:,} one of half the size."
+    "How many more {units.nouns} tell {leader} from {rival} depends on the true difference, which may be 0: {users:,} "
+    "{units.nouns} show one of {detectable} in 4 of 5 bake-offs, {four_times:,} one of half the size."
 )
 
 _MOST_NAMED = 4  # models that are named in a sentence; the others are counted
@@ -128,12 +132,12 @@ def best_sentence(best: BestModels) -> str:
     )
 
 
-def why_several(best: BestModels) -> list[str]:
+def why_several(best: BestModels, units: Units) -> list[str]:
     """Return at most one sentence on why several models may be the best: hardly any users, or equal means."""
     if len(best.models) == 1:
         return []
     if best.users < 2:
-        return [(_SINGLE_UNIT if best.users == 1 else _NO_UNIT).format(unit=best.unit)]
+        return [(_SINGLE_UNIT if best.users == 1 else _NO_UNIT).format(units=units)]
     if best.users_to_tell is None and not best.needs_seeds:
         return [_EQUAL.format(leader=best.leader, rival=best.rival)]
     return []
@@ -146,7 +150,7 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
         return []
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
-    units = plural(comparison.contest.units.noun)
+    units = comparison.contest.units
     sentences = [
         _in_group(group, _BEST_IN_GROUP, _MAY_BE_BEST_IN_GROUP, units=units, segment=group.segment)
         for group in others[:_MOST_GROUPS]
@@ -164,9 +168,9 @@ def segment_verdict(comparison: Comparison, segment: str, metric: str) -> str:
     return " ".join(_in_group(group, _GROUP_BEST, _GROUP_MAY_BE_BEST) for group in groups)
 
 
-def to_tell_apart(best: BestModels) -> list[str]:
+def to_tell_apart(best: BestModels, units: Units) -> list[str]:
     """Return at most one sentence on what it takes to tell the leader from its rival."""
-    names = {"units": plural(best.unit), "leader": best.leader, "rival": best.rival}
+    names = {"units": units, "leader": best.leader, "rival": best.rival}
     if best.needs_seeds:
         return [_MORE_SEEDS.format(**names)]
     if best.detectable is None:
@@ -204,17 +208,17 @@ def _basis(comparison: Comparison, best: BestModels) -> Iterator[str]:
 
     There is a warning where few of them tell the leader from a model that is left out.
     """
-    yield from why_several(best)
+    yield from why_several(best, comparison.contest.units)
     if best.fewest is not None and best.fewest[1] < RELIABLE_FROM:
         other, differing = best.fewest
         pair = _against_baseline(comparison, best)
         if pair is None or not pair.mark or pair.against != other:  # else it stands beside the difference
-            units = plural(comparison.contest.units.independent)
+            units = comparison.contest.units
             yield _FEW_WITH.format(differing=differing, units=units, leader=best.leader, other=other)
     if basis := ranking_basis(comparison, best.metric):
         yield _BASIS.format(basis=basis)
     in_folds = comparison.n_folds > 1
-    counts = {"units": plural(best.unit), "users": f"{best.users:,}"}
+    counts = {"units": comparison.contest.units, "users": f"{best.users:,}"}
     if comparison.is_of_newcomers(best.metric):
         yield (_NEWCOMERS_OF_FOLDS if in_folds else _NEWCOMERS).format(**counts)
     elif (known := comparison.best_with_history(best.metric)) is not None:
@@ -231,7 +235,7 @@ def _without_best(comparison: Comparison, metric: str) -> str:
     direction = comparison.contest.spec(metric).direction
     if not having:
         template = _NOT_RANKED if ranking_basis(comparison, metric) is None else _NO_VALUE
-        return template.format(unit=comparison.contest.units.noun, metric=metric)
+        return template.format(units=comparison.contest.units, metric=metric)
     if not direction:
         return _NO_DIRECTION.format(metric=metric)
     leader = max(having, key=lambda row: direction * row.mean(metric))
@@ -244,7 +248,7 @@ def _named(models: Sequence[str]) -> str:
     return f"{', '.join(models[: _MOST_NAMED - 1])} and {len(models) - _MOST_NAMED + 1} others"
 
 
-def _in_group(group: BestModels, best: str, may_be_best: str, **values: str) -> str:
+def _in_group(group: BestModels, best: str, may_be_best: str, **values: str | Units) -> str:
     """Return one of two templates, for one best model of a group and for several, filled in."""
     template = best if len(group.models) == 1 else may_be_best
     return template.format(label=group.label, leader=group.leader, models=_named(group.models), **values)
@@ -264,7 +268,7 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         measured += f", {level} interval {number(interval.low)} to {number(interval.high)}"
     values = {
         "measured": measured,
-        "units": plural(comparison.contest.units.noun),
+        "units": comparison.contest.units,
         "p": p_equals(pair.p_holm, "Holm"),
         "better": share(pair.better),
         "worse": share(pair.worse),
@@ -277,6 +281,5 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
     if pair.is_within_seeds:
         sentences.append(_WITHIN_SEEDS.format(range=number(pair.seed_range)))
     if pair.mark and pair.paired.differing < RELIABLE_FROM:
-        units = plural(comparison.contest.units.independent)
-        sentences.append(_FEW.format(differing=pair.paired.differing, units=units))
+        sentences.append(_FEW.format(differing=pair.paired.differing, units=comparison.contest.units))
     return " ".join(sentences)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from evalplugin.base.libraries import pa, pd, pq
 from evalplugin.base.places import DataSplit
-from evalplugin.base.units import plural
 from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import DataInfo, ModelResult, Plan, Scored
 from evalplugin.metrics.scores import PerUserScores
@@ -79,7 +78,7 @@ def summary_artifact(
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in too_long]
     if (scores := result.per_user) is not None and len(scores.users) > TABLE_USERS:
         notes.append(
-            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {plural(scores.units.noun)}: those with the "
+            f"{TABLE} holds {TABLE_USERS:,} of {len(scores.users):,} {scores.units.nouns}: those with the "
             f"smallest hash of their id, the same in every run; the table per_user in data/ holds all"
         )
     return Artifact("summary.md", summary_markdown(plan, result, cells, notes=notes, verdict=verdict))

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin._version import __version__
-from evalplugin.base.units import plural
 from evalplugin.execution.results import (
     DataInfo,
     Finding,
@@ -168,7 +167,7 @@ def dataset_inputs(info: Scored) -> Iterator[Dataset]:
     source: dict[str, object] = {"type": info.type, **info.params}
     schema = json.dumps({"mlflow_colspec": _columns(info)})
     if not isinstance(info, DataInfo):
-        sizes = json.dumps({plural(info.units.noun): len(info.units)})
+        sizes = json.dumps({info.units.nouns: len(info.units)})
         yield Dataset(dataset_name(info, "test"), info.test_digest, source, schema, sizes, "evaluation")
         return
     # MLflow stores one input for a name and digest: where nothing is held out, both have the same digest.

@@ -11,7 +11,6 @@ from statsmodels.stats.power import TTestPower
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.one_sided import lower_bound
-from evalplugin.comparison.statistics.paired import compare_pairs
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
 
@@ -101,11 +100,6 @@ def test_what_cannot_be_computed_is_an_error(given: dict[str, float], message: s
     assert str(error.value) == message
 
 
-def test_users_needed_for_a_measured_difference_are_those_of_its_effect() -> None:
-    a, b = np.array([[0.3], [0.5], [0.1], [0.6], [0.2]]), np.array([[0.2], [0.1], [0.2], [0.5], [0.2]])
-    (paired,) = compare_pairs(a, b, rng=np.random.default_rng(0))
-    difference = (a - b).ravel()
-    assert paired.users_needed == users_needed(difference.std(ddof=1), difference.mean())
-    assert paired.users_needed is not None and paired.users_needed > 5
-    (same,) = compare_pairs(a, a, rng=np.random.default_rng(0))
-    assert same.users_needed is None
+def test_one_user_is_no_comparison() -> None:
+    with pytest.raises(DataError, match="at least 2 users, not 1"):
+        detectable_gain(0.2, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evalplugin.features.checks.catalogue import CHECKS, of_models, of_results
+from evalplugin.features.checks.catalogue import CHECKS
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "experiments" / "checks"))
 from defects import DEFECTS, clean, findings
@@ -27,13 +27,16 @@ def test_clean_data_raises_no_alarm() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [pytest.param(code, marks=[pytest.mark.slow] * (code in of_results)) for code in sorted(DEFECTS)]
+    "code",
+    [
+        pytest.param(code, marks=[pytest.mark.slow] * (CHECKS[code].kind == "results"))
+        for code in sorted(DEFECTS)
+    ],
 )
 def test_a_seeded_defect_is_found(code: str) -> None:
     _, seed_defect = DEFECTS[code]
     seeded = seed_defect(clean(0), np.random.default_rng(0))
-    kinds = {"models": of_models, "results": of_results}
-    found = findings(seeded, of=tuple(kind for kind, checks in kinds.items() if code in checks))
+    found = findings(seeded, of=tuple({CHECKS[code].kind} - {"data"}))
     assert code in [finding.code for finding in found]
     for finding in found:
         assert "\n" not in finding.text and any(sign.isdigit() for sign in finding.line)

@@ -21,7 +21,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import SplitResults
-from evalplugin.features.checks.catalogue import of_data, of_results
+from evalplugin.features.checks.catalogue import CHECKS
 from evalplugin.features.config import load
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import competitions_of
@@ -49,7 +49,7 @@ def table(counts: list[int], *, ratings: Any = None, n_items: int = 400) -> pd.D
 
 
 def texts(code: str, frame: pd.DataFrame, **changes: Any) -> list[str]:
-    return [found.text for found in of_data[code].find(*prepared(frame, **changes))]
+    return [found.text for found in CHECKS[code].find(*prepared(frame, **changes))]
 
 
 def results_of_models(
@@ -180,9 +180,9 @@ def test_too_few_users_are_not_found_after_a_promotion() -> None:
     values = {"random": base, "popularity": base + rng.normal(0.1, 0.2, 30)}
     checked, data = prepared(table([5] * 30), gate={"champion": "random", "min_gain": 0.001})
     decided = results_of_models(checked, data, [one_metric(*item) for item in values.items()])
-    (found,) = of_results["EV108"].find(decided)
+    (found,) = CHECKS["EV108"].find(decided)
     assert "30 users are too few to find a true gain below" in found.text
-    assert list(of_results["EV108"].find(replace(decided, promoted=True))) == []
+    assert list(CHECKS["EV108"].find(replace(decided, promoted=True))) == []
 
 
 def test_train_data_later_than_the_own_test_is_told_apart() -> None:
@@ -275,7 +275,7 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     checked = load(small_config())
     (data,) = prepare(checked, None, Observer())
     result = model_result("mine", type=type, top_n=lists_of([float(score) for score in scores]))
-    texts = [one.text for one in of_results["EV106"].find(results_of_models(checked, data, [result]))]
+    texts = [one.text for one in CHECKS["EV106"].find(results_of_models(checked, data, [result]))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
 
@@ -295,7 +295,7 @@ def test_models_with_the_same_lists_are_one_finding(copies: int, found: str) -> 
     there = there.set_column(1, "item", pa.array(11 - there["item"].to_numpy()))
     lists = {f"m{number}": here for number in range(copies + 1)} | {"other": there}
     results = [model_result(name, top_n=top_n) for name, top_n in lists.items()]
-    texts = [one.text for one in of_results["EV111"].find(results_of_models(checked, data, results))]
+    texts = [one.text for one in CHECKS["EV111"].find(results_of_models(checked, data, results))]
     assert texts == [f"{found} 100 % of the users: there is nothing to compare"]
 
 
@@ -317,7 +317,7 @@ def losses_in_groups(
         values |= {"random": base - 0.2, champion: base}
     divided = [Segmentation(f"age {i}", ("few", "many"), users, group, from_truth) for i in range(segments)]
     results = results_of_models(checked, data, [one_metric(*item) for item in values.items()], divided)
-    return [one.text for one in of_results["EV119"].find(results)]
+    return [one.text for one in CHECKS["EV119"].find(results)]
 
 
 def test_groups_that_pay_for_the_leader_are_named() -> None:
@@ -355,7 +355,7 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     checked = load({**config, "relevance": {}})
     prepared = prepare(checked, None, Observer())
     results = list(dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values())
-    return [one.text for one in of_results["EV106"].find(results_of_models(checked, prepared[0], results))]
+    return [one.text for one in CHECKS["EV106"].find(results_of_models(checked, prepared[0], results))]
 
 
 def flat(*, cold: bool) -> pd.DataFrame:

@@ -123,7 +123,8 @@ def test_better_challenger_replaces_champion(uri: str, third: SimpleNamespace) -
     assert third.gated.config.models[-1].name == "svd"
     assert (third.decision.promoted, third.aliases) == ("nmf", {"champion": 2, "previous": 1})
     found = recipe_of_registered(uri, f"{NAME}@champion")
-    assert (found.model, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
+    assert found is not None
+    assert (found.name, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
 
 
 def test_the_registered_lists_are_as_long_as_asked_for(uri, third, tmp_path):
@@ -155,7 +156,7 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
     assert found.aliases == {"champion": 3, "previous": 1}
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
     # Its name in the bake-off that made the version: there the run is found.
-    assert (recipe.model, recipe.type) == ("champion", "sklearn.NMF")
+    assert (recipe.name, recipe.type) == ("champion", "sklearn.NMF")
     # The next night finds nothing new.
     found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
     assert found.aliases == {"champion": 3, "previous": 1}
@@ -226,7 +227,7 @@ def test_unknown_alias_is_an_error(uri, third, capsys):
 
 def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     recipe = recipe_of_run(uri, "svd")
-    assert (recipe.model, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)
+    assert (recipe.name, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)
     asked = config(uri, ["popularity", NMF], gate={"champion": {"run": "svd"}})
     del asked["register"]
     gated = with_champion(load(asked), uri)

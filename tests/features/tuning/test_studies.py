@@ -241,9 +241,10 @@ def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent(
         race = trial.task.race
         assert (race is None) == (incumbent is None)
         if race is not None:
-            assert np.nanmean(race.values) == pytest.approx(incumbent.outcome.value)
+            assert incumbent is not None
+            assert np.nanmean(race.values) == pytest.approx(incumbent.value)
             sizes.append(len(race.users))
-        if trial.outcome.state == "done" and (best is None or trial.outcome.value > best.outcome.value):
+        if trial.state == "done" and (best is None or trial.value > best.value):
             best = trial
     assert best is study.best
     assert set(sizes) == {n}
@@ -251,12 +252,13 @@ def test_a_race_drops_bad_trials_on_a_part_of_the_users_and_never_the_incumbent(
 
 def test_a_trial_that_a_race_keeps_has_the_value_that_it_has_without_one() -> None:
     _, (study,) = run(dial_config(tune={"budget": {"trials": 12}}))
-    kept = [trial for trial in study.trials if trial.task.race is not None and trial.outcome.state == "done"]
+    kept = [trial for trial in study.trials if trial.task.race is not None and trial.state == "done"]
     assert kept
     for trial in kept:
-        alone = study.outcome_of(run_task(replace(trial.task, race=None), "", Observer()), cached=False)
-        assert (alone.value, alone.users) == (trial.outcome.value, trial.outcome.users)
-        assert np.array_equal(alone.scores, trial.outcome.scores, equal_nan=True)
+        alone = replace(trial)
+        study.end(alone, run_task(replace(trial.task, race=None), "", Observer()), cached=False)
+        assert (alone.value, alone.users) == (trial.value, trial.users)
+        assert np.array_equal(alone.scores, trial.scores, equal_nan=True)
 
 
 def test_errors_are_raced_as_well() -> None:

@@ -243,8 +243,11 @@ def test_gap_and_worst_group_are_shown_for_the_metric_that_is_chosen(visit, cont
     rows = page.locator(".segments [data-metric]:not([hidden]) tbody tr")
 
     def shown(metric: str) -> list[list[str]]:
-        of_metric = [s for s in comparison.group_statistics if s.metric == metric]
-        return [[s.model, s.groups_text, f"{s.value:.4f}"] for s in of_metric]
+        return [
+            [s.model, " > ".join(s.groups), f"{s.value:.4f}"]
+            for s in comparison.group_statistics
+            if s.metric == metric
+        ]
 
     def cells() -> list[list[str]]:
         every = rows.evaluate_all(

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.compared import ComparedModel, shared_scores
+from evalplugin.comparison.compared import ComparedModel, shared_values
+from evalplugin.comparison.contest import Contest
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores, Units
 from evalplugin.report.competition import Rules
@@ -154,10 +155,11 @@ def test_other_users_of_the_same_truth_are_refused_or_compared_by_those_in_commo
         agree(runs, intersect=False)
     agreed = agree(runs, intersect=True)
     assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[1, 2, 3], [2, 3, 4, 5]]
-    shared, _ = shared_scores({c.model: c.scores for c in agreed.models if c.scores}, ["ndcg@10"])
-    assert [own.column("ndcg@10").tolist() for own in shared.values()] == [
-        pytest.approx([np.nan, 0.1, 0.2], nan_ok=True),
-        pytest.approx([0.0, 0.1, np.nan, np.nan], nan_ok=True),
+    contest = Contest("b1", "toy", "last_n", agreed.models, agreed.metrics, None, 0, "test")
+    shared = shared_values(contest.values(contest.models, "ndcg@10"))
+    assert shared.T.tolist() == [
+        pytest.approx([np.nan, 0.1, 0.2, np.nan, np.nan], nan_ok=True),
+        pytest.approx([np.nan, 0.0, 0.1, np.nan, np.nan], nan_ok=True),
     ]
     assert agreed.metrics == ("ndcg@10", "rr")
     assert agreed.notes == (

@@ -333,7 +333,7 @@ def test_a_registered_champion_is_found_by_name_and_alias(uri: str) -> None:
     assert recipe_of_registered(uri, f"{NAME}@champion") is None
     register(uri)
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
-    assert (recipe.model, recipe.type, recipe.params) == ("knn", EVIDENCE.model.type, EVIDENCE.model.params)
+    assert (recipe.name, recipe.type, recipe.params) == ("knn", EVIDENCE.model.type, EVIDENCE.model.params)
     assert recipe.origin == f"{NAME}@champion, version 1: knn of bake-off {EVIDENCE.bakeoff}"
     with pytest.raises(DataError, match="has no alias 'live'; there are: champion"):
         recipe_of_registered(uri, f"{NAME}@live")
