@@ -171,13 +171,13 @@ def score(
         compared = api.compare_lists(scores, job.truth)
         return Output(shown).show(compared, observer(), metrics=compared[0].contest.metrics)
     ((system, of_lists),) = scores.items()
-    rows = of_lists.to_frame()
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
+        show_scores(of_lists.rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
     else:
-        echo_data(json_by_name(rows) if shown == "json" else frame_csv(rows).rstrip("\n"))
+        frame = of_lists.to_frame()
+        echo_data(json_by_name(frame) if shown == "json" else frame_csv(frame).rstrip("\n"))
     if logging.log:
         from evalplugin.bakeoff.lists_log import log_scored_lists
 

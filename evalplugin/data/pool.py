@@ -88,7 +88,8 @@ class PoolTable:
         table = source.read({"user": self.user, "item": self.item})
         if not len(table):
             raise DataError(f"{table.name}: there are no rows, and a pool needs some")
-        users = matched(table, self.user, "user", test.users, noun=fold.unit)
+        tested = test.users[np.unique(test.user)]
+        users = matched(table, self.user, "user", test.users, noun=fold.unit, examples=tested)
         items = matched(table, self.item, "item", test.items)
         codes = [ids.code[ids.position] for ids in (users, items)]
         pair = codes[0].astype(np.int64) * test.n_items + codes[1]

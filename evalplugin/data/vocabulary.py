@@ -124,11 +124,22 @@ class Matched(NamedTuple):
 
 
 def matched(
-    table: Table, column: str, role: str, vocabulary: npt.NDArray[np.generic], *, noun: str = ""
+    table: Table,
+    column: str,
+    role: str,
+    vocabulary: npt.NDArray[np.generic],
+    *,
+    noun: str = "",
+    examples: npt.NDArray[np.generic] | None = None,
 ) -> Matched:
     """Return a column of ids with their codes in a sorted vocabulary of the data.
 
-    ``noun``: of what has such an id, for messages; empty: the role.
+    Args:
+        table, column: The column.
+        role: ``user`` or ``item``.
+        vocabulary: All ids of the data, sorted.
+        noun: Of what has such an id, for messages; empty: the role.
+        examples: Ids of the data that messages show; None: the first ones of the vocabulary.
 
     Raises:
         DataError: An id is missing, or of another type than the data's; none is in the data.
@@ -144,7 +155,7 @@ def matched(
         forms = "".join(f"; {note}" for note in notes)
         raise DataError(
             f"{table.name}: none of its {plural(noun or role)} is in the data: column {column!r} has ids such as "
-            f"{_examples(ids)}, the data such as {_examples(vocabulary)}{forms}"
+            f"{_examples(ids)}, the data such as {_examples(vocabulary if examples is None else examples)}{forms}"
         )
     return Matched(ids, code, position, notes)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.libraries import pd
@@ -15,6 +15,17 @@ from evalplugin.comparison.statistics.intervals import Interval, distribution_in
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Distribution, Summary
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
+
+
+class ScoreRow(NamedTuple):
+    """The mean of a metric over users, NaN where it is undefined."""
+
+    metric: str
+    mean: float
+    low: float  # of the 95 % interval of the mean
+    high: float
+    users: int  # for whom it is defined
+    undefined: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,20 +89,21 @@ class ListScores:
         values, clusters = self.source.column(metric), self.source.units.codes
         return mean_interval(values, level=level, bounds=bounds, clusters=clusters, rng=rng)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a row for each metric, in their order, those of all lists together last; NaN where undefined.
-
-        Columns: ``metric``, ``mean``, ``low`` and ``high`` of the 95 % interval of the mean over users, ``users`` for
-        whom it is defined, and ``undefined``.
-        """
-        rows: list[tuple[str, float, float, float, int, int]] = []
+    @property
+    def rows(self) -> list[ScoreRow]:
+        """A row for each metric, in their order, those of all lists together last."""
+        rows = []
         for name, mean in self.means.items():
             if name in self.counts:
                 interval, counts = self.interval(name), self.counts[name]
-                rows.append((name, mean, interval.low, interval.high, counts.users, counts.undefined))
+                rows.append(ScoreRow(name, mean, interval.low, interval.high, counts.users, counts.undefined))
             else:
-                rows.append((name, mean, math.nan, math.nan, len(self.scores.users), 0))
-        return pd.DataFrame(rows, columns=["metric", "mean", "low", "high", "users", "undefined"])
+                rows.append(ScoreRow(name, mean, math.nan, math.nan, len(self.scores.users), 0))
+        return rows
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return ``rows`` as a table: ``metric``, ``mean``, ``low``, ``high``, ``users``, ``undefined``."""
+        return pd.DataFrame(self.rows, columns=ScoreRow._fields)
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -28,6 +28,7 @@ from evalplugin.report.tables import comparison_tables
 if TYPE_CHECKING:
     from evalplugin.bakeoff.dry_run import DryRun
     from evalplugin.features.base import Bakeoff
+    from evalplugin.lists.scores import ScoreRow
     from evalplugin.tracking.write.board import Links
 
 
@@ -172,12 +173,11 @@ def show_comparisons(comparisons: Sequence[Comparison], metrics: Sequence[str], 
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 
 
-def show_scores(scores: pd.DataFrame, *, title: str, unit: Unit = "user", unlisted: int = 0) -> None:
-    """Print the means of scored lists (``ListScores.to_frame``), their intervals and numbers of users or queries.
+def show_scores(rows: Sequence[ScoreRow], *, title: str, unit: Unit = "user", unlisted: int = 0) -> None:
+    """Print the means of scored lists, their intervals and numbers of users or queries.
 
     ``unlisted``: how many have a truth and no list.
     """
-    rows: list[Any] = [*scores.itertuples()]
     shown = [
         (
             row.metric,
