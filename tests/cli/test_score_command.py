@@ -13,6 +13,7 @@ from scipy import sparse
 
 import evalplugin
 from evalplugin.cli import main
+from evalplugin.lists.scores import ScoreRow
 
 LISTS = pd.DataFrame({"user": [1, 1, 2, 2, 3], "item": [10, 20, 30, 10, 20], "rank": [1, 2, 1, 2, 1]})
 TRUTH = pd.DataFrame({"user": [1, 2, 4], "item": [20, 30, 10], "rating": [4.0, 2.5, 1.0]})
@@ -307,12 +308,10 @@ def test_what_the_catalogue_is_without_train_data_is_told(files, capsys):
 def test_a_metric_without_an_honest_interval_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     from evalplugin.cli.show import show_scores
 
-    def frame(*rows: tuple[object, ...]) -> pd.DataFrame:
-        return pd.DataFrame(rows, columns=["metric", "mean", "low", "high", "users", "undefined"])
-
-    show_scores(frame(("ndcg@10", 0.2, 0.1, 0.3, 50, 0), ("coverage@10", 0.2, nan, nan, 50, 0)), title="a")
+    rows = [ScoreRow("ndcg@10", 0.2, 0.1, 0.3, 50, 0), ScoreRow("coverage@10", 0.2, nan, nan, 50, 0)]
+    show_scores(rows, title="a")
     assert "no interval" not in capsys.readouterr().out
-    show_scores(frame(("dcg@10", 0.0, nan, nan, 50, 0)), title="a")
+    show_scores([ScoreRow("dcg@10", 0.0, nan, nan, 50, 0)], title="a")
     assert "–: no interval, as hardly any user differs from all others" in capsys.readouterr().out
 
 
