@@ -138,7 +138,7 @@ class Shop:
             given.pop("truth"),
             self.metrics,
             threshold=THRESHOLD,
-            **{self.user: "user"},
+            columns={self.user: "user"},
             **given,
         )
 
