@@ -119,7 +119,8 @@ class Bakeoff:
 
     def __repr__(self) -> str:
         statements = [section.statement for section in self.sections()]
-        return comparisons_text(self.comparisons, [s.reason for s in statements if s is not None])
+        reasons = [statement.reason for statement in statements if statement is not None]
+        return comparisons_text(self.comparisons, reasons, self.result_findings)
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()

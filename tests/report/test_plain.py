@@ -13,6 +13,7 @@ from samples import FAILING, TINY, interactions, small_config
 
 import evalplugin
 from evalplugin.data import Split
+from evalplugin.execution.results import Finding
 from evalplugin.features.base import Bakeoff
 from evalplugin.features.config import load
 from evalplugin.models import TopN
@@ -59,6 +60,17 @@ def test_a_comparison_is_printed_with_its_models_and_marks(outcome: Bakeoff) -> 
     frame = shown.to_frame("ndcg@10").set_index("model")
     assert f"{frame['mean']['popularity']:.4f} (" in first
     assert any("difference" in line for line in lines[head:])
+
+
+def test_findings_in_the_results_are_printed(outcome: Bakeoff) -> None:
+    one = copy(outcome)
+    one.comparisons = outcome.comparisons[-1:]
+    here, elsewhere = (
+        Finding("EV199", "odd results", dataset=TINY["name"], split=s) for s in ("last 5", "last 1")
+    )
+    one.result_findings = (here, elsewhere)
+    shown = " ".join(check_fits(repr(one)))
+    assert f"Warning: {here.line}" in shown and elsewhere.line not in shown
 
 
 def test_failed_models_and_warnings_are_printed() -> None:
