@@ -237,7 +237,7 @@ def _shared_scores(contest: Contest) -> tuple[dict[str, PerUserScores], dict[str
         for row, column in zip(having, shared.T, strict=True):
             own = scores[row.model]
             changed = values.setdefault(row.model, own.values.copy())
-            changed[:, own.metrics.index(metric)] = column[contest.rows(own)]
+            changed[:, own.metrics.index(metric)] = column[contest.rows[row.model]]
     return {
         model: replace(own, values=values.get(model, own.values)) for model, own in scores.items()
     }, users_of

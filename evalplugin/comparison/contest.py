@@ -18,7 +18,7 @@ from evalplugin.comparison.statistics.clusters import RELIABLE_FROM, cluster_spr
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.clusters import ClusterMoments
 from evalplugin.metrics.given import spec_of
-from evalplugin.metrics.scores import PerUserScores, Units
+from evalplugin.metrics.scores import Units
 from evalplugin.segments import Segmentation
 
 Pairing = Literal["baseline", "all"]
@@ -65,17 +65,22 @@ class Contest:
             return every[0]
         return replace(every[0], ids=np.unique(np.concatenate([own.ids for own in every])))
 
-    def rows(self, scores: PerUserScores) -> slice | npt.NDArray[np.intp]:
-        """Return the positions among ``units`` of those that a model has scores of."""
-        same = np.array_equal(self.units.ids, scores.users)
-        return slice(None) if same else np.searchsorted(self.units.ids, scores.users)
+    @cached_property
+    def rows(self) -> dict[str, slice | npt.NDArray[np.intp]]:
+        """The positions among ``units`` of those that each model has scores of; a model that failed has none."""
+        ids = self.units.ids
+        users = {model.model: model.scores.users for model in self.models if model.scores is not None}
+        return {
+            name: slice(None) if np.array_equal(ids, own) else np.searchsorted(ids, own)
+            for name, own in users.items()
+        }
 
     def values(self, models: Sequence[ComparedModel], metric: str) -> Floats:
         """Return the values of some models by a metric: float64 (U, M), NaN for those of ``units`` without one."""
         values = np.full((len(self.units), len(models)), np.nan)
         for column, model in enumerate(models):
             if model.scores is not None and metric in model.scores.metrics:
-                values[self.rows(model.scores), column] = model.scores.column(metric)
+                values[self.rows[model.model], column] = model.scores.column(metric)
         return values
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,8 +176,7 @@ class Comparisons:
     @property
     def tables(self) -> list[Table]:
         """The tables that features add, over all comparisons."""
-        sections = self.sections(self.comparisons)
-        return [section.table for section in sections if section.table is not None]
+        return [section.table for section in self._sections if section.table is not None]
 
     def canonical(self, metrics: Sequence[str]) -> list[str]:
         """Return the canonical names of metrics.
@@ -214,9 +214,13 @@ class Comparisons:
             ]
         return "".join([*parts, *map(table_html, self.tables)])
 
+    @cached_property
+    def _sections(self) -> list[Section]:
+        return list(self.sections(self.comparisons))
+
     @property
     def _findings(self) -> list[Finding]:
-        return [finding for section in self.sections(self.comparisons) for finding in section.findings]
+        return [finding for section in self._sections for finding in section.findings]
 
     def _complete(self) -> list[Comparison]:
         """Return the comparisons of the complete contests."""

@@ -29,8 +29,8 @@ def users_frame(comparison: Comparison, a: str, b: str, metric: str | None = Non
         )
     values, competition = contest.values([first, second], name), competition_of(contest)
     has_either = np.zeros(len(values), dtype=np.bool_)
-    for scores in (first.scores, second.scores):
-        has_either[contest.rows(scores)] = True
+    for row in (first, second):
+        has_either[contest.rows[row.model]] = True
     units, values = contest.units.only(has_either), values[has_either]
     difference = values[:, 0] - values[:, 1]
     # Undefined differences are last, equal ones in the order of users.

@@ -184,6 +184,18 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Bakeoff, uri: str,
     assert all("Hit rate by popularity of items" in page.read_text() for page in pages)
 
 
+def test_sections_of_features_are_made_once_for_what_is_shown(outcome: Bakeoff) -> None:
+    asked = []
+
+    def sections(comparisons: Any) -> list[Any]:
+        asked.append(comparisons)
+        return []
+
+    shown = Comparisons((*outcome.comparisons, *outcome.comparisons), sections)
+    assert shown._repr_html_() and repr(shown) and shown.tables == []
+    assert asked == [shown.comparisons]
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
