@@ -12,6 +12,7 @@ from evalplugin.lists.folds import by_fold
 from evalplugin.lists.job import ListJob
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics import MetricSpec
+from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
 
 def log_scored_lists(
@@ -32,8 +33,6 @@ def log_scored_lists(
         experiment: Name of the MLflow experiment.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
     """
-    from evalplugin.tracking.write.lists import ScoredLists, log_lists
-
     asked = {
         "lists": job.lists,
         "truth": job.truth,

@@ -15,6 +15,8 @@ from evalplugin.cli.comparisons import Output
 from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from evalplugin.lists.job import ListJob
     from evalplugin.lists.scores import ListScores
     from evalplugin.metrics import MetricSpec
@@ -134,7 +136,7 @@ def score(
     from evalplugin.lists.profiles import refused, score_as
     from evalplugin.lists.scores import specs_of
     from evalplugin.metrics.relevance import Relevance
-    from evalplugin.report.frames import frame_csv, json_by_name, write_frame
+    from evalplugin.report.frames import write_frame
 
     single = {"--as": profile, "--out": out, "--log": logging.log, "--name": logging.name}
     if len(files) > 1 and (given := [option for option, value in single.items() if value]):
@@ -176,8 +178,7 @@ def score(
 
         show_scores(of_lists.rows, title=job.lists, unit=job.columns.unit, unlisted=of_lists.unlisted)
     else:
-        frame = of_lists.to_frame()
-        echo_data(json_by_name(frame) if shown == "json" else frame_csv(frame).rstrip("\n"))
+        _echo_frame(of_lists.to_frame(), shown)
     if logging.log:
         from evalplugin.bakeoff.lists_log import log_scored_lists
 
@@ -219,15 +220,19 @@ def _warn(
 
 def _show_numbers(values: Mapping[str, float], shown: str, *, title: str) -> None:
     from evalplugin.base.libraries import pd
-    from evalplugin.report.frames import frame_csv, json_by_name
 
     if shown == "table":
         from evalplugin.cli.show import show_numbers
 
         show_numbers(values, title=title)
     else:
-        frame = pd.DataFrame(values.items(), columns=["metric", "value"])
-        echo_data(json_by_name(frame) if shown == "json" else frame_csv(frame).rstrip("\n"))
+        _echo_frame(pd.DataFrame(values.items(), columns=["metric", "value"]), shown)
+
+
+def _echo_frame(frame: pd.DataFrame, shown: str) -> None:
+    from evalplugin.report.frames import frame_csv, json_by_name
+
+    echo_data(json_by_name(frame) if shown == "json" else frame_csv(frame).rstrip("\n"))
 
 
 def _names_of(files: Sequence[str]) -> list[str]:

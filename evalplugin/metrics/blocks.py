@@ -33,8 +33,8 @@ Role: TypeAlias = Literal["lists", "truth", "train", "pool"]
 
 def repeated_item(role: Role, user: object, item: object) -> DataError:
     """Return the error for a user who has an item twice."""
-    what = {"lists": "list", "truth": "truth", "train": "train data"}[role]
-    text = f"the {what} of user {raw_text(user)} has item {raw_text(item)} twice"
+    noun = {"lists": "list", "truth": "truth", "train": "train data"}[role]
+    text = f"the {noun} of user {raw_text(user)} has item {raw_text(item)} twice"
     hint = "; where each row is an event, merge those of a pair (score: duplicates keep)"
     return DataError(text if role == "lists" else f"{text}{hint}")
 

@@ -1,4 +1,4 @@
-"""Words of reports: headings of metrics, nouns and pronouns of units, outcomes."""
+"""Words of reports: headings of metrics, and pronouns of units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How models were fitted: tuned or not, with several seeds, on several folds, or not at all."""
+"""Sentences on the fits of models: folds, seeds, tuning and failures."""
 
 from __future__ import annotations
 

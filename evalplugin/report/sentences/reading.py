@@ -1,4 +1,4 @@
-"""How to read the page: rules, undefined values, statistics, and the sample of users."""
+"""Notes on reading the page: rules, undefined values, statistics, and the sample of users."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     of_scores = [
         line for m in every for line in _differing({f"definition of {m}": partial(_definition, m)}, runs)
     ]
-    same_users = all(np.array_equal(these, users[0]) for these in users)
+    same_users = all(np.array_equal(ids, users[0]) for ids in users)
     # Two models of a table are compared on the units that both have.
     if not (same_users or all(run.given for run in runs)):
         of_scores += _differing({plural(_unit(runs)): _users}, scored)
@@ -111,9 +111,11 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
             f"metrics in common: {len(common)} of {len(every)}; left out, as not all runs have them by the same "
             f"definition: {', '.join(left_out)}"
         )
-    in_common, said = _common_users(scored, users, same)
-    notes += [f"differs: {line}" for line in differences] + said
-    reasons = {f"they depend on the {what}, which differs": metrics for what, metrics in dependent.items()}
+    in_common, note = _common_users(scored, users, same)
+    notes += [f"differs: {line}" for line in differences] + note
+    reasons = {
+        f"they depend on the {reason}, which differs": metrics for reason, metrics in dependent.items()
+    }
     if in_common is not None:
         of_users = {m for model in models if model.scores is not None for m in model.scores.metrics}
         overall = [m for m in common if m not in of_users]
