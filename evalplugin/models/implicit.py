@@ -44,7 +44,7 @@ class _Implicit(MatrixModel):
         arguments.pop("values", None)
 
         # implicit asks for the older type, for arrays that it may write to, and for one BLAS thread beside its own.
-        matrix = sparse.csr_matrix(matrix_of(train, self.values), dtype=np.float32, copy=True)
+        matrix = sparse.csr_matrix(matrix_of(train, self.values, np.float32), copy=True)
         with one_blas_thread(), warnings.catch_warnings():
             # Of matrices that its neighbour models make themselves.
             warnings.filterwarnings("ignore", "Method expects CSR input")
@@ -110,7 +110,7 @@ class AlternatingLeastSquares(_Factorisation):
 
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:
         """Return the scores of users with the factors that implicit solves for by a history (``recalculate_user``)."""
-        rows = sparse.csr_matrix(rows_of(history, users, self.values), dtype=np.float32)
+        rows = sparse.csr_matrix(rows_of(history, users, self.values, np.float32))
         with one_blas_thread():
             factors = self._model.recalculate_user(users, rows)
         return self.scores_of(factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -14,20 +15,25 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.models.base import ListRequest, Recommender, defines
 from evalplugin.models.baselines import MostPopular
+from evalplugin.models.factors import NearProduct
 from evalplugin.models.selection import (
     TopN,
     candidate_mask,
+    near_top,
     rank_entries,
     row_codes,
     select_candidates,
     selection_rows,
+    write_best,
 )
-from evalplugin.models.threads import for_ranges
+from evalplugin.models.threads import for_ranges, one_blas_thread
 
 if TYPE_CHECKING:
     from evalplugin.data import Candidates, Interactions
 
 BLOCK_BYTES = 64 * 2**20
+_PRODUCT_CELLS = 2_000_000  # of a thread's matrix product: with fewer rows it is slower
+_ITEMS_A_GATHERED_ONE = 4  # items whose scores are computed in the time of one that is gathered
 
 CodeType = TypeVar("CodeType", bound="np.integer[Any]")
 Block = tuple[Codes, Floats]
@@ -89,24 +95,30 @@ def recommend(
         order = np.flatnonzero(unknown)
     else:
         order = np.arange(len(users))
-    for rows in user_blocks(order, train.n_items, block_bytes):
-        # Blocks are cut before these are left out: no bit of a list depends on who answers them.
-        of_popularity, of_history = unknown[rows], folded_in[rows]
-        for some, answering in ((~of_popularity & ~of_history, model), (of_popularity, popular)):
-            if len(asked := rows[some]):
-                item[asked], score[asked] = _lists_of(answering, replace(request, users=users[asked]))
-        if len(asked := rows[of_history]):
-            item[asked], score[asked] = _from_histories(
-                model, replace(request, users=users[asked]), history_of
-            )
-        if progress is not None:
-            progress(len(rows))
+    product = model.product()
+    near = None if product is None else NearProduct.of(product)
+    with nullcontext() if near is None else one_blas_thread():
+        for rows in user_blocks(order, train.n_items, block_bytes):
+            # Blocks are cut before these are left out: no bit of a list depends on who answers them.
+            of_popularity, of_history = unknown[rows], folded_in[rows]
+            if len(asked := rows[~of_popularity & ~of_history]):
+                item[asked], score[asked] = _lists_of(model, replace(request, users=users[asked]), near)
+            if len(asked := rows[of_popularity]):
+                item[asked], score[asked] = _lists_of(popular, replace(request, users=users[asked]))
+            if len(asked := rows[of_history]):
+                item[asked], score[asked] = _from_histories(
+                    model, replace(request, users=users[asked]), history_of
+                )
+            if progress is not None:
+                progress(len(rows))
     return TopN(users, item, score)
 
 
-def _lists_of(model: Recommender, request: ListRequest) -> Block:
+def _lists_of(model: Recommender, request: ListRequest, near: NearProduct | None = None) -> Block:
     """Return the lists of a block of users: items and scores, (len(users), n)."""
     kind = type(model)
+    if near is not None:
+        return _from_product(model, near, request)
     if defines(kind, Recommender.recommend_candidates):
         return model.recommend_candidates(request.users, request.n, request.candidates)
     if defines(kind, Recommender.scores):
@@ -195,6 +207,38 @@ def _read_only(array: Codes) -> Codes:
 def _from_scores(model: Recommender, request: ListRequest) -> Block:
     where = f"{_name(model)}.scores"
     return _selected(where, _answer(where, model.scores, request.users), request)
+
+
+def _from_product(model: Recommender, near: NearProduct, request: ListRequest) -> Block:
+    """Return the lists from approximate scores of all items and the exact ones of those that may be listed."""
+    users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
+    item = np.full((len(users), n), NO_ITEM, dtype=np.int32)
+    score = np.full((len(users), n), np.nan)
+    if candidates.included is not None:
+        row, code = row_codes(candidates.included, users)
+        value = near.exact(users[row], code)
+        if np.isfinite(value).all() and candidates.excluded is None:
+            return rank_entries(row, code, value, item.shape, candidates.tie_rank)
+        return _from_scores(model, request)
+    whole = np.zeros(len(users), dtype=np.bool_)
+
+    def some(start: int, stop: int) -> None:
+        asked = users[start:stop]
+        scores, error = near.scores(asked)
+        if candidates.excluded is not None:
+            scores[row_codes(candidates.excluded, asked)] = -np.inf
+        code, counts = near_top(scores, n, error)
+        # So many near each other that to score all items is faster: of factors that are zero, for example.
+        many = (counts * _ITEMS_A_GATHERED_ONE > n_items) | (error == np.inf)
+        code, counts = code[~many.repeat(counts)], np.where(many, 0, counts)
+        value = near.exact(asked.repeat(counts), code)
+        write_best(code, value, counts, item[start:stop], score[start:stop], candidates.tie_rank)
+        whole[start:stop] = many
+
+    for_ranges(some, len(users), selection_rows(n_items, _PRODUCT_CELLS))
+    if whole.any():
+        item[whole], score[whole] = _from_scores(model, replace(request, users=users[whole]))
+    return item, score
 
 
 def _histories(history: Interactions) -> Callable[[Codes], Interactions]:

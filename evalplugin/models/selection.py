@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,9 +115,9 @@ def select_candidates(
     return rank_entries(row, code, value, (len(users), n), candidates.tie_rank)
 
 
-def selection_rows(n_items: int) -> int:
-    """Return the number of rows of scores that a thread selects from at a time: as many as fit in its cache."""
-    return max(1, _CHUNK_CELLS // max(1, n_items))
+def selection_rows(n_items: int, cells: int = _CHUNK_CELLS) -> int:
+    """Return the number of rows of scores that a thread works on at a time: as many as have so many cells."""
+    return max(1, cells // max(1, n_items))
 
 
 class _Ties(NamedTuple):
@@ -128,32 +129,83 @@ class _Ties(NamedTuple):
 
 def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats, ties: _Ties | None) -> None:
     """Write the best items of some rows into ``item`` and ``score`` (B, n), which hold NO_ITEM and NaN before."""
+    low = np.empty(len(scores), dtype=scores.dtype)
+
+    def above(block: npt.NDArray[np.floating[Any]], start: int) -> Flags:
+        low[start : start + len(block)] = _threshold(block, item.shape[1])
+        return block > low[start : start + len(block), None]
+
+    cell, counts = _cells(scores, above)
+    row = np.repeat(np.arange(len(counts)), counts)
+    code = cell - row * scores.shape[1]
+    write_best(code, scores[row, code], counts, item, score, None if ties is None else ties.rank)
+    short = np.flatnonzero((counts < item.shape[1]) & (low > -np.inf))
+    if len(short):
+        _append_ties(scores, low, item, score, short, counts, ties)
+
+
+def near_top(scores: npt.NDArray[np.float32], n: int, error: Floats) -> tuple[Ints, Ints]:
+    """Return all items that may be among the n best of each row, given approximate scores.
+
+    An item is left out if its score is -inf, or below n others however wrong all scores are within the error.
+
+    Args:
+        scores: (B, I), no NaN; they are only read.
+        n: Length of the lists.
+        error: float64 (B,) the largest error of each row's scores.
+
+    Returns:
+        Item codes int64 (e,), row after row, and their numbers int64 (B,).
+    """
+
+    def near(block: npt.NDArray[np.floating[Any]], start: int) -> Flags:
+        low = _threshold(block, n) - 2 * error[start : start + len(block)]
+        rounded = np.nextafter(low.astype(np.float32), np.float32(-np.inf))
+        return block >= np.maximum(rounded, np.finfo(np.float32).min)[:, None]
+
+    cell, counts = _cells(scores, near)
+    return cell - np.repeat(np.arange(len(counts)), counts) * scores.shape[1], counts
+
+
+def _cells(
+    scores: npt.NDArray[np.floating[Any]], choose: Callable[[npt.NDArray[np.floating[Any]], int], Flags]
+) -> tuple[Ints, Ints]:
+    """Return the flat positions of the scores that are chosen, a block of rows at a time, and their numbers by row."""
     n_rows, n_items = scores.shape
-    n = item.shape[1]
-    low = np.empty(n_rows, dtype=scores.dtype)
-    cells = []
     step = max(1, _CACHED_BYTES // max(1, n_items * scores.itemsize))
-    for start in range(0, n_rows, step):
-        block = scores[start : start + step]
-        low[start : start + step] = _threshold(block, n)
+    cells = [
         # Several times faster than nonzero in two dimensions.
-        above = np.flatnonzero(block > low[start : start + step, None])
-        cells.append(above + start * n_items)
+        np.flatnonzero(choose(scores[start : start + step], start)) + start * n_items
+        for start in range(0, n_rows, step)
+    ]
     cell = np.concatenate(cells)
-    counts = np.diff(np.searchsorted(cell, np.arange(n_rows + 1) * n_items))
-    row = np.repeat(np.arange(n_rows), counts)
-    code = cell - row * n_items
-    shape = n_rows, int(counts.max(initial=0))
+    return cell, np.diff(np.searchsorted(cell, np.arange(n_rows + 1) * n_items))
+
+
+def write_best(
+    code: npt.NDArray[np.integer],
+    value: npt.NDArray[np.floating[Any]],
+    counts: Ints,
+    item: Codes,
+    score: Floats,
+    tie_rank: Ints | None,
+) -> None:
+    """Write the best entries of each row into ``item`` and ``score`` (B, n), which hold NO_ITEM and NaN before.
+
+    Args:
+        code, value: (e,) item and score above -inf of each entry, row after row, ascending items within a row.
+        counts: (B,) number of entries of each row.
+        item, score: Where the lists are written.
+        tie_rank: As in ``select_top_n``.
+    """
+    shape = len(counts), int(counts.max(initial=0))
     filled = np.arange(shape[1]) < counts[:, None]
-    codes, negated = np.full(shape, NO_ITEM, dtype=np.int32), np.full(shape, np.inf, dtype=scores.dtype)
-    codes[filled], negated[filled] = code, -scores[row, code]
-    best = _ascending(negated, n, codes if ties is None else ties.rank[codes])
+    codes, negated = np.full(shape, NO_ITEM, dtype=np.int32), np.full(shape, np.inf, dtype=value.dtype)
+    codes[filled], negated[filled] = code, -value
+    best = _ascending(negated, item.shape[1], codes if tie_rank is None else tie_rank[codes])
     width = best.shape[1]
     item[:, :width] = codes.take(best)
     score[:, :width] = np.where(item[:, :width] == NO_ITEM, np.nan, -negated.take(best))
-    short = np.flatnonzero((counts < n) & (low > -np.inf))
-    if len(short):
-        _append_ties(scores, low, item, score, short, counts, ties)
 
 
 def _threshold(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.floating[Any]]:

@@ -68,7 +68,7 @@ class TruncatedSVD(_Factorisation):
     vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
     algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
     n_components is 2 and n_iter 5, which leaves the vectors short of convergence. The solver is 'randomized': ARPACK
-    has state between fits, so one seed may give two results.
+    has state between fits, so one seed may give two results. It is computed in float32.
     """
 
     n_iter: Annotated[
@@ -86,15 +86,15 @@ class TruncatedSVD(_Factorisation):
         """
         self._check_size(train)
         estimator = self._estimator("TruncatedSVD", rng, algorithm="randomized")
-        matrix = matrix_of(train, self.values)
+        matrix = matrix_of(train, self.values, np.float32)
         estimator.fit(_present(matrix, train))
-        self.item_factors = np.zeros((train.n_items, self.n_components))
+        self.item_factors = np.zeros((train.n_items, self.n_components), np.float32)
         self.item_factors[train.item_counts > 0] = estimator.components_.T
         self.user_factors = matrix @ self.item_factors
 
     def recommend_for(self, users: Codes, history: Interactions) -> Floats:
         """Return the scores of users with these rows in the matrix, projected on the same vectors."""
-        return self.scores_of(rows_of(history, users, self.values) @ self.item_factors)
+        return self.scores_of(rows_of(history, users, self.values, np.float32) @ self.item_factors)
 
 
 @model("sklearn.NMF")

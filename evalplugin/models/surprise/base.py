@@ -153,6 +153,10 @@ class SurpriseModel(Seeded):
 
     def predict(self, users: Codes, items: Codes) -> Floats:
         """Return the estimated rating of each pair, clipped to the rating scale: float64 (len(users),)."""
+        return self.scores_of_pairs(users, items).clip(*self._rating_scale)
+
+    def scores_of_pairs(self, users: Codes, items: Codes | Ints) -> Floats:
+        """Return the unclipped estimate of each pair, as ``scores`` has it: float64 (len(users),)."""
         known = self.known
         inner_user, inner_item = known.user[users], known.item[items]
         both = np.flatnonzero((inner_user >= 0) & (inner_item >= 0))
@@ -160,7 +164,7 @@ class SurpriseModel(Seeded):
         estimates[:] = self._cold(users, items)
         if len(both):
             estimates[both] = self.pairs(inner_user[both], inner_item[both])
-        return estimates.clip(*self._rating_scale)
+        return estimates
 
     @property
     def mean(self) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.models.base import model
+from evalplugin.models.base import Product, model
 from evalplugin.models.factors import dot_products
 from evalplugin.models.randomness import RandomState
 from evalplugin.models.surprise.base import ColdStartFromBiases, Epochs, SurpriseModel
@@ -61,6 +61,29 @@ class _Factors(ColdStartFromBiases):
         super().adopt(algorithm)
         self.biased = bool(getattr(algorithm, "biased", True))
         self._user_factors: Floats = algorithm.pu
+
+    def product(self) -> Product:
+        """Return the factors, with the mean and the biases as two more; the mean for an item without train data."""
+        known, n = self.known, self.n_factors
+        right = np.zeros((len(known.item), n + 2))
+        right[known.item_codes, :n] = self.algorithm.qi
+        if self.biased:
+            right[:, n] = self.mean
+            right[known.item_codes, n] += self.algorithm.bi
+            right[:, n + 1] = 1.0
+        else:
+            right[known.item < 0, n] = self.mean
+
+        def left(users: Codes) -> Floats:
+            inner = known.user[users]
+            rows, learned = np.zeros((len(users), n + 2)), inner >= 0
+            rows[learned, :n], rows[learned, n] = self._user_factors[inner[learned]], 1.0
+            if self.biased:
+                rows[:, n] = 1.0
+                rows[learned, n + 1] = self.algorithm.bu[inner[learned]]
+            return rows
+
+        return Product(left, right, self.scores_of_pairs)
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
