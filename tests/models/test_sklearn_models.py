@@ -33,7 +33,7 @@ def test_truncated_svd_projects_each_row_on_the_first_singular_vectors(values):
     matrix = matrix_of(data, values == "binary")
     _, _, v = np.linalg.svd(matrix)
     model = fit("TruncatedSVD", data, n_components=4, n_iter=30, values=values)
-    np.testing.assert_allclose(all_scores(model, data), matrix @ v[:4].T @ v[:4], atol=1e-6)
+    np.testing.assert_allclose(all_scores(model, data), matrix @ v[:4].T @ v[:4], atol=2e-5)
 
 
 def test_nmf_is_scikit_learns_factorisation():
