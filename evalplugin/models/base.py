@@ -151,6 +151,10 @@ class Recommender(Component):
         """
         return None
 
+    def block_items(self, request: ListRequest) -> int:
+        """Return the number of items whose scores are in memory for each user of a block: with fewer, more users."""
+        return request.train.n_items
+
     def recommend_task(self, request: ListRequest) -> TopN:
         """Return a list for each user of a request: all of a task at once, from a file or by a program.
 

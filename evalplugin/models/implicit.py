@@ -12,9 +12,11 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.costs import check_memory
+from evalplugin.base.errors import ModelError
 from evalplugin.base.libraries import sparse
 from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel, MatrixModel, MatrixValues, matrix_of, rows_of
+from evalplugin.models.neighbours import ProductModel
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -164,29 +166,29 @@ class LogisticMatrixFactorization(_Factorisation):
 
 
 @dataclass
-class _Neighbours(_Implicit):
+class _Neighbours(ProductModel, _Implicit):
     """Item neighbours of implicit: the user's items times the similarities of items."""
 
     module = "implicit.nearest_neighbours"
 
     K: Neighbours = 20
 
+    def __post_init__(self) -> None:
+        self.k = self.K
+
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Compute the similarities of items."""
-        self._interactions = matrix_of(train, self.values)
-        self._similarity = self._fitted(train, num_threads=thread_count()).similarity
+        """Compute the similarities of items.
 
-    def scores(self, users: Codes) -> Floats:
-        """Return the sums of similarities: float64 (len(users), n_items)."""
-        return self._sums(self._interactions[users])
-
-    def recommend_for(self, users: Codes, history: Interactions) -> Floats:
-        """Return the sums of similarities with the items of histories: float64 (len(users), n_items)."""
-        return self._sums(rows_of(history, users, self.values))
-
-    def _sums(self, rows: sparse.csr_array) -> Floats:
-        sums: Floats = (rows @ self._similarity).toarray()
-        return sums
+        Raises:
+            ModelError: Ratings below zero make no similarities.
+        """
+        similarity = sparse.csr_array(self._fitted(train, num_threads=thread_count()).similarity)
+        if not np.isfinite(similarity.data).all():
+            raise ModelError(
+                f"implicit.{type(self).__name__} computes similarities that are not finite; the lowest rating is "
+                f"{train.rating_scale[0]:g}: take ratings above zero, or set values to 'binary'"
+            )
+        self._keep(matrix_of(train, self.values), similarity)
 
 
 @model("implicit.CosineRecommender")

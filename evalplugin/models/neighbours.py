@@ -18,9 +18,11 @@ from evalplugin.models.selection import select_candidates
 
 if TYPE_CHECKING:
     from evalplugin.data import Candidates, Interactions
+    from evalplugin.models.base import ListRequest
     from evalplugin.models.kernels.products import Divisor
 
 _K1, _B = 1.2, 0.75  # of BM25
+_BLOCK_ITEMS = 2000  # enough users for each thread to use what it has in the cache many times
 
 Neighbours = Annotated[int, Field(ge=1, description="most neighbours of each item (of each user)")]
 Similarity = Annotated[
@@ -56,6 +58,7 @@ class ProductModel(MatrixModel):
 
     def prepare(self) -> None:
         """Import SciPy and the compiled loops."""
+        super().prepare()
         import_module("evalplugin.models.kernels.products")
 
     def fit_bytes(self, train: Interactions) -> int:
@@ -71,6 +74,12 @@ class ProductModel(MatrixModel):
         from evalplugin.models.kernels.products import dense_product
 
         return dense_product(self._left, users, self._right)
+
+    def block_items(self, request: ListRequest) -> int:
+        """Return fewer items than there are, if lists are made without a score of each."""
+        n_items = request.train.n_items
+        is_dense = not self._is_positive or request.candidates.included or request.history
+        return n_items if is_dense else min(n_items, _BLOCK_ITEMS)
 
     def recommend_candidates(
         self, users: Codes, n: int, candidates: Candidates, history: Interactions | None = None

@@ -98,7 +98,7 @@ def recommend(
     product = model.product()
     near = None if product is None else NearProduct.of(product)
     with nullcontext() if near is None else one_blas_thread():
-        for rows in user_blocks(order, train.n_items, block_bytes):
+        for rows in user_blocks(order, model.block_items(request), block_bytes):
             # Blocks are cut before these are left out: no bit of a list depends on who answers them.
             of_popularity, of_history = unknown[rows], folded_in[rows]
             if len(asked := rows[~of_popularity & ~of_history]):

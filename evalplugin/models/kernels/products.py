@@ -11,11 +11,19 @@ from scipy import sparse
 from evalplugin.base.arrays import NO_ITEM, Codes, Floats, Ints
 from evalplugin.data import Rows
 from evalplugin.models.kernels import compiled as nb
-from evalplugin.models.threads import for_ranges
+from evalplugin.models.threads import for_ranges, thread_count
 
 _ROWS = 64  # rows at a time
-_PLACES = 4  # entries, or groups of entries, from which each of the k is selected
-_SHARE = 8  # a row of lists with products for this part of the columns takes less time if all are looked at
+_PLACES = 4  # entries from which each of the k is selected
+_LEAST = 5e-324  # the first number above zero
+
+# Lists are made for tiles of columns, whose sums stay in a core's cache. Segments, the entries of a row in a tile, are
+# dense if they have this part of its columns: these are added several at a time, and stay in the cache for all users.
+_GROUP = 64  # columns of a tile that are looked at together
+_SPARSE_TILE, _DENSE_TILE = 2**15, 2**11  # columns, where there are few or many products
+_DENSE_SHARE = 8
+_DENSE_CELLS = 2**19  # of the dense segments of a tile, at most
+_KEPT = 2**19  # entries of some lists that are kept while tiles follow
 
 
 class Divisor(NamedTuple):
@@ -99,6 +107,9 @@ def top_products(
     k = max(1, min(k, n_columns))
     divisor = Divisor.of(n_rows) if divisor is None else divisor
     factors = _Factors(entries_of(left), entries_of(right))
+    if (factors.right.value == factors.right.value[:1]).all():
+        # Fewer bytes to read; the loop takes the first value for each entry.
+        factors = _Factors(factors.left, factors.right._replace(value=factors.right.value[:1]))
     parts: list[tuple[Codes, Floats]] = [(np.empty(0, dtype=np.int32), np.empty(0))] * -(-n_rows // _ROWS)
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
 
@@ -153,6 +164,7 @@ def top_of_product(
         ties: int64 (n_columns,) the place of each column among equal ones; None: in order.
     """
     n_columns = right.shape[1]
+    right.sort_indices()
     column, value = np.full((len(rows), n), NO_ITEM, dtype=np.int32), np.full((len(rows), n), np.nan)
     factors, asked = _Factors(entries_of(left), entries_of(right)), rows.astype(np.int64)
     rank = np.arange(n_columns) if ties is None else ties
@@ -165,10 +177,17 @@ def top_of_product(
 
     def some(start: int, stop: int) -> None:
         lists = _Lists(column[start:stop], value[start:stop])
-        _list_rows(asked[start:stop], factors, skipped, places, lists)
+        _list_rows(asked[start:stop], factors, skipped, places, _aligned(_SPARSE_TILE + _DENSE_CELLS), lists)
 
-    for_ranges(some, len(rows), _ROWS)
+    # The more rows, the more often a dense segment is used.
+    for_ranges(some, len(rows), min(-(-len(rows) // thread_count()), max(1, _KEPT // _space(n, n_columns))))
     return column, value
+
+
+def _aligned(size: int) -> Floats:
+    """Return zeros from the start of a line of the cache on: processors add them twice as fast."""
+    memory = np.zeros(size + 8)
+    return memory[-memory.ctypes.data % 64 // 8 :][:size]
 
 
 def entries_of(matrix: sparse.csr_array) -> nb.Entries:
@@ -181,43 +200,40 @@ def entries_of(matrix: sparse.csr_array) -> nb.Entries:
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _multiply(row: Any, turn: Any, factors: Any, left_out: Any, many: Any, work: Any) -> Any:
-    """Multiply a row of one matrix by another; write columns and sums, zeros for those ``left_out``; return how many.
+def _multiply(row: Any, factors: Any, work: Any) -> Any:
+    """Multiply a row of one matrix by another; write columns and sums, zero for the row itself; return how many.
 
-    The columns are all if there are more than ``many`` products to add, else those that the row meets, in the order in
-    which it does. ``turn`` is another for each call.
+    The columns are all if there are more products to add, else those that the row meets, in the order in which it does.
+    One that it meets after a sum of zero is there twice, then with a zero.
     """
     left, right = factors
     a_indptr, a_column, a_value = left
     b_indptr, b_column, b_value = right
-    sums, last, column, total = work
-    n_columns, n_products = len(sums), 0
+    sums, column, total = work
+    n_columns, n_products, n_met = len(sums), 0, 0
+    step = np.uint64(len(b_value) > 1)
     for entry in range(a_indptr[row], a_indptr[row + 1]):
         n_products += b_indptr[a_column[entry] + 1] - b_indptr[a_column[entry]]
-    if n_products > many:
+    # Indices are unsigned, as signed ones would be tested for Python's negative ones.
+    if n_products > n_columns:
         for entry in range(a_indptr[row], a_indptr[row + 1]):
             factor, middle = a_value[entry], a_column[entry]
-            for other in range(b_indptr[middle], b_indptr[middle + 1]):
-                sums[b_column[other]] += factor * b_value[other]
-        for c in left_out:
-            sums[c] = 0.0
+            for other in range(np.uint64(b_indptr[middle]), np.uint64(b_indptr[middle + 1])):
+                sums[np.uint64(b_column[other])] += factor * b_value[other * step]
+        sums[row] = 0.0
         for c in range(n_columns):
             column[c] = c
             total[c] = sums[c]
             sums[c] = 0.0
         return n_columns
-    n_met = 0
     for entry in range(a_indptr[row], a_indptr[row + 1]):
         factor, middle = a_value[entry], a_column[entry]
-        for other in range(b_indptr[middle], b_indptr[middle + 1]):
-            c = b_column[other]
-            sums[c] += factor * b_value[other]
-            if last[c] != turn:
-                last[c] = turn
-                column[n_met] = c
-                n_met += 1
-    for c in left_out:
-        sums[c] = 0.0
+        for other in range(np.uint64(b_indptr[middle]), np.uint64(b_indptr[middle + 1])):
+            code = np.uint64(b_column[other])
+            column[n_met] = code
+            n_met += sums[code] == 0.0
+            sums[code] += factor * b_value[other * step]
+    sums[row] = 0.0
     for place in range(n_met):
         total[place] = sums[column[place]]
         sums[column[place]] = 0.0
@@ -236,14 +252,12 @@ def _top_rows(
     counts, column, value = top
     own, row_sum, column_sum, row_factor, column_factor = divisor
     n = len(column_sum)
-    met, sums = np.empty(n, dtype=np.int32), np.empty(n)
-    work = np.zeros(n), np.full(n, -1, dtype=np.int32), met, sums
+    met, sums = np.empty(n + 1, dtype=np.int32), np.empty(n)
+    work = np.zeros(n), met, sums
     found, quotient = np.empty(n, dtype=np.int32), np.empty(n)
-    itself = np.empty(1, dtype=np.int32)
     size = 0
     for row in range(start, stop):
-        itself[0] = row
-        n_met = _multiply(row, row, factors, itself, n, work)
+        n_met = _multiply(row, factors, work)
         low, n_found, limit = -np.inf, 0, _PLACES * k
         for place in range(n_met):
             c, total = met[place], sums[place]
@@ -284,28 +298,98 @@ def _top_rows(
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _keep_best(column: Any, value: Any, size: Any, k: Any, best: Any) -> Any:
-    """Move the entries above zero that can be among the k largest to the front, in order; return how many.
+def _space(n: Any, n_columns: Any) -> Any:
+    """Return the number of entries from which a list of n is selected at a time."""
+    return _PLACES * min(n, n_columns) + 2 * _GROUP
 
-    The k-th largest of the maxima of disjoint groups is a bound: k entries reach it, and few others do.
+
+@numba.njit(nogil=True, error_model="numpy")
+def _cut(begin: Any, end: Any, right: Any, asked: Any, segments: Any, dense: Any) -> None:
+    """Find the segments of the rows ``asked`` in the columns from ``begin`` to ``end``, which follow the last ones.
+
+    ``segments`` has of each row the number of entries, the first, and the one behind them. The number is -1 for a dense
+    segment, which is copied, zeros included; the first is its row in ``dense``.
     """
-    low = 0.0
-    if size > k:
-        n_groups = min(size, _PLACES * k | 1)
-        for group in range(n_groups):
-            best[group] = value[group]
-        for start in range(n_groups, size - n_groups + 1, n_groups):
-            for group in range(n_groups):
-                best[group] = max(best[group], value[start + group])
-        low = np.partition(best[:n_groups], n_groups - k)[n_groups - k]
-    kept = 0
-    # Branchless, as branches would be unpredictable.
+    indptr, column, value = right
+    count, first, behind = segments
+    n_dense, width = 0, dense.shape[1]
+    for row in asked:
+        start, stop = behind[row], indptr[row + 1]
+        if start < stop and column[stop - 1] >= end:
+            stop = start
+            while column[stop] < end:
+                stop += 1
+        count[row], first[row], behind[row] = stop - start, start, stop
+        if (stop - start) * _DENSE_SHARE > width and n_dense < len(dense):
+            cells = dense[n_dense]
+            cells[:] = 0.0
+            for entry in range(start, stop):
+                cells[column[entry] - begin] = value[entry]
+            count[row], first[row] = -1, n_dense
+            n_dense += 1
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _add(row: Any, begin: Any, factors: Any, segments: Any, dense: Any, sums: Any) -> None:
+    """Add the products of a row to the sums of a tile."""
+    left, right = factors
+    a_indptr, a_column, a_value = left
+    _, b_column, b_value = right
+    count, first, _ = segments
+    # Indices are unsigned, as signed ones would be tested for Python's negative ones.
+    for entry in range(a_indptr[row], a_indptr[row + 1]):
+        middle, factor = np.uint64(a_column[entry]), a_value[entry]
+        n, start = count[middle], first[middle]
+        if n < 0:
+            cells = dense[start]
+            for c in range(len(sums)):
+                sums[c] += factor * cells[c]
+        else:
+            for other in range(np.uint64(start), np.uint64(start + n)):
+                sums[np.uint64(b_column[other] - begin)] += factor * b_value[other]
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _keep_best(column: Any, value: Any, size: Any, n: Any, rank: Any) -> Any:
+    """Move the n best of more entries to the front, in order; return the lowest value of them."""
+    low = np.partition(value[:size], size - n)[size - n]
+    n_above = 0
     for place in range(size):
-        entry = value[place]
-        column[kept] = column[place]
-        value[kept] = entry
-        kept += entry >= low and entry > 0.0
-    return kept
+        n_above += value[place] > low
+    tied = rank[column[:size][value[:size] == low]]
+    last = np.partition(tied, n - n_above - 1)[n - n_above - 1]
+    kept = 0
+    for place in range(size):
+        if value[place] > low or (value[place] == low and rank[column[place]] <= last):
+            column[kept] = column[place]
+            value[kept] = value[place]
+            kept += 1
+    return low
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _collect(begin: Any, sums: Any, found: Any, n: Any, rank: Any) -> Any:
+    """Move the sums of a tile that can be among the n best behind those found before; return how many, and the lowest.
+
+    ``found`` has the columns and values, their number, and the lowest value that can be among the n best.
+    """
+    column, value, size, low = found
+    for first in range(0, len(sums), _GROUP):
+        some = sums[first : first + _GROUP]
+        n_near = 0
+        for place in range(_GROUP):
+            n_near += some[place] >= low
+        if n_near > 0:
+            # Branchless, as branches would be unpredictable.
+            for place in range(_GROUP):
+                column[size] = begin + first + place
+                value[size] = some[place]
+                size += some[place] >= low
+            if size + _GROUP >= len(value):
+                low = _keep_best(column, value, size, n, rank)
+                size = n
+        some[:] = 0.0
+    return size, low
 
 
 @nb.compiled
@@ -314,35 +398,59 @@ def _list_rows(
     factors: _Factors,
     excluded: _Excluded,
     ties: _Ties,
+    memory: nb.FloatsOut,
     lists: _Lists,
 ) -> None:
+    left, right = factors
     skipped_start, skipped = excluded
     rank, order = ties
     column, value = lists
-    n_columns, n = len(rank), column.shape[1]
-    found, total = np.empty(n_columns, dtype=np.int32), np.empty(n_columns)
-    work = np.zeros(n_columns), np.full(n_columns, -1, dtype=np.int32), found, total
-    maxima = np.empty(n_columns)
+    n_columns, n_middle, n = len(rank), len(right[0]) - 1, column.shape[1]
+    used, n_products = np.zeros(n_middle, dtype=np.bool_), 0
+    for row in rows:
+        for middle in left[1][left[0][row] : left[0][row + 1]]:
+            used[middle] = True
+            n_products += right[0][middle + 1] - right[0][middle]
+    asked = np.flatnonzero(used)
+    width = _DENSE_TILE if n_products > n_columns * len(rows) else _SPARSE_TILE
+    width = min(width, -(-n_columns // _GROUP) * _GROUP)
+    sums, dense = memory[:width], memory[width:][: _DENSE_CELLS // width * width].reshape((-1, width))
+    segments = np.empty(n_middle, dtype=np.int64), np.empty(n_middle, dtype=np.int64), right[0][:-1].copy()
+    space = _space(n, n_columns)
+    found, total = np.empty((len(rows), space), dtype=np.int32), np.empty((len(rows), space))
+    sizes, lows = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), _LEAST)
+    skip = skipped_start[rows]
+    for begin in range(0, n_columns, width):
+        end = min(begin + width, n_columns)
+        _cut(begin, end, right, asked, segments, dense)
+        for place in range(len(rows)):
+            row = rows[place]
+            _add(row, begin, factors, segments, dense, sums)
+            while skip[place] < skipped_start[row + 1] and skipped[skip[place]] < end:
+                sums[skipped[skip[place]] - begin] = 0.0
+                skip[place] += 1
+            state = found[place], total[place], sizes[place], lows[place]
+            sizes[place], lows[place] = _collect(begin, sums, state, n, rank)
     done = np.full(n_columns, -1, dtype=np.int32)  # the last row that lists no zero of a column
     for place in range(len(rows)):
-        left_out = skipped[skipped_start[rows[place]] : skipped_start[rows[place] + 1]]
-        n_found = _multiply(rows[place], place, factors, left_out, n_columns // _SHARE, work)
-        n_found = _keep_best(found, total, n_found, n, maxima)
-        size = min(n, n_found)
-        best = np.argsort(-total[:n_found])
-        for position in range(min(size, n_found - 1)):
-            if total[best[position]] == total[best[position + 1]]:
-                in_order = np.argsort(rank[found[:n_found]])
-                best = in_order[np.argsort(-total[:n_found][in_order], kind="mergesort")]
+        if sizes[place] > n:
+            _keep_best(found[place], total[place], sizes[place], n, rank)
+        size = min(n, sizes[place])
+        columns, values = found[place, :size], total[place, :size]
+        best = np.argsort(-values)
+        for position in range(size - 1):
+            if values[best[position]] == values[best[position + 1]]:
+                in_order = np.argsort(rank[columns])
+                best = in_order[np.argsort(-values[in_order], kind="mergesort")]
                 break
         for position in range(size):
-            column[place, position] = found[best[position]]
-            value[place, position] = total[best[position]]
+            column[place, position] = columns[best[position]]
+            value[place, position] = values[best[position]]
         if size == n:
             continue
-        for c in left_out:
+        for c in skipped[skipped_start[rows[place]] : skipped_start[rows[place] + 1]]:
             done[c] = place
-        for c in found[:size]:
+        for c in columns:
             done[c] = place
         for c in order:
             if size == n:
