@@ -149,6 +149,11 @@ class Interactions(ReadOnlyArrays):
         """Number of interactions of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
+    @cached_property
+    def active_users(self) -> Codes:
+        """The users with interactions, ascending: int32 codes."""
+        return np.flatnonzero(np.bincount(self.user)).astype(np.int32)
+
     @property
     def from_events(self) -> bool:
         """Whether it is a log of events, or pairs that were made of one."""
