@@ -152,7 +152,7 @@ class Interactions(ReadOnlyArrays):
     @cached_property
     def active_users(self) -> Codes:
         """The users with interactions, ascending: int32 codes."""
-        return np.flatnonzero(np.bincount(self.user)).astype(np.int32)
+        return np.flatnonzero(self.rows.counts).astype(np.int32)
 
     @property
     def from_events(self) -> bool:

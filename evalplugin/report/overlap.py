@@ -159,7 +159,7 @@ def _places(tables: Sequence[pa.Table], k: int | None) -> tuple[list[Codes], int
     ranks = [np.asarray(table["rank"]) for table in tables]
     k = k or max(int(rank.max(initial=1)) for rank in ranks)
     # A list's rows follow each other.
-    known = np.unique(np.concatenate([row[np.diff(row, prepend=-1) != 0] for row in rows]))
+    known = np.unique(np.concatenate([row[np.append(True, row[1:] != row[:-1])[: len(row)]] for row in rows]))
     n_lists = len(known)
     most = min(_MOST_LISTS, max(1, _MOST_PLACES // (k * len(tables))))
     if n_lists > most:
