@@ -149,11 +149,12 @@ class SampleUsers(Splitter):
                 parameter="n_users",
             )
         last = self.hold == "last"
-        if last:
-            from_end = places_from_end(data, "sample_users", rng)
-            notes += tied_cuts(data, drawn, from_end, self.n)
-        else:
-            from_end = data.rows.counts[data.user] - positions_in_user(data, shuffled(data, rng))
+        from_end = (
+            places_from_end(data, "sample_users", rng)
+            if last
+            else data.rows.counts[data.user] - positions_in_user(data, shuffled(data, rng))
+        )
+        notes += tied_cuts(data, drawn, from_end, self.n) if last else []
         return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -233,12 +234,9 @@ def shuffled(data: Interactions, rng: np.random.Generator) -> Ints:
 
 
 def places_from_end(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
-    """Return the place of each interaction within its user by time, from 1 for the latest: int64 (m,).
+    """Return the place of each interaction within its user, from 1 for the latest: int64 (m,).
 
     Equal times are ordered by a hash of seed, user and item.
-
-    Raises:
-        DataError: The data has no times; the message names the split.
     """
     times_of(data, name)
     # The seed alone: the stream of ``rng`` depends on all pairs, and a further row would reorder ties elsewhere.
@@ -252,10 +250,8 @@ def places_from_end(data: Interactions, name: str, rng: np.random.Generator) -> 
         return (data.rating[rows], place) if data.events else (place,)
 
     start, by_time = rows_by_time(data, tied)
-    from_end = np.repeat(start[1:], np.diff(start))
-    from_end -= np.arange(len(data))
     places = np.empty(len(data), dtype=np.int64)
-    places[by_time] = from_end
+    places[by_time] = np.repeat(start[1:], np.diff(start)) - np.arange(len(data))
     return places
 
 

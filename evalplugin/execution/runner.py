@@ -421,9 +421,7 @@ def results_of(
     for number, job in enumerate(jobs):
         if job.ended:
             starting(number)
-            with observer.progress(f"read {job.model.name}"):
-                done = _result_of(job)
-            yield number, done
+            yield number, _result_of(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
     if not waiting:
         return

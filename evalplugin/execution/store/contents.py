@@ -133,13 +133,9 @@ def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
 
     Most values have the same high bytes, which so become few.
     """
-
-    def write(file: BinaryIO) -> None:
-        file.write(json.dumps([array.dtype.str, array.shape]).encode() + b"\n")
-        places = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T
-        file.write(pa.Codec(_CODEC).compress(places.tobytes()))
-
-    return write
+    head = json.dumps([array.dtype.str, array.shape]).encode() + b"\n"
+    places = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T
+    return lambda file: file.write(head + pa.Codec(_CODEC).compress(places.tobytes(), asbytes=True))
 
 
 def _read_array(path: Path) -> npt.NDArray[Any]:

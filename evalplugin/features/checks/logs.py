@@ -149,22 +149,16 @@ def _find_copies(data: Interactions) -> _Copies:
     ratings = data.rating if data.rating_scale[0] < data.rating_scale[1] else None
     columns = [values for values in (ratings, times) if values is not None]
     item_hash = hashed_ids(np.arange(data.n_items), 0, "EV110")
-    sums = np.zeros(data.n_users, dtype=np.uint64)  # equal sums of random numbers: the same entries
-    for low, high in row_blocks(data.rows.indptr):
-        users = low + np.flatnonzero(counts[low:high])
-        start, end = data.rows.indptr[[low, high]]
-        sums[users] = np.add.reduceat(item_hash[data.rows.item[start:end]], data.rows.indptr[users] - start)
-    totals = [counts.astype(np.uint64), sums]
+    totals = [counts.astype(np.uint64), _sums(data.user, item_hash[data.item], data.n_users)]
     repeated = [_repeated(totals, looked_at)]
     # Only users with the items of another one can be whole copies.
-    same_items = looked_at & np.isin(sums, sums[repeated[0]])
-    some = np.flatnonzero(same_items[data.user])
+    looked_at_again = looked_at & np.isin(totals[1], totals[1][repeated[0]])
+    some = np.flatnonzero(looked_at_again[data.user])
     entry = item_hash[data.item[some]]
     for values in columns:
         entry = _with(entry, values[some])
-        totals.append(np.zeros(data.n_users, dtype=np.uint64))
-        np.add.at(totals[-1], data.user[some], entry)
-        repeated.append(_repeated(totals, same_items))
+        totals.append(_sums(data.user[some], entry, data.n_users))
+        repeated.append(_repeated(totals, looked_at_again))
     near = np.zeros(data.n_users, dtype=np.bool_)
     if columns:
         item, values = data.rows.item, data.rows.rating
@@ -185,6 +179,13 @@ def _find_copies(data: Interactions) -> _Copies:
 def _with(entry: _Hashes, values: npt.NDArray[Any]) -> _Hashes:
     """Return hashes of entries together with a further value of each."""
     return mixed(entry ^ mixed(values.astype(np.float64).view(np.uint64)))
+
+
+def _sums(user: Codes, hashes: _Hashes, n_users: int) -> _Hashes:
+    """Return the sum of each user's hashes: equal sums of random numbers mean the same entries."""
+    total = np.zeros(n_users, dtype=np.uint64)
+    np.add.at(total, user, hashes)
+    return total
 
 
 def _repeated(totals: Sequence[_Hashes], looked_at: Flags) -> Flags:
@@ -222,11 +223,10 @@ def _near_copies(
         some = low + np.flatnonzero(counts[low:high])
         start, end = indptr[[low, high]]
         # Half of the bits suffice for a pair of users, and take half of the time.
-        own = hashes[start:end] = _with(item_hash[item[start:end]], values[start:end]) >> np.uint64(32)
-        own = own.astype(np.uint32)
+        hashes[start:end] = _with(item_hash[item[start:end]], values[start:end]) >> np.uint64(32)
         for signature, band in zip(signatures, factors, strict=True):
             for factor in band:
-                least_hash = np.minimum.reduceat(own * factor, indptr[some] - start)
+                least_hash = np.minimum.reduceat(hashes[start:end] * factor, indptr[some] - start)
                 signature[some] = mixed(signature[some] ^ least_hash.astype(np.uint64))
     near = np.zeros(len(counts), dtype=np.bool_)
     for signature in signatures:
